@@ -1,0 +1,117 @@
+"""Which errors can a caller of rooftree meet, and what does each one say?
+
+    RooftreeError
+    ├── InputError             what was asked or handed in is wrong      exit code 2
+    │   └── UnknownNameError   a name that nothing carries; the nearest names are offered
+    └── InfeasibleError        the question is sound and has no answer   exit code 3
+
+Every message names the file, the key, the rule that was broken and the value that broke it, as far as they
+are known.
+Programming mistakes inside rooftree are ordinary Python exceptions and are left out of this tree.
+"""
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
+_SHOWN_VALUE_CHARACTERS = 120
+_OFFERED_NAMES = 5
+
+
+class RooftreeError(Exception):
+    """An error that is shown to the user as one line, without a traceback.
+
+    Args:
+        message: the rule, and what is allowed; no full stop at its end.
+        file: the file it was found in.
+        key: the dotted key, option or argument it concerns.
+        value: the value found. `None` means "not given" and is not shown.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self, message: str, *, file: str | Path | None = None, key: str | None = None, value: object = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = None if file is None else str(file)
+        self.key = key
+        self.value = value
+
+    def __str__(self) -> str:
+        parts = [part for part in (self.file, self.key, self.message) if part]
+        text = ": ".join(parts)
+        return text if self.value is None else f"{text}, got {_shortened(self.value)}"
+
+
+class InputError(RooftreeError):
+    """What was asked or handed in is wrong: a value out of range, a foreign file, an unknown key."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class UnknownNameError(InputError):
+    """A name that nothing carries.
+
+    Args:
+        kind: what was looked for, in the singular: "device", "model", "method", "key".
+        name: the name asked for.
+        known: every name there is.
+        file: the file that asked for it.
+        key: the key or option that asked for it.
+
+    Example:
+        >>> str(UnknownNameError("device", "h10", ["l4", "h100-sxm", "h100-pcie"]))
+        "unknown device 'h10'; nearest: h100-sxm, h100-pcie"
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        known: Iterable[str],
+        *,
+        file: str | Path | None = None,
+        key: str | None = None,
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.known = tuple(known)
+        offered = nearest_names(name, self.known)
+        hint = f"; nearest: {', '.join(offered)}" if offered else f"; there is no {kind} to choose from"
+        super().__init__(f"unknown {kind} {_shortened(name)}{hint}", file=file, key=key)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return UnknownNameError, (self.kind, self.name, self.known), {"file": self.file, "key": self.key}
+
+
+class InfeasibleError(RooftreeError):
+    """The question is sound and has no answer: the weights do not fit, no configuration meets the limits."""
+
+    exit_code: ClassVar[int] = 3
+
+
+def nearest_names(name: str, known: Iterable[str]) -> list[str]:
+    """The known names most like `name`, best first: at most five, at least one where any name is known.
+
+    Names that begin with what was typed come first, then names by similarity; case does not count.
+    """
+    typed = name.casefold()
+    names = list(dict.fromkeys(known))
+    likeness = {
+        each: (
+            bool(typed) and each.casefold().startswith(typed),
+            difflib.SequenceMatcher(None, typed, each.casefold()).ratio(),
+        )
+        for each in names
+    }
+    ranked = sorted(names, key=lambda each: likeness[each], reverse=True)
+    close = [each for each in ranked if likeness[each] >= (False, 0.5)]
+    return (close or ranked)[:_OFFERED_NAMES]
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_VALUE_CHARACTERS else text[: _SHOWN_VALUE_CHARACTERS - 1] + "…"

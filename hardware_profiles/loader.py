@@ -1,0 +1,263 @@
+"""How does the name of a device, or a user's file, become a `Device`?
+
+Answers which devices there are, reads and checks one file, and carries constants over from a relative where a
+device has none of its own. Overrides are in `hardware_profiles.overrides`. Measuring a device is left to
+`rooftree calibrate`, which writes files of the same form into `data/measured/`.
+"""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.overrides import overridden
+from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Constants, Device, Provenance
+from hardware_profiles.units import MIB, MICRO
+
+if TYPE_CHECKING:
+    from hardware_profiles.schema import DeviceFile, Group
+
+DATA = Path(__file__).parent / "data"
+MAX_FILE_BYTES = MIB
+
+# ASSUMED from one pair: GEMM constants of the H100 used on the A100 leave 3.8 times the residual they leave
+# at home, those of the A100 used on the H100 1.9 times; the geometric mean, 2.7, is rounded up
+WIDENING_RATIO = 3.0
+# an interval of measured / predicted must keep a positive lower end
+WIDEST_RATIO = 0.95
+
+_SCALARS = {
+    "memory_bytes": ("memory", "GB"),
+    "bandwidth_bytes_per_s": ("bandwidth", "GB_per_s"),
+    "cache_bytes": ("cache", "MB"),
+    "processors": ("processors", "count"),
+    "link_bytes_per_s": ("link", "GB_per_s"),
+    "host_link_bytes_per_s": ("host_link", "GB_per_s"),
+    "power_w": ("power", "W"),
+    "price_usd_per_hour": ("price", "usd_per_hour"),
+}
+
+
+def device_names() -> list[str]:
+    """Names of the devices that can be loaded, sorted; no file is opened."""
+    return sorted(_files())
+
+
+def load_device(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Device:
+    """One device, from a shipped or measured profile, or from a file.
+
+    Args:
+        name_or_path: a name of `device_names()`, in any case and with any separators, or a path that ends in
+            .toml.
+        overrides: `device.<key>=<number>`, in SI: "device.bandwidth_bytes_per_s=4.8e12",
+            "device.peak_flops_per_s.bf16=1e15", "device.constants.gemm_launch_s=3e-6". Later ones win.
+
+    Returns:
+        The device; overridden numbers are marked as assumed.
+
+    Raises:
+        InputError: an unknown name (the nearest are offered), an unreadable or wrong file, a wrong override.
+
+    Example:
+        >>> device = load_device("H100 SXM", ["device.bandwidth_bytes_per_s=4.8e12"])
+        >>> device.name, device.bandwidth_bytes_per_s, device.provenance["bandwidth_bytes_per_s"].kind
+        ('h100-sxm', 4800000000000.0, 'assumed')
+    """
+    if str(name_or_path).casefold().endswith(".toml"):
+        device = _read(Path(name_or_path))
+    else:
+        device = _shipped(_resolved(str(name_or_path)))
+    for override in overrides:
+        device = overridden(device, override)
+    return device
+
+
+def _files() -> dict[str, Path]:
+    return {path.stem: path for folder in (DATA, DATA / "measured") for path in folder.glob("*.toml")}
+
+
+def _resolved(name: str) -> str:
+    files = _files()
+    if name in files:
+        return name
+    matches = [each for each in files if _bare(each) == _bare(name)]
+    if len(matches) != 1:
+        raise UnknownNameError("device", name, sorted(files))
+    return matches[0]
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+@cache
+def _shipped(name: str) -> Device:
+    return _read(_files()[name])
+
+
+def _parsed(path: Path) -> "DeviceFile":
+    from hardware_profiles.schema import parse_device
+
+    return parse_device(_toml(path), str(path))
+
+
+def _read(path: Path) -> Device:
+    file = _parsed(path)
+    try:
+        return _device(file, path)
+    except InputError as error:
+        if error.file is None:
+            found = str(error.key)
+            error.file, error.key = str(path), _file_key(found)
+            error.message = error.message if error.key == found else f"{found} {error.message}"
+        raise
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+    if len(content) > MAX_FILE_BYTES:
+        raise InputError("a device file holds at most 1 MiB", file=path)
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"is not TOML: {error}", file=path) from None
+
+
+def _device(file: "DeviceFile", path: Path) -> Device:
+    scalars = {name: getattr(file, key) for name, (key, _) in _SCALARS.items()}
+    numbers: dict[str, Any] = {name: each and each.si for name, each in scalars.items()}
+    peaks = dict(file.peak.given())
+    given = {name: each for name, each in scalars.items() if each is not None}
+    given |= {f"peak_flops_per_s.{dtype}": each for dtype, each in peaks.items()}
+    provenance = {name: Provenance(kind=each.kind, source=each.source) for name, each in given.items()}
+    constants, origins = _constants(_ancestry(file, path))
+    own = [getattr(file.constants, operation) for operation in ("gemm", "attention")]
+    return Device(
+        name=file.name,
+        title=file.title,
+        vendor=file.vendor,
+        kind=file.kind,
+        year=file.year,
+        **numbers,
+        peak_flops_per_s={dtype: each.si for dtype, each in peaks.items()},
+        constants=constants,
+        provenance=provenance | origins,
+        calibrated=all(group is not None and group.kind == "measured" for group in own),
+        constants_from=file.constants.like or file.name,
+    )
+
+
+def _ancestry(file: "DeviceFile", path: Path) -> list["DeviceFile"]:
+    """The file, the relative it names, the relative of that one, and so on."""
+    found, seen = [file], [path.resolve()]
+    files = _files()
+    while (like := found[-1].constants.like) is not None:
+        if like not in files:
+            raise UnknownNameError("device", like, sorted(files), file=seen[-1], key="constants.like")
+        if files[like].resolve() in seen:
+            raise InputError(
+                "a device's relatives must not lead back to it", key="constants.like", value=like
+            )
+        seen.append(files[like].resolve())
+        found.append(_parsed(files[like]))
+    return found
+
+
+def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Provenance]]:
+    """The constants of the first file, its own or a relative's, with where each comes from."""
+    values: dict[str, Any] = {}
+    residuals: dict[str, float] = {}
+    origins: dict[str, Provenance] = {}
+    for operation in OPERATIONS:
+        depth = next((i for i, each in enumerate(ancestry) if getattr(each.constants, operation)), None)
+        if depth is None:
+            raise InputError("is missing, here and in every relative", key=f"constants.{operation}")
+        owner = ancestry[depth]
+        numbers, sources, residual = _group(operation, getattr(owner.constants, operation))
+        if depth > 0:
+            # carried over twice is not twice as wrong: the widest of the factors passed on the way counts
+            factor = max(_widening(each) for each in ancestry[:depth])
+            residual = widened(residual, factor)
+            numbers = _rescaled(numbers, owner, ancestry[0])
+            sources = {name: _carried_over(each, owner.name, factor) for name, each in sources.items()}
+        values |= numbers
+        residuals[operation] = residual
+        origins |= sources
+    return Constants(**values, residual_ratio=residuals), origins
+
+
+def _widening(file: "DeviceFile") -> float:
+    return file.constants.widening.si if file.constants.widening else WIDENING_RATIO
+
+
+def widened(residual_ratio: float, factor: float) -> float:
+    """The residual of constants on a device they were not fitted on: `factor` times as wide, at most 0.95."""
+    return max(residual_ratio, min(residual_ratio * factor, WIDEST_RATIO))
+
+
+def _rescaled(numbers: dict[str, float], owner: "DeviceFile", heir: "DeviceFile") -> dict[str, float]:
+    """Times of arithmetic on one processor follow the peak of one processor; all else is kept."""
+    theirs, ours = dict(owner.peak.given()), dict(heir.peak.given())
+    shared = next((dtype for dtype in ("bf16", "fp16", "fp32") if dtype in theirs and dtype in ours), None)
+    if shared is None:
+        return numbers
+    speed = ours[shared].si / heir.processors.number * owner.processors.number / theirs[shared].si
+    return {name: each / speed if name.endswith("_tile_s") else each for name, each in numbers.items()}
+
+
+def _carried_over(origin: Provenance, owner: str, factor: float) -> Provenance:
+    note = f"carried over from {owner} (tile times by peak per processor, interval {factor:g} times as wide)"
+    return Provenance(kind="assumed", source=f"{note}; there: {origin.source}")
+
+
+def _tails(operation: str) -> list[str]:
+    return [name.removeprefix(f"{operation}_") for name in CONSTANT_NAMES if name.startswith(f"{operation}_")]
+
+
+def _group(operation: str, group: "Group") -> tuple[dict[str, float], dict[str, Provenance], float]:
+    """Constants by name, provenance by dotted name, and the residual, of one group of a file."""
+    written = {_written(tail): tail for tail in _tails(operation)}
+    given = group.__pydantic_extra__
+    path = f"constants.{operation}"
+    for key in given:
+        if key not in written:
+            raise UnknownNameError("key", key, [*written, *type(group).model_fields], key=path)
+    values: dict[str, float] = {}
+    origins: dict[str, Provenance] = {}
+    for key, tail in written.items():
+        if key not in given:
+            raise InputError("is missing", key=f"{path}.{key}")
+        entry = given[key]
+        number = entry if isinstance(entry, int | float) else entry.value
+        where = group if isinstance(entry, int | float) else entry
+        values[f"{operation}_{tail}"] = number * MICRO if key.endswith("_us") else number
+        origins[f"{path}_{tail}"] = Provenance(kind=where.kind, source=where.source)
+    kind, source = group.residual.kind or group.kind, group.residual.source or group.source
+    origins[f"constants.residual_ratio.{operation}"] = Provenance(kind=kind, source=source)
+    return values, origins, group.residual.interval_ratio
+
+
+def _written(tail: str) -> str:
+    """The key that a file uses for a constant: times stand in microseconds."""
+    return tail.removesuffix("_s") + "_us" if tail.endswith("_s") else tail
+
+
+def _file_key(name: str) -> str:
+    """The key in a file for a dotted name of `Device.provenance`."""
+    if name in _SCALARS:
+        return ".".join(_SCALARS[name])
+    if name.startswith("peak_flops_per_s."):
+        return f"peak.{name.split('.')[1]}.TFLOP_per_s"
+    if name.startswith("constants.residual_ratio."):
+        return f"constants.{name.split('.')[2]}.residual"
+    if name.removeprefix("constants.") in CONSTANT_NAMES:
+        operation, tail = name.removeprefix("constants.").split("_", 1)
+        return f"constants.{operation}.{_written(tail)}"
+    return name

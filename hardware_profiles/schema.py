@@ -1,0 +1,249 @@
+"""What does a device file look like, and which files are refused?
+
+The pydantic models below describe `data/<device>.toml` and the files that users write. Numbers stand in the
+scaled units that datasheets use, each beside its kind and source; `si` turns them into SI. Ranges are checked
+where the numbers live, in `hardware_profiles.profile`. Reading files, relatives and overrides are left to
+`hardware_profiles.loader`.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.profile import Kind
+from hardware_profiles.units import GIGA, MEGA, TERA
+
+Text = Annotated[str, Field(min_length=1, max_length=1000)]
+# a dot would be ambiguous in `--set device.<key>`, a slash in a path
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]+(--?[a-z0-9]+)*$", max_length=80)]
+
+NORMAL_QUANTILE_80 = 0.8416212335729143
+NORMAL_QUANTILE_90 = 1.2815515655446004
+
+
+class _FileModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Quantity(_FileModel):
+    """A number with its kind and source; each subclass names the one unit it is written in."""
+
+    factor: ClassVar[float] = 1.0
+    kind: Kind
+    source: Text
+
+    @property
+    def si(self) -> float:
+        """The number in SI."""
+        unit = next(name for name in type(self).model_fields if name not in Quantity.model_fields)
+        number: float = getattr(self, unit)
+        return number * self.factor
+
+
+class Gigabytes(Quantity):
+    """A capacity, `{ GB = 80, ... }`; 1 GB is 1e9 bytes."""
+
+    factor = GIGA
+    number: float = Field(alias="GB")
+
+
+class Megabytes(Quantity):
+    """A cache size, `{ MB = 50, ... }`; 1 MB is 1e6 bytes."""
+
+    factor = MEGA
+    number: float = Field(alias="MB")
+
+
+class GigabytesPerSecond(Quantity):
+    """A rate of bytes, `{ GB_per_s = 3350, ... }`."""
+
+    factor = GIGA
+    number: float = Field(alias="GB_per_s")
+
+
+class TeraflopsPerSecond(Quantity):
+    """A rate of dense arithmetic, `{ TFLOP_per_s = 989.4, ... }`; a multiply-add counts two."""
+
+    factor = TERA
+    number: float = Field(alias="TFLOP_per_s")
+
+
+class Watts(Quantity):
+    """A power, `{ W = 700, ... }`."""
+
+    number: float = Field(alias="W")
+
+
+class DollarsPerHour(Quantity):
+    """A rent, `{ usd_per_hour = 2.5, ... }`."""
+
+    number: float = Field(alias="usd_per_hour")
+
+
+class Count(Quantity):
+    """A whole number, `{ count = 132, ... }`."""
+
+    factor = 1
+    number: int = Field(alias="count")
+
+
+class Factor(Quantity):
+    """A widening of residuals, `{ factor_ratio = 1.5, ... }`, from 1 to 100."""
+
+    number: float = Field(alias="factor_ratio", ge=1.0, le=100.0)
+
+
+class Peaks(_FileModel):
+    """Dense peak by dtype; a dtype that the device does not compute natively is left out."""
+
+    fp32: TeraflopsPerSecond | None = None
+    bf16: TeraflopsPerSecond | None = None
+    fp16: TeraflopsPerSecond | None = None
+    fp8: TeraflopsPerSecond | None = None
+    int8: TeraflopsPerSecond | None = None
+    fp4: TeraflopsPerSecond | None = None
+
+    def given(self) -> Iterator[tuple[str, TeraflopsPerSecond]]:
+        """The dtypes that the file names, with their peaks."""
+        for dtype in type(self).model_fields:
+            peak: TeraflopsPerSecond | None = getattr(self, dtype)
+            if peak is not None:
+                yield dtype, peak
+
+
+class Residual(_FileModel):
+    """How far measurements stand from the fitted form: two quantiles of |error|, or the one in between.
+
+    Attributes:
+        median_ratio: median of |measured / predicted - 1|.
+        p90_ratio: its ninetieth percentile.
+        p80_ratio: its eightieth percentile, in place of the other two.
+        kind: where it differs from the kind of the group.
+        source: where it differs from the source of the group.
+    """
+
+    median_ratio: float | None = Field(default=None, gt=0.0)
+    p90_ratio: float | None = Field(default=None, gt=0.0)
+    p80_ratio: float | None = Field(default=None, gt=0.0)
+    kind: Kind | None = None
+    source: Text | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> "Residual":
+        pair = (self.median_ratio, self.p90_ratio)
+        if (self.p80_ratio is None) == (None in pair) or (self.p80_ratio is not None and any(pair)):
+            raise ValueError("give either p80_ratio, or both median_ratio and p90_ratio")
+        median, p90 = pair
+        if median is not None and p90 is not None and p90 < median:
+            raise ValueError("p90_ratio must not be below median_ratio")
+        return self
+
+    @property
+    def interval_ratio(self) -> float:
+        """Half width of the 80 % interval: the eightieth percentile of |measured / predicted - 1|."""
+        if self.p80_ratio is not None:
+            return self.p80_ratio
+        assert self.median_ratio is not None and self.p90_ratio is not None
+        return eightieth_percentile(self.median_ratio, self.p90_ratio)
+
+
+class SourcedConstant(_FileModel):
+    """A constant whose kind or source differs from its group's."""
+
+    value: float
+    kind: Kind
+    source: Text
+
+
+class Group(BaseModel):
+    """The constants of one operation; their keys are those of `Constants` without the operation's name."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    __pydantic_extra__: dict[str, float | SourcedConstant]
+
+    kind: Kind
+    source: Text
+    residual: Residual
+
+
+class ConstantsFile(_FileModel):
+    """Fitted constants by operation. Without `like`, every operation is needed."""
+
+    like: Name | None = None
+    widening: Factor | None = None
+    gemm: Group | None = None
+    attention: Group | None = None
+    unsplit: Group | None = None
+    mla: Group | None = None
+    moe: Group | None = None
+    prefill: Group | None = None
+    elementwise: Group | None = None
+    sampler: Group | None = None
+    allreduce: Group | None = None
+    host: Group | None = None
+
+
+class DeviceFile(_FileModel):
+    """One device file."""
+
+    name: Name
+    title: Text
+    vendor: Text
+    kind: Literal["gpu", "cpu"]
+    year: int
+    memory: Gigabytes
+    bandwidth: GigabytesPerSecond
+    cache: Megabytes
+    processors: Count
+    link: GigabytesPerSecond
+    host_link: GigabytesPerSecond
+    power: Watts
+    price: DollarsPerHour | None = None
+    peak: Peaks
+    constants: ConstantsFile
+
+
+def eightieth_percentile(median: float, p90: float) -> float:
+    """The eightieth percentile of a log-normal quantity, from its median and its ninetieth percentile.
+
+    ln p80 = ln median + (z80 / z90) (ln p90 - ln median). Errors of fitted kernel models have long tails;
+    over the kernel tables behind our constants this lies within a sixth of the percentile counted directly.
+
+    Args:
+        median: above 0.
+        p90: at least `median`.
+    """
+    return median * math.exp(NORMAL_QUANTILE_80 / NORMAL_QUANTILE_90 * math.log(p90 / median))
+
+
+def parse_device(content: dict[str, object], file: str) -> DeviceFile:
+    """Check the parsed TOML of one device file.
+
+    Raises:
+        InputError: naming the file, the key, the rule and the value; the first of several.
+    """
+    try:
+        return DeviceFile.model_validate(content)
+    except ValidationError as error:
+        found = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")[0]
+    keys = [str(part) for part in found["loc"] if part not in ("float", "SourcedConstant")]
+    key = ".".join(keys)
+    if found["type"] == "extra_forbidden":
+        parent = ".".join(keys[:-1]) or None
+        raise UnknownNameError("key", keys[-1], _known_keys(keys[:-1]), file=file, key=parent)
+    if found["type"] == "missing":
+        raise InputError("is missing", file=file, key=key)
+    rule = found["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    raise InputError(rule[0].lower() + rule[1:], file=file, key=key or None, value=found["input"])
+
+
+def _known_keys(path: list[str]) -> list[str]:
+    model: type[BaseModel] = DeviceFile
+    for name in path:
+        annotation = model.model_fields[name].annotation
+        # an optional model is a union with None; everything else is the model itself
+        model = next(each for each in (*get_args(annotation), annotation) if each is not type(None))
+    return [each.alias or name for name, each in model.model_fields.items()]

@@ -1,0 +1,95 @@
+"""How is a device written down, so that a file of ours and a file of yours have one form?
+
+What it writes, `hardware_profiles.loader` reads. Every constant is spelled out with its own kind and source,
+so a written file has no relative. Numbers survive but for rounding in the last bits: files hold scaled units.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Device, Provenance
+from hardware_profiles.units import GIGA, MEGA, MICRO, TERA
+
+_QUANTITIES = (
+    ("memory_bytes", "memory", "GB", GIGA),
+    ("bandwidth_bytes_per_s", "bandwidth", "GB_per_s", GIGA),
+    ("cache_bytes", "cache", "MB", MEGA),
+    ("processors", "processors", "count", 1),
+    ("link_bytes_per_s", "link", "GB_per_s", GIGA),
+    ("host_link_bytes_per_s", "host_link", "GB_per_s", GIGA),
+    ("power_w", "power", "W", 1),
+    ("price_usd_per_hour", "price", "usd_per_hour", 1),
+)
+
+
+def device_text(device: Device) -> str:
+    """The device as TOML, in the form that `load_device` reads.
+
+    Example:
+        >>> from hardware_profiles.loader import load_device
+        >>> print(device_text(load_device("l4")).splitlines()[0])
+        name = "l4"
+    """
+    return "\n".join([*_head(device), *_constants(device)]) + "\n"
+
+
+def write_device(device: Device, path: Path) -> None:
+    """Write `device_text(device)` to `path`, whole or not at all.
+
+    Raises:
+        OSError: the folder is missing or cannot be written.
+    """
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(device_text(device), encoding="utf-8")
+    part.replace(path)
+
+
+def _head(device: Device) -> Iterator[str]:
+    for name in ("name", "title", "vendor", "kind"):
+        yield f"{name} = {_quoted(getattr(device, name))}"
+    yield f"year = {device.year}"
+    yield ""
+    for name, key, unit, factor in _QUANTITIES:
+        number = getattr(device, name)
+        if number is not None:
+            scaled = number if factor == 1 else number / factor
+            yield f"{key} = {{ {unit} = {scaled!r}, {_origin(device.provenance[name])} }}"
+    yield ""
+    yield "[peak]"
+    for dtype, peak in device.peak_flops_per_s.items():
+        origin = _origin(device.provenance[f"peak_flops_per_s.{dtype}"])
+        yield f"{dtype} = {{ TFLOP_per_s = {float(peak) / TERA!r}, {origin} }}"
+
+
+def _constants(device: Device) -> Iterator[str]:
+    for operation in OPERATIONS:
+        names = [name for name in CONSTANT_NAMES if name.startswith(f"{operation}_")]
+        common = device.provenance[f"constants.{names[0]}"]
+        yield ""
+        yield f"[constants.{operation}]"
+        yield f"kind = {_quoted(common.kind)}"
+        yield f"source = {_quoted(common.source)}"
+        residual = float(device.constants.residual_ratio[operation])
+        origin = _origin(device.provenance[f"constants.residual_ratio.{operation}"])
+        yield f"residual = {{ p80_ratio = {residual!r}, {origin} }}"
+        for name in names:
+            yield _constant(device, name, name.removeprefix(f"{operation}_"), common)
+
+
+def _constant(device: Device, name: str, tail: str, common: Provenance) -> str:
+    number = float(getattr(device.constants, name))
+    key, scaled = (f"{tail[:-2]}_us", number / MICRO) if tail.endswith("_s") else (tail, number)
+    origin = device.provenance[f"constants.{name}"]
+    if origin == common:
+        return f"{key} = {scaled!r}"
+    return f"{key} = {{ value = {scaled!r}, {_origin(origin)} }}"
+
+
+def _origin(provenance: Provenance) -> str:
+    return f"kind = {_quoted(provenance.kind)}, source = {_quoted(provenance.source)}"
+
+
+def _quoted(text: str) -> str:
+    # a JSON string is a TOML string, but for DEL
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
