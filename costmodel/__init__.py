@@ -1,0 +1,1 @@
+"""What a pass and a step cost on a device, and which configuration is best."""
