@@ -1,0 +1,1 @@
+"""Exporters: a chosen configuration in the form an engine loads."""

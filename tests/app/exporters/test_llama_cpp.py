@@ -1,0 +1,120 @@
+import shlex
+
+import pytest
+
+from app.exporters.llama_cpp import FLAGS, SPEC_TYPES
+from app.exporters.registry import export
+from hardware_profiles.errors import InputError, UnknownNameError
+
+RATES = (0.7, 0.5, 0.4, 0.3, 0.2)
+
+
+def flags_of(choice, version="new", **options):
+    parts = shlex.split(export(choice, "llama.cpp", version, **options).command)
+    assert len(parts) % 2 == 1
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_a_chain_drafts_exactly_k_in_both_spellings(build):
+    choice = build("draft_model", model="t.gguf", draft_model="d.gguf", max_batch=4)
+    assert flags_of(choice) == {
+        "--model": "t.gguf",
+        "--parallel": "4",
+        "--spec-type": "draft-simple",
+        "--spec-draft-model": "d.gguf",
+        "--spec-draft-n-max": "5",
+        "--spec-draft-n-min": "0",
+        "--spec-draft-p-min": "0",
+    }
+    assert flags_of(choice, "old") == {
+        "--model": "t.gguf",
+        "--parallel": "4",
+        "--model-draft": "d.gguf",
+        "--draft-max": "5",
+        "--draft-min": "0",
+        "--draft-p-min": "0",
+    }
+
+
+@pytest.mark.parametrize("version", FLAGS)
+def test_the_two_spellings_share_no_drafting_flag(version):
+    other = next(each for each in FLAGS if each != version)
+    assert set(FLAGS[version].values()).isdisjoint(FLAGS[other].values())
+    assert set(FLAGS[version]) == set(FLAGS[other])
+
+
+def test_a_threshold_becomes_the_least_draft_probability(build):
+    assert flags_of(build("eagle3", confidence_threshold=0.25))["--spec-draft-p-min"] == "0.25"
+    with pytest.raises(InputError, match="confidence"):
+        flags_of(build("ngram", ngram_max=1, confidence_threshold=0.25))
+
+
+def test_hub_names_and_files_have_flags_of_their_own(build):
+    flags = flags_of(build("eagle3", model="ggml-org/Llama-8B:Q4_K_M", draft_model="./d.gguf"))
+    assert flags["--hf-repo"] == "ggml-org/Llama-8B:Q4_K_M"
+    assert flags["--spec-draft-model"] == "./d.gguf"
+    with pytest.raises(InputError, match="gguf") as caught:
+        flags_of(build("eagle3", draft_model="/models/safetensors/"))
+    assert caught.value.key == "draft_model"
+
+
+def test_ngrams_have_one_length(build):
+    flags = flags_of(build("ngram", ngram_min=3, ngram_max=3, draft_tokens=8))
+    assert (flags["--spec-type"], flags["--spec-ngram-simple-size-n"]) == ("ngram-simple", "3")
+    assert flags["--spec-ngram-simple-size-m"] == flags["--spec-draft-n-max"] == "8"
+    old = flags_of(build("ngram", ngram_min=3, ngram_max=3), "old")
+    assert (old["--spec-ngram-size-n"], old["--spec-ngram-size-m"], old["--draft-max"]) == ("3", "5", "5")
+    with pytest.raises(InputError, match="one length"):
+        flags_of(build("ngram", ngram_min=1, ngram_max=3))
+    assert flags_of(build("ngram"), approximate=True)["--spec-ngram-simple-size-n"] == "3"
+
+
+def test_mtp_needs_no_draft_model(build):
+    flags = flags_of(build("mtp"))
+    assert flags["--spec-type"] == "draft-mtp"
+    assert "--spec-draft-model" not in flags
+
+
+@pytest.mark.parametrize("version", SPEC_TYPES)
+@pytest.mark.parametrize("method", ["medusa", "sequoia", "early_exit", "eagle3"])
+def test_methods_are_refused_where_there_is_no_type_for_them(build, version, method):
+    if method in SPEC_TYPES[version]:
+        assert flags_of(build(method), version)["--spec-type"] == SPEC_TYPES[version][method]
+    else:
+        with pytest.raises(InputError, match=f"llama.cpp {version}") as caught:
+            flags_of(build(method), version)
+        assert caught.value.key == "method"
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"schedule": ((1, 4, 5), (5, 8, 1))}, "schedule"),
+        ({"tensor_parallel": 2}, "tensor_parallel"),
+    ],
+)
+def test_what_a_server_has_one_of_cannot_vary(build, changes, key):
+    with pytest.raises(InputError) as caught:
+        flags_of(build(**changes))
+    assert caught.value.key == key
+
+
+def test_trees_are_refused_even_as_an_approximation(build, binary_tree):
+    with pytest.raises(InputError, match="one chain"):
+        flags_of(build(tree=binary_tree), approximate=True)
+
+
+def test_synthetic_rates_are_unconditional_and_new(build):
+    choice = build("eagle3", acceptance_by_depth=RATES)
+    rates = flags_of(choice, synthetic=True)["--spec-synth-rates"]
+    assert tuple(map(float, rates.split(","))) == RATES
+    with pytest.raises(InputError, match="newer builds"):
+        flags_of(build("draft_model", acceptance_by_depth=RATES), "old", synthetic=True)
+    with pytest.raises(InputError, match="one rate per draft token"):
+        flags_of(build("eagle3"), synthetic=True)
+
+
+def test_plain_decoding_and_unknown_versions(build):
+    assert set(flags_of(build("plain"))) == {"--hf-repo"}
+    with pytest.raises(UnknownNameError, match="new"):
+        export(build(), "llama.cpp", "b10488")
