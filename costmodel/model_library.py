@@ -151,9 +151,7 @@ def _read(path: Path, *, source: str) -> ModelCard:
         official_parameters=None if stated is None else stated * GIGA,
         official_source=table.get("official_source", ""),
         note=table.get("note", ""),
-        architecture=architecture_from_config(
-            config, name=path.stem, file=str(path), source=source, prefix="config."
-        ),
+        architecture=architecture_from_config(config, name=path.stem, file=str(path), source=source, prefix="config."),
     )
 
 
@@ -173,3 +171,15 @@ def _table(path: Path) -> dict[str, Any]:
     if "config" not in table:
         raise InputError("is missing; it holds the keys of a Hugging Face config", file=path, key="config")
     return table
+
+
+def hub_id(name_or_path: str) -> str:
+    """The Hugging Face id that engines know a shipped model by, its instruction-tuned form first; else what was given.
+
+    >>> hub_id("llama-3.1-8b")
+    'meta-llama/Llama-3.1-8B-Instruct'
+    """
+    if "/" in name_or_path or name_or_path.endswith((".json", ".toml")):
+        return name_or_path
+    ids = [alias for alias in model_card(name_or_path).aliases if "/" in alias]
+    return next((each for each in ids if each.lower().endswith(("instruct", "-it"))), ids[0] if ids else name_or_path)

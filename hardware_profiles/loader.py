@@ -162,9 +162,7 @@ def _ancestry(file: "DeviceFile", path: Path) -> list["DeviceFile"]:
         if like not in files:
             raise UnknownNameError("device", like, sorted(files), file=seen[-1], key="constants.like")
         if files[like].resolve() in seen:
-            raise InputError(
-                "a device's relatives must not lead back to it", key="constants.like", value=like
-            )
+            raise InputError("a device's relatives must not lead back to it", key="constants.like", value=like)
         seen.append(files[like].resolve())
         found.append(_parsed(files[like]))
     return found

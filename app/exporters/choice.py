@@ -125,9 +125,7 @@ def _check_names(choice: DecodingChoice) -> None:
         raise UnknownNameError("topology", choice.topology, TOPOLOGIES, key="topology")
     for key, name in (("model", choice.model), ("draft_model", choice.draft_model)):
         if name is not None and (not name or name.startswith("-") or not name.isprintable()):
-            raise InputError(
-                "must be printable, not empty and not begin with a dash", key=key, value=name or "''"
-            )
+            raise InputError("must be printable, not empty and not begin with a dash", key=key, value=name or "''")
     if choice.speculates and choice.method in _NEED_A_DRAFT_MODEL and choice.draft_model is None:
         raise InputError(f"{choice.method} needs a draft model", key="draft_model")
     if choice.speculates and choice.method == "early_exit" and choice.exit_layers is None:
@@ -146,9 +144,7 @@ def _check_numbers(choice: DecodingChoice) -> None:
         if type(value) is not int or value < smallest:
             raise InputError(f"must be a whole number of at least {smallest}", key=key, value=value)
     if choice.ngram_min > choice.ngram_max:
-        raise InputError(
-            f"must not exceed ngram_max = {choice.ngram_max}", key="ngram_min", value=choice.ngram_min
-        )
+        raise InputError(f"must not exceed ngram_max = {choice.ngram_max}", key="ngram_min", value=choice.ngram_min)
     if choice.confidence_threshold is not None and not 0.0 <= choice.confidence_threshold <= 1.0:
         raise InputError("must lie in [0, 1]", key="confidence_threshold", value=choice.confidence_threshold)
 

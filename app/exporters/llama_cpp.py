@@ -97,9 +97,7 @@ def export_llama_cpp(
     )
 
 
-def _speculation(
-    choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approximate: bool
-) -> list[str]:
+def _speculation(choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
     types, spelling = SPEC_TYPES[dialect.version], FLAGS[dialect.version]
     if choice.method not in types:
         raise dialect.refusal("method", f"runs {', '.join(types)}", choice.method)
@@ -112,9 +110,7 @@ def _speculation(
         dialect.refuse_threshold(choice)
         return flags + _ngram(choice, dialect, notes, approximate=approximate)
     if choice.draft_model is not None:
-        flags += _model(
-            choice.draft_model, spelling["draft_file"], spelling["draft_hub"], "draft_model", dialect
-        )
+        flags += _model(choice.draft_model, spelling["draft_file"], spelling["draft_hub"], "draft_model", dialect)
     flags += [spelling["n_max"], str(choice.draft_tokens), spelling["n_min"], "0"]
     # old builds stop a draft below 0.75 unless told otherwise
     return [*flags, spelling["p_min"], f"{choice.confidence_threshold or 0.0:g}"]

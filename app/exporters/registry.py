@@ -19,9 +19,7 @@ from hardware_profiles.errors import InputError, UnknownNameError
 class Exporter(Protocol):
     """Writes a choice for one engine."""
 
-    def __call__(
-        self, choice: DecodingChoice, *, version: str, synthetic: bool, approximate: bool
-    ) -> ExportResult:
+    def __call__(self, choice: DecodingChoice, *, version: str, synthetic: bool, approximate: bool) -> ExportResult:
         """Write the choice, or raise InputError where the engine cannot express it."""
 
 
@@ -45,9 +43,7 @@ class Engine:
 ENGINES: Mapping[str, Engine] = {
     engine.name: engine
     for engine in (
-        Engine(
-            name="vllm", default_version=vllm.DEFAULT_VERSION, versions=vllm.RELEASES, export=vllm.export_vllm
-        ),
+        Engine(name="vllm", default_version=vllm.DEFAULT_VERSION, versions=vllm.RELEASES, export=vllm.export_vllm),
         Engine(
             name="sglang",
             default_version=sglang.DEFAULT_VERSION,

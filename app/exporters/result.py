@@ -70,9 +70,7 @@ class Dialect:
             InputError: nothing is drafted, a tree is, or the rates were not measured at this draft length.
         """
         if not choice.speculates or choice.tree_paths is not None:
-            raise self.refusal(
-                "topology", "synthetic acceptance needs a chain of draft tokens", choice.topology
-            )
+            raise self.refusal("topology", "synthetic acceptance needs a chain of draft tokens", choice.topology)
         rates = choice.acceptance_by_depth
         if rates is None or len(rates) != choice.draft_tokens:
             raise self.refusal(
@@ -87,9 +85,7 @@ class Dialect:
         if not choice.speculates:
             what = "plain decoding, nothing is drafted"
         else:
-            what = (
-                f"{choice.method}, {choice.topology} of {choice.draft_tokens} draft tokens (root not counted)"
-            )
+            what = f"{choice.method}, {choice.topology} of {choice.draft_tokens} draft tokens (root not counted)"
         lines = [
             f"rooftree export for {self.engine} {self.version}",
             f"checked against the rules of {self.engine} {' and '.join(self.releases)}",

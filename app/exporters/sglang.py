@@ -99,15 +99,11 @@ def captured_batches(choice: DecodingChoice, largest: int) -> list[int]:
 
 def _running_requests(choice: DecodingChoice, notes: list[str]) -> list[str]:
     if choice.largest_batch is None:
-        notes.append(
-            f"max running requests is {_SILENT_REQUESTS}, what SGLang sets unasked when it speculates"
-        )
+        notes.append(f"max running requests is {_SILENT_REQUESTS}, what SGLang sets unasked when it speculates")
     return ["--max-running-requests", str(choice.largest_batch or _SILENT_REQUESTS)]
 
 
-def _speculation(
-    choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approximate: bool
-) -> list[str]:
+def _speculation(choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
     algorithm = ALGORITHMS.get(choice.method)
     if algorithm is None:
         raise dialect.refusal("method", f"runs {', '.join(ALGORITHMS)}", choice.method)
@@ -118,9 +114,7 @@ def _speculation(
     if choice.draft_model is not None:
         flags += ["--speculative-draft-model-path", choice.draft_model]
     elif choice.method == "mtp":
-        notes.append(
-            "the draft weights are looked for in the target's checkpoint; some models need their own path"
-        )
+        notes.append("the draft weights are looked for in the target's checkpoint; some models need their own path")
     steps, topk = choice.draft_tokens, 1
     if choice.tree_paths is not None:
         if not approximate:
@@ -149,9 +143,7 @@ def dynamic_shape(paths: tuple[Path, ...]) -> tuple[int, int]:
 
 def _ngram(choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
     if choice.tree_paths is not None:
-        raise dialect.refusal(
-            "tree", "NGRAM drafts the branches that its trie holds", f"{choice.draft_tokens} nodes"
-        )
+        raise dialect.refusal("tree", "NGRAM drafts the branches that its trie holds", f"{choice.draft_tokens} nodes")
     if choice.ngram_min != 1 and not approximate:
         raise dialect.refusal("ngram_min", "NGRAM matches from one token on", choice.ngram_min)
     trie_depth = max(_TRIE_DEPTH, choice.ngram_max + choice.draft_tokens)
@@ -160,9 +152,7 @@ def _ngram(choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approx
         "deepens the trie"
     )
     if choice.ngram_min != 1:
-        notes.append(
-            f"APPROXIMATION: matches shorter than {choice.ngram_min} tokens are drafted from as well"
-        )
+        notes.append(f"APPROXIMATION: matches shorter than {choice.ngram_min} tokens are drafted from as well")
     return [
         "--speculative-num-draft-tokens", str(choice.draft_tokens + 1),
         "--speculative-ngram-min-bfs-breadth", "1",
@@ -174,9 +164,7 @@ def _ngram(choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approx
 def _schedule_flags(choice: DecodingChoice, dialect: Dialect, notes: list[str]) -> list[str]:
     if choice.method not in _TAKE_A_SCHEDULE:
         allowed = " and ".join(_TAKE_A_SCHEDULE)
-        raise dialect.refusal(
-            "schedule", f"only {allowed} follow a schedule", f"{choice.method} {choice.schedule}"
-        )
+        raise dialect.refusal("schedule", f"only {allowed} follow a schedule", f"{choice.method} {choice.schedule}")
     sizes = captured_batches(choice, choice.largest_batch or _SILENT_REQUESTS)
     notes.append(
         "K is looked up by the batch size after padding to a captured CUDA graph: keep the last batch of "

@@ -57,9 +57,7 @@ def export_tensorrt_llm(
     Raises:
         InputError: this release cannot express the choice.
     """
-    dialect = Dialect(
-        engine="tensorrt-llm", version=version, releases=releases_for("tensorrt-llm", version, RELEASES)
-    )
+    dialect = Dialect(engine="tensorrt-llm", version=version, releases=releases_for("tensorrt-llm", version, RELEASES))
     if synthetic:
         raise dialect.refusal("synthetic", "has no synthetic acceptance", synthetic)
     notes: list[str] = []
@@ -72,9 +70,7 @@ def export_tensorrt_llm(
         files[CONFIG_FILE] = comments(dialect.header(choice, notes)) + _yaml({"speculative_config": config})
         arguments += ["--config", CONFIG_FILE]
     else:
-        notes.append(
-            "nothing is drafted, so there is no speculative_config: the script starts plain decoding"
-        )
+        notes.append("nothing is drafted, so there is no speculative_config: the script starts plain decoding")
     files[SCRIPT_FILE] = script(dialect.header(choice, notes), arguments, files=(CONFIG_FILE,))
     return ExportResult(
         engine="tensorrt-llm",
@@ -109,9 +105,7 @@ def draft_len_schedule(choice: DecodingChoice, dialect: Dialect) -> dict[int, in
     return schedule
 
 
-def _config(
-    choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approximate: bool
-) -> dict[str, Any]:
+def _config(choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approximate: bool) -> dict[str, Any]:
     gate = METHODS.get(choice.method)
     if gate is None:
         rule = f"the PyTorch backend runs {', '.join(METHODS)}"
@@ -141,15 +135,11 @@ def _config(
     return config
 
 
-def _ngram(
-    choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approximate: bool
-) -> dict[str, Any]:
+def _ngram(choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approximate: bool) -> dict[str, Any]:
     if choice.ngram_min != 1:
         if not approximate:
             raise dialect.refusal("ngram_min", "NGram matches from one token on", choice.ngram_min)
-        notes.append(
-            f"APPROXIMATION: matches shorter than {choice.ngram_min} tokens are drafted from as well"
-        )
+        notes.append(f"APPROXIMATION: matches shorter than {choice.ngram_min} tokens are drafted from as well")
     notes.append("NGram shares its pool of n-grams among requests unless is_public_pool is false")
     return {"max_matching_ngram_size": choice.ngram_max}
 
@@ -163,11 +153,7 @@ def _tree(
         notes.append("eagle_choices is deprecated in 1.3 and gone in 1.4")
         return levels | {"eagle_choices": [list(path) for path in paths]}
     if not approximate or choice.method not in _DYNAMIC_TREES:
-        rule = (
-            f"eagle_choices {STATIC_TREES.span}"
-            if choice.method == "eagle3"
-            else "static trees belong to eagle3"
-        )
+        rule = f"eagle_choices {STATIC_TREES.span}" if choice.method == "eagle3" else "static trees belong to eagle3"
         raise dialect.refusal("tree", rule, f"{choice.method} with {len(paths)} draft nodes")
     topk = max(widest(paths), -(-len(paths) // depth(paths)))
     notes.append(

@@ -89,12 +89,8 @@ def _configs(
     if choice.method == "ngram":
         if choice.ngram_min != 1:
             if not approximate:
-                raise dialect.refusal(
-                    "ngram_min", "prompt lookup matches from one token on", choice.ngram_min
-                )
-            notes.append(
-                f"APPROXIMATION: matches shorter than {choice.ngram_min} tokens are drafted from as well"
-            )
+                raise dialect.refusal("ngram_min", "prompt lookup matches from one token on", choice.ngram_min)
+            notes.append(f"APPROXIMATION: matches shorter than {choice.ngram_min} tokens are drafted from as well")
         lookup = {
             "prompt_lookup_num_tokens": choice.draft_tokens,
             "max_matching_ngram_size": choice.ngram_max,

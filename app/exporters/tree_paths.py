@@ -40,9 +40,7 @@ def rank_paths(tree: Mapping[str, object]) -> tuple[Path, ...]:
     paths: list[Path] = [()]
     for node in range(1, len(parents)):
         if not 0 <= parents[node] < node:
-            raise InputError(
-                "every parent must come before its child", key="tree.parents", value=parents[node]
-            )
+            raise InputError("every parent must come before its child", key="tree.parents", value=parents[node])
         if ranks[node] < 0:
             raise InputError("ranks count from 0", key="tree.ranks", value=ranks[node])
         paths.append((*paths[parents[node]], ranks[node]))

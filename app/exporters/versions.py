@@ -67,7 +67,5 @@ def releases_for(engine: str, version: str, read: Sequence[str]) -> tuple[str, .
     newer = [release for release in read if release_key(release) > key]
     if not older or not newer:
         known = read[0] if len(read) == 1 else f"{read[0]} to {read[-1]}"
-        raise InputError(
-            f"{engine}: the rules of {known} are known, and of no other", key="version", value=version
-        )
+        raise InputError(f"{engine}: the rules of {known} are known, and of no other", key="version", value=version)
     return (older[-1], newer[0])

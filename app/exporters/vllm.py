@@ -120,9 +120,7 @@ def check_config(config: Mapping[str, Any], dialect: Dialect) -> None:
         "synthetic_acceptance_rates": list[rate],
     }
     for release in dialect.releases:
-        fields: dict[str, Any] = {
-            name: (types[name], None) for name, gate in FIELDS.items() if gate.admits(release)
-        }
+        fields: dict[str, Any] = {name: (types[name], None) for name, gate in FIELDS.items() if gate.admits(release)}
         model = create_model("SpeculativeConfig", __config__=ConfigDict(extra="forbid"), **fields)
         try:
             model.model_validate(dict(config))
@@ -167,9 +165,7 @@ def _named_as_meant(draft_model: str, method: str, dialect: Dialect) -> str:
 
 def _token_tree(choice: DecodingChoice, paths: tuple[Path, ...], dialect: Dialect) -> str:
     if choice.method != "eagle3":
-        raise dialect.refusal(
-            "tree", f"trees belong to eagle3, not to {choice.method}", f"{len(paths)} nodes"
-        )
+        raise dialect.refusal("tree", f"trees belong to eagle3, not to {choice.method}", f"{len(paths)} nodes")
     if children_by_level(paths) is None:
         rule = (
             "speculative_token_tree keeps only the number of nodes per level, so every node of a level must "
@@ -195,9 +191,7 @@ def _notes(choice: DecodingChoice, *, synthetic: bool) -> tuple[str, ...]:
             "switches the schedule off, and with one the V1 runner captures piecewise CUDA graphs only"
         )
     if choice.method == "mtp":
-        notes.append(
-            "above the checkpoint's n_predict, K must be a multiple of it; vLLM checks this at start"
-        )
+        notes.append("above the checkpoint's n_predict, K must be a multiple of it; vLLM checks this at start")
     if choice.method == "draft_model":
         notes.append("the draft model must have the target's vocabulary size; vLLM checks this at start")
     if choice.tree_paths is not None:

@@ -157,9 +157,7 @@ JUNK = (
     | st.floats()
     | st.text(max_size=8)
     | st.lists(st.integers() | st.none(), max_size=7)
-    | st.dictionaries(
-        st.sampled_from(("type", "rope_type", "factor", "quant_method")), st.integers() | st.just("yarn")
-    )
+    | st.dictionaries(st.sampled_from(("type", "rope_type", "factor", "quant_method")), st.integers() | st.just("yarn"))
     | st.sampled_from(([{}], {"original_max_position_embeddings": "x", "type": "yarn"}, 10**400, -(10**400)))
 )
 KEYS = sorted(

@@ -40,9 +40,7 @@ def test_names_in_any_case_and_with_any_separators(name):
 
 
 def test_an_unknown_name_offers_the_nearest():
-    with pytest.raises(
-        UnknownNameError, match=r"unknown device 'h10'; nearest: h100-(pcie|sxm), h100-(pcie|sxm)"
-    ):
+    with pytest.raises(UnknownNameError, match=r"unknown device 'h10'; nearest: h100-(pcie|sxm), h100-(pcie|sxm)"):
         load_device("h10")
     with pytest.raises(UnknownNameError, match="rtx-4090"):
         load_device("rtx 4091")
@@ -68,12 +66,8 @@ def test_what_is_written_reads_back(tmp_path, name):
     assert copy.bandwidth_bytes_per_s == pytest.approx(device.bandwidth_bytes_per_s, rel=1e-15)
     assert dict(copy.peak_flops_per_s) == pytest.approx(dict(device.peak_flops_per_s), rel=1e-15)
     for constant in CONSTANT_NAMES:
-        assert getattr(copy.constants, constant) == pytest.approx(
-            getattr(device.constants, constant), rel=1e-15
-        )
-    assert dict(copy.constants.residual_ratio) == pytest.approx(
-        dict(device.constants.residual_ratio), rel=1e-15
-    )
+        assert getattr(copy.constants, constant) == pytest.approx(getattr(device.constants, constant), rel=1e-15)
+    assert dict(copy.constants.residual_ratio) == pytest.approx(dict(device.constants.residual_ratio), rel=1e-15)
     assert copy.constants_from == name
     assert not list(tmp_path.glob("*.part"))
 
@@ -111,9 +105,7 @@ def test_carried_over_constants_are_marked_and_widened():
     device, relative = load_device("h200-sxm"), load_device("h100-sxm")
     assert device.constants_from == "h100-sxm" and not device.calibrated
     assert device.constants.moe_launch_s == relative.constants.moe_launch_s
-    assert device.constants.residual_ratio["moe"] == pytest.approx(
-        1.5 * relative.constants.residual_ratio["moe"]
-    )
+    assert device.constants.residual_ratio["moe"] == pytest.approx(1.5 * relative.constants.residual_ratio["moe"])
     assert device.provenance["constants.moe_launch_s"].kind == "assumed"
     assert "carried over from h100-sxm" in device.provenance["constants.moe_launch_s"].source
     assert device.provenance["constants.gemm_launch_s"].kind == "measured"
@@ -122,17 +114,13 @@ def test_carried_over_constants_are_marked_and_widened():
 
 def test_a_relative_of_a_relative_widens_once():
     l4, h100 = load_device("l4"), load_device("h100-sxm")
-    assert l4.constants.residual_ratio["attention"] == pytest.approx(
-        3 * h100.constants.residual_ratio["attention"]
-    )
+    assert l4.constants.residual_ratio["attention"] == pytest.approx(3 * h100.constants.residual_ratio["attention"])
     assert "carried over from h100-sxm" in l4.provenance["constants.attention_wave_s"].source
     assert "carried over from rtx-pro-6000" in l4.provenance["constants.gemm_launch_s"].source
     forty, eighty = load_device("a100-sxm-40").constants, load_device("a100-sxm-80").constants
     h100_moe = h100.constants.residual_ratio["moe"]
     assert forty.residual_ratio["gemm"] == pytest.approx(1.5 * eighty.residual_ratio["gemm"])
-    assert forty.residual_ratio["moe"] == pytest.approx(3 * h100_moe), (
-        "the wider of 1.5 and 3, not their product"
-    )
+    assert forty.residual_ratio["moe"] == pytest.approx(3 * h100_moe), "the wider of 1.5 and 3, not their product"
 
 
 def test_tile_times_follow_the_peak_of_one_processor():
@@ -179,9 +167,7 @@ def test_the_eightieth_percentile_of_a_log_normal(generator):
 def test_circles_of_relatives_are_refused(tmp_path, monkeypatch):
     text = (DATA / "h100-pcie.toml").read_text(encoding="utf-8")
     for name, like in (("one", "two"), ("two", "one")):
-        mine = text.replace('name = "h100-pcie"', f'name = "{name}"').replace(
-            'like = "h100-sxm"', f'like = "{like}"'
-        )
+        mine = text.replace('name = "h100-pcie"', f'name = "{name}"').replace('like = "h100-sxm"', f'like = "{like}"')
         (tmp_path / f"{name}.toml").write_text(mine, encoding="utf-8")
     monkeypatch.setattr(loader, "DATA", tmp_path)
     assert "must not lead back" in str(refusal(tmp_path / "one.toml"))
@@ -238,9 +224,7 @@ def test_a_missing_operation_needs_a_relative(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(whole[:start], encoding="utf-8")
     assert "constants.host: is missing, here and in every relative" in str(refusal(path))
-    path.write_text(
-        whole[:start].replace("[constants.gemm]", '[constants]\nlike = "h10"\n[constants.gemm]'), "utf-8"
-    )
+    path.write_text(whole[:start].replace("[constants.gemm]", '[constants]\nlike = "h10"\n[constants.gemm]'), "utf-8")
     assert "unknown device 'h10'; nearest: h100" in str(refusal(path))
     path.write_text(
         whole[:start].replace("[constants.gemm]", '[constants]\nlike = "h100-sxm"\n[constants.gemm]'), "utf-8"

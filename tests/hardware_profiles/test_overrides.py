@@ -50,9 +50,7 @@ def test_one_number_moves_and_nothing_else(key, factor):
     assert device.calibrated == (not name.startswith("constants."))
 
 
-@given(
-    st.sampled_from(KEYS), st.sampled_from(["nan", "-1", "-inf", "-1e-9", "", "fast", "1e", "0x10", "1,5"])
-)
+@given(st.sampled_from(KEYS), st.sampled_from(["nan", "-1", "-inf", "-1e-9", "", "fast", "1e", "0x10", "1,5"]))
 def test_wrong_numbers_are_refused_under_their_key(key, text):
     with pytest.raises(InputError) as caught:
         overridden(DEVICE, f"{key}={text}")

@@ -60,9 +60,7 @@ def test_a_frozen_table_is_the_mapping_it_was_made_of(entries):
 
 def test_peak_of_a_missing_dtype_names_those_there_are(device):
     assert device.peak("bf16") == 989.4e12
-    with pytest.raises(
-        InputError, match=r"h100-sxm has no such peak; it has fp32, bf16, fp16, fp8, int8, got 'fp4'"
-    ):
+    with pytest.raises(InputError, match=r"h100-sxm has no such peak; it has fp32, bf16, fp16, fp8, int8, got 'fp4'"):
         device.peak("fp4")
 
 

@@ -88,9 +88,7 @@ def test_sizes_are_sane(device):
 
 def test_narrow_dtypes_are_not_slower(device):
     peaks = [
-        device.peak_flops_per_s[each]
-        for each in ("fp32", "bf16", "fp8", "fp4")
-        if each in device.peak_flops_per_s
+        device.peak_flops_per_s[each] for each in ("fp32", "bf16", "fp8", "fp4") if each in device.peak_flops_per_s
     ]
     assert peaks == sorted(peaks)
     assert all(later / earlier < 40 for earlier, later in pairwise(peaks))
@@ -149,9 +147,7 @@ def test_the_generic_cpu_predicts_the_passes_it_was_derived_from():
 )
 def test_gemm_constants_hold_on_the_rows_they_were_fitted_to(reference_data, name, table, median, p80):
     device = load_device(name)
-    rows = pd.read_csv(reference_data / "kernels" / f"gemm_{table}_sxm.csv").query(
-        "dtype == 'bf16' and m <= 512"
-    )
+    rows = pd.read_csv(reference_data / "kernels" / f"gemm_{table}_sxm.csv").query("dtype == 'bf16' and m <= 512")
     moved = 2.0 * (rows.n * rows.k + rows.m * rows.k + rows.m * rows.n)
     rows, moved = rows[moved >= 1.5 * device.cache_bytes], moved[moved >= 1.5 * device.cache_bytes]
     constants, power = device.constants, device.constants.gemm_norm

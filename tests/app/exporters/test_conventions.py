@@ -129,9 +129,7 @@ def test_k_is_counted_as_each_engine_counts_it(build, tokens):
         parts = shlex.split(result.command)
         return int(parts[parts.index(flag) + 1])
 
-    assert (
-        json.loads(written("vllm").files["vllm-speculative-config.json"])["num_speculative_tokens"] == tokens
-    )
+    assert json.loads(written("vllm").files["vllm-speculative-config.json"])["num_speculative_tokens"] == tokens
     assert value(written("sglang"), "--speculative-num-steps") == tokens
     assert value(written("sglang"), "--speculative-num-draft-tokens") == tokens + 1
     assert value(written("sglang", "ngram"), "--speculative-num-draft-tokens") == tokens + 1

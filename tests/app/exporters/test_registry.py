@@ -85,9 +85,7 @@ def test_files_reach_the_folder_whole_and_scripts_can_be_run(golden_choices, tmp
 
 
 def test_a_second_export_replaces_the_first(build, tmp_path):
-    (kept,) = [
-        path for path in write_export(export(build("mtp"), "vllm"), tmp_path) if path.suffix == ".json"
-    ]
+    (kept,) = [path for path in write_export(export(build("mtp"), "vllm"), tmp_path) if path.suffix == ".json"]
     before = kept.read_text()
     write_export(export(build("ngram"), "vllm"), tmp_path)
     assert kept.read_text() != before

@@ -48,9 +48,7 @@ def test_json_lines_are_the_same_json_with_a_line_per_key():
 def test_scripts_run_the_very_command_and_nothing_else(build, tmp_path, engine, name):
     model = f"{name}.gguf"
     method = "draft_model" if engine == "llama.cpp" else "eagle3"
-    result = export(
-        build(method, model=model, draft_model=f"d/{model}", provenance={"trace": f"x\n{name}"}), engine
-    )
+    result = export(build(method, model=model, draft_model=f"d/{model}", provenance={"trace": f"x\n{name}"}), engine)
     written = tmp_path / "exported files"
     stubs = tmp_path / "bin"
     for folder in (written, stubs):
@@ -77,9 +75,7 @@ def test_scripts_run_the_very_command_and_nothing_else(build, tmp_path, engine, 
 
 
 def test_a_script_exports_its_environment_before_it_starts():
-    text = script(
-        ["about"], ["engine", "--flag", "-1", "--file", "f.json"], files=["f.json"], environment={"A": "b c"}
-    )
+    text = script(["about"], ["engine", "--flag", "-1", "--file", "f.json"], files=["f.json"], environment={"A": "b c"})
     assert text.splitlines() == [
         "#!/bin/sh",
         "# about",
@@ -93,9 +89,7 @@ def test_a_script_exports_its_environment_before_it_starts():
 
 
 def test_a_refusal_names_engine_version_key_rule_and_value():
-    error = Dialect(engine="vllm", version="0.28.0", releases=("0.26.0", "0.29.0")).refusal(
-        "tree", "no trees", 7
-    )
+    error = Dialect(engine="vllm", version="0.28.0", releases=("0.26.0", "0.29.0")).refusal("tree", "no trees", 7)
     assert str(error) == "tree: vllm 0.28.0: no trees, got 7"
 
 

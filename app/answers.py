@@ -1,0 +1,128 @@
+"""Results as the JSON objects that the command line promises."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from costmodel.estimate import Estimate, Intervals, Setting
+from costmodel.optimizers.recommend import Recommendation, Source
+from costmodel.optimizers.search import Choice
+from costmodel.overheads import Overhead
+from costmodel.uncertainty import dominant_terms
+from traces.tree import Tree
+
+Json = dict[str, Any]
+
+
+def recommendation(answer: Recommendation, inputs: Json, exports: Mapping[str, Any]) -> Json:
+    """The answer of `optimize`."""
+    first = answer.winners[0]
+    schedules = [
+        {
+            "method": s.method, "context": s.context, "schedule": s.schedule.to_json(),
+            "schedule_loss_ratio": s.schedule.loss_ratio,
+        }
+        for s in answer.optimum.schedules
+    ]  # fmt: skip
+    main = next(
+        (s for s in schedules if s["method"] == first.contender.method and s["context"] == first.context),
+        None,
+    )
+    return {
+        "inputs": inputs,
+        "choices": [choice(ranked[0], answer) for ranked in answer.optimum.ranked],
+        "alternatives": [choice(other, answer) for ranked in answer.optimum.ranked for other in ranked[1:]],
+        "schedule": main["schedule"] if main else [],
+        "schedule_loss_ratio": main["schedule_loss_ratio"] if main else 0.0,
+        "schedules": schedules,
+        "dropped_batches": list(answer.optimum.dropped_batches),
+        "traces": [source(s) for s in answer.sources],
+        "exports": dict(exports),
+    }
+
+
+def choice(picked: Choice, answer: Recommendation) -> Json:
+    """One ranked configuration."""
+    a, result = picked.acceptance, picked.result
+    return {
+        "batch": picked.batch,
+        "context": picked.context,
+        "method": picked.contender.method,
+        "topology": picked.topology,
+        "draft_tokens": a.draft_tokens,
+        "tree": tree(a.tree) if a.tree is not None else None,
+        "tokens_per_step": a.tokens_per_step,
+        "proposal_ratio": a.proposal_ratio,
+        **point(result, picked.intervals),
+        "limit": str(result.step.limit),
+        "breakdown_s": breakdown(result),
+        "provenance": provenance(picked.contender.setting, result, answer.source(picked)),
+    }
+
+
+def point(result: Estimate, spread: Intervals) -> Json:
+    """Estimates of one point with their intervals."""
+    return {
+        "step_s": float(result.step_s),
+        "step_s_interval": _pair(spread.step_s),
+        "tokens_per_step_interval": _pair(spread.tokens_per_step),
+        "tokens_per_s": float(result.tokens_per_s),
+        "tokens_per_s_interval": _pair(spread.tokens_per_s),
+        "speedup": float(result.speedup),
+        "speedup_interval": _pair(spread.speedup),
+    }
+
+
+def breakdown(result: Estimate) -> Json:
+    """Seconds of a step's phases."""
+    return {
+        "draft": float(result.step.draft_s),
+        "verify": float(result.step.verify_s),
+        "overhead": float(result.step.overhead_s),
+    }
+
+
+def provenance(setting: Setting, result: Estimate, trace: Source | None) -> Json:
+    """Where the numbers of an estimate come from, and which terms make it uncertain."""
+    used: Overhead = setting.overhead if result.acceptance.draft_tokens else setting.plain_overhead
+    device = setting.device
+    terms = dominant_terms(result.step, device.constants.residual_ratio, used)[:2]
+    acceptance: Json = {"source": "stated rate"}
+    if trace is not None:
+        recorded = trace.trace.provenance
+        acceptance = {"source": str(trace.path), "model": recorded.model, "drafter": recorded.drafter}
+        acceptance["borrowed"] = trace.borrowed
+        if trace.borrowed:
+            acceptance["label"] = f"acceptance borrowed from {recorded.model or 'an unnamed model'}"
+    return {
+        "acceptance": acceptance,
+        "device": {
+            "name": device.name,
+            "calibrated": device.calibrated,
+            "constants_from": device.constants_from,
+        },
+        "fidelity": setting.deployment.fidelity,
+        "overhead": {"engine": used.engine, "versions": used.versions, "source": used.source},
+        "drafter": setting.drafter.name,
+        "dominant_uncertainty": [{"term": name, "ratio": size} for name, size in terms],
+    }
+
+
+def source(trace: Source) -> Json:
+    """A trace that an answer rests on."""
+    p = trace.trace.provenance
+    return {
+        "file": str(trace.path), "method": trace.method, "model": p.model, "drafter": p.drafter,
+        "sampling": dict(p.sampling), "dataset": p.dataset, "requests": trace.trace.requests,
+        "tokens": int(trace.trace.positions), "level": trace.trace.level, "borrowed": trace.borrowed,
+    }  # fmt: skip
+
+
+def tree(shape: Tree) -> Json:
+    """A tree in the form that `--tree` reads."""
+    return dict(shape.to_json())
+
+
+def _pair(bounds: tuple[Any, Any]) -> Sequence[float]:
+    return [float(np.asarray(bounds[0]).reshape(-1)[0]), float(np.asarray(bounds[1]).reshape(-1)[0])]

@@ -1,0 +1,1 @@
+"""The `rooftree` command line."""

@@ -1,0 +1,101 @@
+"""`devices`, `models` and `methods`: what is shipped, with where the numbers come from."""
+
+from typing import Annotated
+
+import typer
+
+from app.cli.options import Json, Overrides
+from app.cli.output import emit_json, print_table, say
+
+Name = Annotated[str | None, typer.Argument(help="Show one in full.")]
+
+
+def devices(name: Name = None, overrides: Overrides = None, json: Json = False) -> None:
+    """List device profiles, or show one with the source of every number."""
+    from hardware_profiles.errors import InputError
+    from hardware_profiles.loader import device_names, load_device
+    from hardware_profiles.units import GIGA, TERA
+
+    if overrides and name is None:
+        raise InputError("--set needs the name of one device")
+    names = [name] if name else device_names()
+    loaded = [load_device(each, overrides or ()) for each in names]
+    if json:
+        emit_json({"inputs": {"name": name}, "devices": [_device(each, full=name is not None) for each in loaded]})
+        return
+    rows = [
+        [
+            d.name, d.title, f"{d.memory_bytes / GIGA:.0f}", f"{d.bandwidth_bytes_per_s / GIGA:.0f}",
+            f"{max(d.peak_flops_per_s.get(k, 0.0) for k in ('bf16', 'fp16', 'fp32')) / TERA:.4g}",
+            "itself" if d.calibrated else d.constants_from or "assumed",
+        ]
+        for d in loaded
+    ]  # fmt: skip
+    print_table("Devices", ["name", "title", "GB", "GB/s", "16-bit TFLOP/s", "constants from"], rows)
+    if name:
+        for key, value in sorted(loaded[0].provenance.items()):
+            say(f"  {key}: {value.kind}, {value.source}")
+
+
+def models(name: Name = None, json: Json = False) -> None:
+    """List model architectures, or show one."""
+    from costmodel.model_library import load_model, model_names
+    from hardware_profiles.units import GIGA, KILO
+
+    loaded = [load_model(each) for each in ([name] if name else model_names())]
+    if json:
+        emit_json({"inputs": {"name": name}, "models": [_model(each) for each in loaded]})
+        return
+    rows = [
+        [
+            m.name, m.model_type, str(m.layers), str(m.hidden), f"{m.parameters / GIGA:.3f}",
+            f"{m.active_parameters / GIGA:.3f}", f"{m.kv_values_per_token * 2 / KILO:.1f}",
+        ]
+        for m in loaded
+    ]  # fmt: skip
+    columns = ["name", "type", "layers", "width", "parameters (10⁹)", "active (10⁹)", "KV kB/token (16-bit)"]
+    print_table("Models", columns, rows)
+
+
+def methods(name: Name = None, json: Json = False) -> None:
+    """List published methods, or show one with its citation and reported numbers."""
+    from dataclasses import asdict
+
+    from costmodel.method_library import load_method, method_names
+
+    loaded = [load_method(each) for each in ([name] if name else method_names())]
+    if json:
+        emit_json({"inputs": {"name": name}, "methods": [asdict(each) for each in loaded]})
+        return
+    rows = [
+        [
+            m.slug,
+            m.title,
+            str(m.citation.year),
+            m.drafter,
+            ", ".join(m.topologies) or "off",
+            m.verifier,
+            m.exactness,
+        ]
+        for m in loaded
+    ]
+    print_table("Methods", ["slug", "title", "year", "drafter", "topologies", "verifier", "exactness"], rows)
+    if name:
+        c = loaded[0].citation
+        say(f"{c.authors}. {c.title}. {c.year}. {'arXiv:' + c.arxiv if c.arxiv else c.url}")
+        for r in loaded[0].reported:
+            say(f"  reported {r.quantity} {r.value:g}: {r.conditions} ({r.source})")
+
+
+def _device(d: object, *, full: bool) -> dict[str, object]:
+    from dataclasses import asdict
+
+    whole = asdict(d)  # type: ignore[call-overload]
+    return whole if full else {key: whole[key] for key in ("name", "title", "kind", "memory_bytes",
+        "bandwidth_bytes_per_s", "peak_flops_per_s", "calibrated", "constants_from")}  # fmt: skip
+
+
+def _model(m: object) -> dict[str, object]:
+    keys = ("name", "model_type", "layers", "hidden", "vocab", "parameters", "active_parameters",
+            "kv_values_per_token", "max_context", "dtype", "source")  # fmt: skip
+    return {key: getattr(m, key) for key in keys}

@@ -1,0 +1,177 @@
+"""`optimize`: which configuration to run, ranked with intervals, and the files that engines load."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.options import (
+    Batch,
+    Context,
+    Device,
+    Draft,
+    DraftBytes,
+    DraftPasses,
+    DraftTokens,
+    Dtype,
+    Engine,
+    ExitLayer,
+    Json,
+    KvDtype,
+    MatchRate,
+    Overrides,
+    Quiet,
+    Seed,
+    SplitVerify,
+    TensorParallel,
+    milliseconds,
+    ratio,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from app.deployables import Deployable
+    from costmodel.optimizers.recommend import Recommendation
+    from costmodel.optimizers.search import Choice
+
+DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
+DEFAULT_OUT = Path("rooftree-out")
+
+
+def optimize(
+    model: Annotated[str, typer.Option("--model", help="Target; default: the one the trace was recorded on.")] = "",
+    device: Device = "h100-sxm",
+    trace: Annotated[
+        list[Path] | None, typer.Option("--trace", help="Acceptance trace; repeat to compare methods.")
+    ] = None,
+    draft: Draft = None,
+    method: Annotated[str, typer.Option("--method", help="Method of traces that name none.")] = "plain-decoding",
+    engine: Engine = "vllm",
+    tp: TensorParallel = 1,
+    dtype: Dtype = None,
+    kv_dtype: KvDtype = None,
+    batch: Batch = DEFAULT_BATCHES,
+    context: Context = "1024",
+    draft_tokens: DraftTokens = None,
+    tree_nodes: Annotated[
+        str,
+        typer.Option("--tree-nodes", help="Draft tokens of the trees to build, root excluded; 0 for none."),
+    ] = "4,8,16,32,64",
+    slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest time to first token, ms.")] = None,
+    slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest time per output token, ms.")] = None,
+    match_rate: MatchRate = None,
+    draft_passes: DraftPasses = None,
+    draft_bytes: DraftBytes = None,
+    exit_layer: ExitLayer = None,
+    split_verify: SplitVerify = None,
+    overrides: Overrides = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for engine files and the answer.")] = DEFAULT_OUT,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Search draft lengths, trees and batches on recorded traces; write what engines load."""
+    from app.answers import recommendation
+    from app.cli.output import emit_json, progress_line, write_json
+    from app.deployables import deployables, write_all
+    from costmodel.optimizers.recommend import recommend
+    from costmodel.optimizers.search import Limits
+    from costmodel.scenario import Scenario
+    from traces.library import default_traces
+
+    scenario = Scenario(
+        model=model, device=device, method=method, engine=engine, dtype=dtype, kv_dtype=kv_dtype,
+        tensor_parallel=tp, draft=draft, exit_layer=exit_layer, draft_passes=draft_passes, draft_bytes=draft_bytes,
+        overrides=overrides or (), split_verify=split_verify,
+    )  # fmt: skip
+    contexts = whole_numbers(context, "--context", least=0)
+    with progress_line(quiet) as progress:
+        answer = recommend(
+            scenario,
+            trace or default_traces(),
+            batches=whole_numbers(batch, "--batch", least=1),
+            contexts=contexts,
+            draft_tokens=whole_numbers(draft_tokens, "--draft-tokens", least=1) if draft_tokens else None,
+            tree_sizes=[n for n in whole_numbers(tree_nodes, "--tree-nodes", least=0) if n],
+            limits=Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot")),
+            match_rate=ratio(match_rate, "--match-rate"),
+            drop_unfit=batch == DEFAULT_BATCHES,
+            seed=seed,
+            progress=progress,
+        )
+        entries = deployables(answer, draft=draft, context=contexts[0])
+        written = write_all(entries, out)
+    inputs = {
+        "model": answer.scenario.model, "device": device, "engine": engine, "tp": tp, "dtype": dtype,
+        "batch": batch, "context": context, "trace": [str(s.path) for s in answer.sources], "seed": seed,
+        "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot, "set": overrides or [],
+    }  # fmt: skip
+    body = recommendation(answer, inputs, written)
+    write_json(body, out / "recommendation.json")
+    if json:
+        emit_json(body)
+    elif not quiet:
+        _print(answer, device, engine)
+        _print_files(entries, written, out)
+
+
+def _print(answer: "Recommendation", device: str, engine: str) -> None:
+    from app.cli.output import print_table, say
+
+    for source in answer.sources:
+        recorded = source.trace.provenance
+        label = f"acceptance borrowed from {recorded.model}" if source.borrowed else f"recorded on {recorded.model}"
+        say(f"{source.path.name}: {source.trace.positions} tokens, {label} ({recorded.device or 'device unknown'})")
+    rows = [_row(choice, place) for ranked in answer.optimum.ranked for place, choice in enumerate(ranked, 1)]
+    columns = [
+        "method",
+        "batch",
+        "context",
+        "rank",
+        "draft",
+        "tokens/step",
+        "step ms",
+        "tokens/s",
+        "speedup",
+        "limit",
+    ]
+    print_table(
+        f"{answer.scenario.model} on {device}, {engine}: best configuration of each method",
+        columns, rows, caption="brackets: 80 % intervals; speedup against no speculation at the same batch and context",
+    )  # fmt: skip
+    for found in answer.optimum.schedules:
+        ranges = ", ".join(f"batch {low}-{high}: K={k}" for low, high, k in found.schedule.ranges)
+        loss = f"{100 * found.schedule.loss_ratio:.1f} % lost against the best K at every batch"
+        say(f"schedule of {found.method} at context {found.context}: {ranges} ({loss})")
+    if answer.optimum.dropped_batches:
+        say(f"left out, too large for memory: batch {', '.join(map(str, answer.optimum.dropped_batches))}")
+
+
+def _row(choice: "Choice", place: int) -> list[str]:
+    from hardware_profiles.units import MILLI
+
+    a, r, i = choice.acceptance, choice.result, choice.intervals
+    draft = {"off": "off", "chain": f"K={a.draft_tokens}", "tree": f"tree {a.draft_tokens}"}[choice.topology]
+    return [
+        choice.contender.method,
+        str(choice.batch),
+        str(choice.context),
+        str(place),
+        draft,
+        f"{a.tokens_per_step:.2f} [{float(i.tokens_per_step[0]):.2f}, {float(i.tokens_per_step[1]):.2f}]",
+        f"{float(r.step_s) / MILLI:.3g}",
+        f"{float(r.tokens_per_s):.4g} [{float(i.tokens_per_s[0]):.4g}, {float(i.tokens_per_s[1]):.4g}]",
+        f"{float(r.speedup):.2f} [{float(i.speedup[0]):.2f}, {float(i.speedup[1]):.2f}]",
+        str(r.step.limit),
+    ]
+
+
+def _print_files(entries: "list[Deployable]", written: dict[str, list[str]], out: Path) -> None:
+    from app.cli.output import say
+
+    for entry in entries:
+        if entry.result is None:
+            say(f"{entry.engine}: nothing to load ({entry.reason})")
+        else:
+            say(f"{entry.engine} {entry.result.version}: {', '.join(written[entry.engine])}")
+    say(f"answer: {out / 'recommendation.json'}")

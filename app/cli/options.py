@@ -1,0 +1,84 @@
+"""Options and their parsing, shared by the verbs; imports nothing heavy."""
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for files; created where it is missing.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of every random draw.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no tables, only errors.")]
+Model = Annotated[str, typer.Option("--model", help="Shipped name (see `models`) or path of a config.json.")]
+Device = Annotated[str, typer.Option("--device", help="Shipped name (see `devices`) or path of a TOML file.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", help="Override a device's number: device.KEY=VALUE in SI units.")
+]
+MethodName = Annotated[str, typer.Option("--method", help="Method slug (see `methods`).")]
+Draft = Annotated[str | None, typer.Option("--draft", help="Draft model: shipped name or path of a config.json.")]
+Engine = Annotated[str, typer.Option("--engine", help="Engine whose overheads apply; `none` for passes alone.")]
+TensorParallel = Annotated[int, typer.Option("--tp", help="Devices that share the model.")]
+Dtype = Annotated[str | None, typer.Option("--dtype", help="Weight format: bf16, fp16, fp8, int8, int4, fp4, fp32.")]
+KvDtype = Annotated[str | None, typer.Option("--kv-dtype", help="KV-cache format.")]
+Batch = Annotated[str, typer.Option("--batch", help="Batch sizes, comma-separated.")]
+Context = Annotated[str, typer.Option("--context", help="Cached tokens per request, comma-separated.")]
+DraftTokens = Annotated[str | None, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")]
+MatchRate = Annotated[
+    float | None,
+    typer.Option("--match-rate", help="Share of steps with a proposal, where a trace does not tell."),
+]
+DraftPasses = Annotated[int | None, typer.Option("--draft-passes", help="Passes per step of an unpublished drafter.")]
+DraftBytes = Annotated[float | None, typer.Option("--draft-bytes", help="Bytes that one of its passes reads.")]
+ExitLayer = Annotated[int | None, typer.Option("--exit-layer", help="Layers that an early-exit drafter runs.")]
+Fidelity = Annotated[str, typer.Option("--fidelity", help="calibrated or datasheet.")]
+SplitVerify = Annotated[
+    bool | None,
+    typer.Option("--split-verify/--no-split-verify", help="Attention splits the cache in verify passes."),
+]
+
+
+def whole_numbers(text: str, option: str, *, least: int) -> list[int]:
+    """Comma-separated whole numbers, sorted, without repeats.
+
+    Raises:
+        InputError: something else, or a number below `least`.
+    """
+    from hardware_profiles.errors import InputError
+
+    try:
+        numbers = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        raise InputError("must be whole numbers separated by commas", key=option, value=text) from None
+    if numbers[0] < least or numbers[-1] > 10**8:
+        raise InputError(f"must lie in {least}..100000000", key=option, value=text)
+    return numbers
+
+
+def ratio(value: float | None, option: str) -> float | None:
+    """A share in [0, 1], or None.
+
+    Raises:
+        InputError: outside, or not a number.
+    """
+    from hardware_profiles.errors import InputError
+
+    if value is not None and not (math.isfinite(value) and 0.0 <= value <= 1.0):
+        raise InputError("must lie in [0, 1]", key=option, value=value)
+    return value
+
+
+def milliseconds(value: float | None, option: str) -> float | None:
+    """A positive number of milliseconds as seconds, or None.
+
+    Raises:
+        InputError: not positive and finite.
+    """
+    from hardware_profiles.errors import InputError
+    from hardware_profiles.units import MILLI
+
+    if value is None:
+        return None
+    if not (math.isfinite(value) and value > 0.0):
+        raise InputError("must be a positive number of milliseconds", key=option, value=value)
+    return value * MILLI

@@ -1,0 +1,221 @@
+"""`predict`: step time, tokens per second and speedup of stated configurations, with intervals."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options import (
+    Batch,
+    Context,
+    Device,
+    Draft,
+    DraftBytes,
+    DraftPasses,
+    Dtype,
+    Engine,
+    ExitLayer,
+    Fidelity,
+    Json,
+    KvDtype,
+    MatchRate,
+    Model,
+    Overrides,
+    Quiet,
+    Seed,
+    SplitVerify,
+    TensorParallel,
+    ratio,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from costmodel.acceptance import Acceptance
+    from costmodel.estimate import Setting
+    from traces.schema import AcceptanceTrace
+
+
+def predict(
+    model: Model,
+    device: Device = "h100-sxm",
+    method: Annotated[
+        str, typer.Option("--method", help="Method slug; default: the trace's, else speculative decoding.")
+    ] = "",
+    draft: Draft = None,
+    trace: Annotated[Path | None, typer.Option("--trace", help="Acceptance trace to replay.")] = None,
+    acceptance: Annotated[
+        float | None, typer.Option("--acceptance", help="Acceptance rate of one token instead of a trace.")
+    ] = None,
+    tree: Annotated[Path | None, typer.Option("--tree", help="Tree JSON instead of --draft-tokens.")] = None,
+    batch: Batch = "1,8,64",
+    context: Context = "1024",
+    draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "0,3,5",
+    include_prefill: Annotated[
+        bool,
+        typer.Option(
+            "--include-prefill",
+            help="Speedup of whole requests of the trace's mean lengths, prompts included.",
+        ),
+    ] = False,
+    match_rate: MatchRate = None,
+    engine: Engine = "vllm",
+    tp: TensorParallel = 1,
+    dtype: Dtype = None,
+    kv_dtype: KvDtype = None,
+    draft_passes: DraftPasses = None,
+    draft_bytes: DraftBytes = None,
+    exit_layer: ExitLayer = None,
+    fidelity: Fidelity = "calibrated",
+    split_verify: SplitVerify = None,
+    overrides: Overrides = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Cost every combination of batch, context and draft length; K=0 is plain decoding."""
+    from app.cli.output import emit_json
+    from costmodel.forward import Fidelity as KnownFidelity
+    from costmodel.scenario import Scenario, build_setting, method_of
+    from hardware_profiles.errors import InputError
+    from traces.library import read_trace
+
+    if (trace is None) == (acceptance is None):
+        raise InputError("exactly one of --trace and --acceptance is needed")
+    if include_prefill and trace is None:
+        raise InputError("--include-prefill takes its lengths from a --trace")
+    if fidelity not in ("calibrated", "datasheet"):
+        raise InputError("must be calibrated or datasheet", key="--fidelity", value=fidelity)
+    known: KnownFidelity = "datasheet" if fidelity == "datasheet" else "calibrated"
+    recorded = read_trace(trace, match_rate=ratio(match_rate, "--match-rate")) if trace else None
+    named = method or (recorded.provenance.method if recorded else "") or "speculative-decoding"
+    setting = build_setting(
+        Scenario(
+            model=model,
+            device=device,
+            method=method_of(named),
+            engine=engine,
+            dtype=dtype,
+            kv_dtype=kv_dtype,
+            tensor_parallel=tp,
+            draft=draft,
+            exit_layer=exit_layer,
+            draft_passes=draft_passes,
+            draft_bytes=draft_bytes,
+            overrides=overrides or (),
+            fidelity=known,
+            split_verify=split_verify,
+        )
+    )
+    lengths = whole_numbers(draft_tokens, "--draft-tokens", least=0)
+    configurations = _configurations(recorded, acceptance, match_rate, lengths, tree, seed)
+    rows = [
+        _point(setting, a, b, c, recorded if include_prefill else None, seed)
+        for c in whole_numbers(context, "--context", least=0)
+        for b in whole_numbers(batch, "--batch", least=1)
+        for a in configurations
+    ]
+    inputs = {
+        "model": model, "device": device, "method": named, "draft": draft, "trace": str(trace) if trace else None,
+        "acceptance": acceptance, "match_rate": match_rate, "batch": batch, "context": context,
+        "draft_tokens": draft_tokens, "tree": str(tree) if tree else None, "engine": engine, "tp": tp,
+        "dtype": setting.deployment.precision.weights, "fidelity": fidelity, "set": overrides or [], "seed": seed,
+        "include_prefill": include_prefill, "borrowed": _borrowed(recorded, setting),
+    }  # fmt: skip
+    if json:
+        emit_json({"inputs": inputs, "predictions": rows})
+    elif not quiet:
+        _print(rows, inputs)
+
+
+def _configurations(
+    recorded: "AcceptanceTrace | None",
+    rate: float | None,
+    match_rate: float | None,
+    lengths: list[int],
+    tree: Path | None,
+    seed: int,
+) -> "list[Acceptance]":
+    import numpy as np
+
+    from costmodel.acceptance import from_replay, geometric
+    from hardware_profiles.errors import InputError
+    from traces.replay import replay_chain, replay_tree
+    from traces.statistics import resample_counts
+    from traces.tree import read_tree
+
+    if recorded is None:
+        if tree is not None:
+            raise InputError("a tree needs a --trace that holds ranks", key="--tree", value=str(tree))
+        share = 1.0 if match_rate is None else match_rate
+        return [geometric(float(rate or 0.0), k, match_rate=share) for k in lengths]
+    counts = resample_counts(recorded.prompt_kinds, generator=np.random.default_rng(seed)).astype(np.float64)
+    if tree is not None:
+        shape = read_tree(tree)
+        return [from_replay(replay_tree(recorded, shape), counts, tree=shape)]
+    return [from_replay(replay_chain(recorded, k), counts) for k in lengths]
+
+
+def _point(
+    setting: "Setting", a: "Acceptance", batch: int, context: int, whole: "AcceptanceTrace | None", seed: int
+) -> dict[str, Any]:
+    import numpy as np
+
+    from app.answers import breakdown, point
+    from costmodel.estimate import estimate, intervals, needed_bytes, throughput_speedup
+    from costmodel.memory import require_fit
+    from costmodel.uncertainty import dominant_terms
+
+    what = f"batch {batch}, context {context}, {a.draft_tokens} draft tokens"
+    require_fit(setting.device, needed_bytes(setting, a, batch=batch, context=context), what)
+    result = estimate(setting, a, batch=batch, context=context)
+    spread = intervals(setting, result, batch=batch, generator=np.random.default_rng(seed))
+    used = setting.overhead if a.draft_tokens else setting.plain_overhead
+    terms = dominant_terms(result.step, setting.device.constants.residual_ratio, used)[:2]
+    row = {
+        "batch": batch, "context": context, "draft_tokens": a.draft_tokens, "breakdown_s": breakdown(result),
+        "tokens_per_step": a.tokens_per_step, "proposal_ratio": a.proposal_ratio, **point(result, spread),
+        "limit": str(result.step.limit),
+        "dominant_uncertainty": [{"term": name, "ratio": size} for name, size in terms],
+    }  # fmt: skip
+    if whole is not None:
+        mean_prompt, mean_output = float(whole.prompt_tokens.mean()), float(whole.output_tokens.mean())
+        overall = throughput_speedup(
+            setting, a, batch=batch, prompt_tokens=max(mean_prompt, 1.0), output_tokens=mean_output
+        )
+        scale = float(overall) / row["speedup"]
+        row |= {
+            "throughput_speedup": float(overall),
+            "throughput_speedup_interval": [scale * bound for bound in row["speedup_interval"]],
+            "mean_prompt_tokens": mean_prompt, "mean_output_tokens": mean_output,
+        }  # fmt: skip
+    return row
+
+
+def _borrowed(recorded: "AcceptanceTrace | None", setting: "Setting") -> bool | None:
+    from costmodel.optimizers.recommend import is_borrowed
+
+    return None if recorded is None else is_borrowed(recorded, setting.target.name)
+
+
+def _print(rows: list[dict[str, Any]], inputs: dict[str, Any]) -> None:
+    from app.cli.output import print_table, say
+    from hardware_profiles.units import MILLI
+
+    cells = [
+        [
+            str(r["batch"]), str(r["context"]), str(r["draft_tokens"]), f"{r['tokens_per_step']:.3f}",
+            f"{r['step_s'] / MILLI:.3f}",
+            " + ".join(f"{r['breakdown_s'][part] / MILLI:.2f}" for part in ("draft", "verify", "overhead")),
+            f"{r['tokens_per_s']:.4g} [{r['tokens_per_s_interval'][0]:.4g}, {r['tokens_per_s_interval'][1]:.4g}]",
+            f"{r['speedup']:.3f} [{r['speedup_interval'][0]:.3f}, {r['speedup_interval'][1]:.3f}]",
+            f"{r['throughput_speedup']:.3f}" if "throughput_speedup" in r else "",
+            r["limit"],
+        ]
+        for r in rows
+    ]  # fmt: skip
+    columns = ["batch", "context", "K", "tokens/step", "step ms", "draft + verify + overhead", "tokens/s", "speedup",
+               "with prefill", "limit"]  # fmt: skip
+    title = f"{inputs['model']} on {inputs['device']}, {inputs['method']}, {inputs['dtype']}, {inputs['engine']}"
+    print_table(title, columns, cells, caption="brackets: 80 % intervals")
+    if inputs["borrowed"]:
+        say("acceptance borrowed: the trace was recorded on another model")

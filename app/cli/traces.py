@@ -1,0 +1,111 @@
+"""`traces import` and `traces inspect`: bring engine logs and published files into the trace format; look inside."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.options import Json, MatchRate, Quiet, ratio, whole_numbers
+
+cli = typer.Typer(help="Import and inspect recorded traces.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@cli.command("import")
+def import_(
+    files: Annotated[
+        list[Path], typer.Argument(help="File to import; two scrapes for vllm-metrics, before and after.")
+    ],
+    form: Annotated[str, typer.Option("--format", help="position-json, specdecode-bench, vllm-metrics, vllm-log.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Parquet file to write.")],
+    drafter: Annotated[
+        str | None, typer.Option("--drafter", help="Which drafter of the file, where it holds several.")
+    ] = None,
+    model: Annotated[str, typer.Option("--model", help="Target model, where the file does not name it.")] = "",
+    method: Annotated[str, typer.Option("--method", help="Method slug, where the file does not name it.")] = "",
+    match_rate: MatchRate = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Convert a file to an acceptance trace, and say which level it yields and what it cannot know."""
+    from dataclasses import replace
+
+    from app.cli.output import emit_json, say
+    from traces.importers.formats import import_trace
+    from traces.store import write_acceptance
+
+    options: dict[str, Any] = {"match_rate": ratio(match_rate, "--match-rate")}
+    if drafter is not None:
+        options["drafter"] = drafter
+    trace = import_trace(form, files, **options)
+    known = trace.provenance
+    stated = replace(known, model=model or known.model, method=method or known.method)
+    trace = replace(trace, provenance=stated)
+    write_acceptance(trace, out)
+    answer = {
+        "level": trace.level, "requests": trace.requests, "positions": int(trace.positions), "out": str(out),
+        "notes": stated.notes, "model": stated.model, "method": stated.method,
+    }  # fmt: skip
+    if json:
+        emit_json({"inputs": {"format": form, "files": [str(f) for f in files]}, **answer})
+    elif not quiet:
+        say(f"{out}: level {trace.level}, {trace.requests} requests, {trace.positions} positions")
+        say(stated.notes)
+
+
+@cli.command("inspect")
+def inspect(
+    file: Annotated[Path, typer.Argument(help="Trace to look into.")],
+    draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "1,3,5,8",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show what a trace holds: level, provenance, and tokens per step by prompt kind."""
+    from app.cli.output import emit_json, print_table, say
+    from traces.library import read_trace
+    from traces.store import describe
+
+    facts: dict[str, Any] = describe(file) if file.suffix == ".parquet" else {"file": str(file)}
+    if facts.get("kind", "acceptance") != "acceptance":
+        emit_json({"inputs": {"file": str(file)}, **facts}) if json else say(str(facts))
+        return
+    trace = read_trace(file)
+    lengths = whole_numbers(draft_tokens, "--draft-tokens", least=1)
+    kinds = _by_kind(trace, lengths) if trace.level >= 1 else []
+    if json:
+        emit_json({"inputs": {"file": str(file)}, **facts, "kinds": kinds})
+    elif not quiet:
+        for key, value in facts.items():
+            if key != "metadata":
+                say(f"{key}: {value}")
+        for key, value in (facts.get("metadata") or {}).get("provenance", {}).items():
+            say(f"  {key}: {value}")
+        columns = ["prompt kind", "requests", "tokens", *(f"K={k}" for k in lengths)]
+        rows = [
+            [k["kind"], str(k["requests"]), str(k["tokens"]), *(f"{v:.3f}" for v in k["tokens_per_step"])]
+            for k in kinds
+        ]
+        if rows:
+            print_table("tokens per step", columns, rows)
+
+
+def _by_kind(trace: Any, lengths: list[int]) -> list[dict[str, Any]]:
+    import numpy as np
+
+    from traces.replay import replay_chain
+
+    groups = [
+        (kind, [i for i, k in enumerate(trace.prompt_kinds) if k == kind]) for kind in sorted(set(trace.prompt_kinds))
+    ]
+    found = []
+    for kind, members in [*groups, ("all", list(range(trace.requests)))]:
+        part = trace.select(np.asarray(members))
+        found.append(
+            {
+                "kind": kind or "unknown",
+                "requests": part.requests,
+                "tokens": int(part.positions),
+                "tokens_per_step": [replay_chain(part, k).tokens_per_step for k in lengths],
+                "proposal_ratio": [replay_chain(part, k).proposal_ratio for k in lengths],
+            }
+        )
+    return found if len(groups) > 1 else found[-1:]

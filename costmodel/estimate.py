@@ -1,0 +1,237 @@
+"""How fast does a configuration decode, against no speculation at the same batch, context and device?
+
+The front door of the cost model: a `Setting` (target, device, drafter, engine) and an `Acceptance` give step
+time, tokens per second, speedup and their intervals. Leaves out choosing (`optimizers.search`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.acceptance import Acceptance
+from costmodel.architecture import Architecture
+from costmodel.drafter import Drafter
+from costmodel.forward import Deployment, pass_cost
+from costmodel.memory import memory_bytes
+from costmodel.ops import Array, Number
+from costmodel.overheads import Overhead
+from costmodel.step import StepCost, chain_step, draft_pass, tree_step
+from costmodel.uncertainty import DRAWS, draw_steps, interval, paired
+from hardware_profiles.profile import Device
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """Everything about a run but its batch, context and draft.
+
+    Args:
+        deployment: target, device and how they run.
+        drafter: who drafts.
+        overhead: the engine's share of a speculative step.
+        plain_overhead: the engine's share of a plain step.
+    """
+
+    deployment: Deployment
+    drafter: Drafter
+    overhead: Overhead
+    plain_overhead: Overhead
+
+    @property
+    def target(self) -> Architecture:
+        """The model that verifies."""
+        return self.deployment.architecture
+
+    @property
+    def device(self) -> Device:
+        """One device of the group."""
+        return self.deployment.device
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Estimate:
+    """Point estimates of one configuration over a grid; arrays have the broadcast shape of batch and context.
+
+    Args:
+        acceptance: what the configuration emits.
+        step: cost of its step.
+        plain: cost of a plain step at the same points.
+        step_s: seconds of a step.
+        tokens_per_s: of the whole batch.
+        speedup: against plain decoding at the same points.
+    """
+
+    acceptance: Acceptance
+    step: StepCost
+    plain: StepCost
+    step_s: Array
+    tokens_per_s: Array
+    speedup: Array
+
+
+def step_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> StepCost:
+    """Cost of the steps of a configuration; a chain of no tokens is plain decoding.
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: the configuration.
+        batch: requests; broadcasts with `context`.
+        context: cached tokens per request.
+    """
+    if acceptance.tree is not None:
+        return tree_step(
+            setting.deployment,
+            setting.drafter,
+            setting.overhead,
+            acceptance.tree,
+            batch=batch,
+            context=context,
+        )
+    return chain_step(
+        setting.deployment,
+        setting.drafter,
+        setting.overhead if acceptance.draft_tokens else setting.plain_overhead,
+        batch=batch,
+        context=context,
+        draft_tokens=acceptance.proposed_tokens,
+        proposal_ratio=acceptance.proposal_ratio if acceptance.draft_tokens else 1.0,
+    )
+
+
+def estimate(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> Estimate:
+    """Tokens per second and speedup of one configuration over a grid.
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: what the configuration emits per step.
+        batch: requests, > 0; broadcasts with `context`.
+        context: cached tokens per request, >= 0.
+
+    Raises:
+        InputError: a non-positive or non-finite batch or context.
+    """
+    plain = chain_step(
+        setting.deployment,
+        setting.drafter,
+        setting.plain_overhead,
+        batch=batch,
+        context=context,
+        draft_tokens=0.0,
+    )
+    step = step_cost(setting, acceptance, batch=batch, context=context)
+    shape = np.broadcast_shapes(np.shape(batch), np.shape(context))
+    step_s = np.broadcast_to(step.total_s, shape)
+    plain_s = np.broadcast_to(plain.total_s, shape)
+    rate = np.asarray(batch, dtype=np.float64) * acceptance.tokens_per_step / step_s
+    return Estimate(
+        acceptance=acceptance,
+        step=step,
+        plain=plain,
+        step_s=step_s,
+        tokens_per_s=rate,
+        speedup=acceptance.tokens_per_step * plain_s / step_s,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Intervals:
+    """80 % intervals (lower, upper) of an estimate, arrays over its points."""
+
+    step_s: tuple[Array, Array]
+    tokens_per_step: tuple[Array, Array]
+    tokens_per_s: tuple[Array, Array]
+    speedup: tuple[Array, Array]
+
+
+def intervals(
+    setting: Setting, result: Estimate, *, batch: Number, generator: np.random.Generator, draws: int = DRAWS
+) -> Intervals:
+    """Intervals of an estimate: bootstrap draws of acceptance paired with drawn errors of the cost model.
+
+    Args:
+        setting: as in `estimate`.
+        result: the estimate.
+        batch: as in `estimate`.
+        generator: source of randomness.
+        draws: number of draws.
+    """
+    drawn = draw_steps(
+        result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
+        generator=generator, draws=draws,
+    )  # fmt: skip
+    known = result.acceptance.samples
+    tokens = paired(known, draws, generator) if known.size else np.full(draws, result.acceptance.tokens_per_step)
+    shape = result.step_s.shape
+    b = np.broadcast_to(np.asarray(batch, dtype=np.float64), shape).reshape(1, -1)
+
+    def shaped(samples: Array) -> tuple[Array, Array]:
+        low, high = interval(samples)
+        return low.reshape(shape), high.reshape(shape)
+
+    return Intervals(
+        step_s=shaped(drawn.step_s),
+        tokens_per_step=interval(tokens),
+        tokens_per_s=shaped(b * tokens[:, None] / drawn.step_s),
+        speedup=shaped(tokens[:, None] * drawn.plain_s / drawn.step_s),
+    )
+
+
+def prefill_s(setting: Setting, *, prompt_tokens: Number, batch: Number = 1.0, drafts: bool = True) -> Array:
+    """Seconds to process prompts of `prompt_tokens` tokens, the drafter's cache included.
+
+    Args:
+        setting: target, device, drafter and engine.
+        prompt_tokens: tokens per prompt, > 0.
+        batch: prompts processed together.
+        drafts: the drafter processes the prompt too (where it keeps a cache of its own).
+    """
+    prompt = np.asarray(prompt_tokens, dtype=np.float64)
+    cost = pass_cost(
+        setting.deployment, batch=batch, query_tokens=prompt, context=0.0, logits="last", prefill=True
+    ).total_s
+    if drafts and setting.drafter.kv_values_per_token:
+        cost = cost + draft_pass(
+            setting.deployment, setting.drafter, batch=batch, query_tokens=prompt, context=0.0
+        ).total_s  # fmt: skip
+    return np.asarray(cost + setting.plain_overhead.step_s)
+
+
+def throughput_speedup(
+    setting: Setting,
+    acceptance: Acceptance,
+    *,
+    batch: Number,
+    prompt_tokens: float,
+    output_tokens: float,
+) -> Array:
+    """Speedup of whole requests, prompt processing included, with `batch` of them decoding at any time.
+
+    Every request occupies the engine for its prefill and shares decode steps with the batch around it; context
+    is taken at the middle of the output.
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: what the configuration emits per step.
+        batch: requests that decode together.
+        prompt_tokens: mean prompt length.
+        output_tokens: mean output length.
+    """
+    context = prompt_tokens + output_tokens / 2.0
+    result = estimate(setting, acceptance, batch=batch, context=context)
+    b = np.asarray(batch, dtype=np.float64)
+    plain = prefill_s(setting, prompt_tokens=prompt_tokens, drafts=False) + output_tokens * result.plain.total_s / b
+    steps = output_tokens / acceptance.tokens_per_step
+    fast = prefill_s(setting, prompt_tokens=prompt_tokens, drafts=acceptance.draft_tokens > 0)
+    return np.asarray(plain / (fast + steps * result.step.total_s / b))
+
+
+def needed_bytes(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> Array:
+    """Bytes on each device that a configuration needs."""
+    d, drafter = setting.deployment, setting.drafter
+    used = acceptance.draft_tokens > 0
+    share = d.tensor_parallel
+    return memory_bytes(
+        setting.target, d.precision, batch=batch, context=context, tensor_parallel=share,
+        query_tokens=1 + acceptance.draft_tokens,
+        drafter_bytes=drafter.resident_values * d.precision.weight_bytes / share if used else 0.0,
+        drafter_kv_bytes_per_token=drafter.kv_values_per_token * d.precision.kv_bytes / share if used else 0.0,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Published decoding systems, one file each, data only."""

@@ -1,0 +1,22 @@
+"""Plain decoding: one pass of the target per token, the baseline of every speedup."""
+
+from costmodel.method import Citation, Method
+
+METHOD = Method(
+    slug="plain-decoding",
+    title="Autoregressive decoding",
+    citation=Citation(authors="Vaswani et al.", title="Attention Is All You Need", year=2017, arxiv="1706.03762"),
+    drafter="none",
+    topologies=(),
+    verifier="none",
+    exactness="exact",
+    cost_terms=(),
+    trace_levels={},
+    engines={
+        "vllm": "plain",
+        "sglang": "plain",
+        "tensorrt-llm": "plain",
+        "llama.cpp": "plain",
+        "transformers": "plain",
+    },
+)

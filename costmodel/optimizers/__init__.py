@@ -1,0 +1,1 @@
+"""Optimisers: trees, schedules and the joint search."""

@@ -1,0 +1,213 @@
+"""Which draft length should an engine use at which batch size, in a few ranges?
+
+Turns a table of measured or predicted rates (batches by draft lengths) into inclusive ranges [lo, hi, K] from
+batch 1 on without gaps, as serving engines read them: the ranges that lose least against the best K at every
+batch, and of those the fewest that lose little more. Leaves out how the rates come about and how an engine
+spells ranges.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardware_profiles.errors import InfeasibleError, InputError
+
+MAX_BATCHES = 65_536
+MAX_CELLS = 1 << 24
+
+Rates = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """Draft tokens by batch size.
+
+    Attributes:
+        ranges: (lo, hi, draft tokens), both ends included, from 1 on without gaps; neighbours differ.
+        loss_ratio: 1 - mean over the batches asked about of rate(schedule) / rate(best draft length there).
+        loss_ratio_by_ranges: the least loss with at most 1, 2, ... ranges; inf where that many cannot do.
+    """
+
+    ranges: tuple[tuple[int, int, int], ...]
+    loss_ratio: float
+    loss_ratio_by_ranges: tuple[float, ...]
+
+    def draft_tokens_at(self, batch: int) -> int:
+        """Draft tokens per request and step at a batch size.
+
+        Raises:
+            InputError: the schedule does not cover that batch.
+        """
+        for low, high, draft_tokens in self.ranges:
+            if low <= batch <= high:
+                return draft_tokens
+        raise InputError(f"the schedule covers batches 1..{self.ranges[-1][1]}", key="batch", value=batch)
+
+    def to_json(self) -> list[list[int]]:
+        """The ranges as [[lo, hi, draft tokens], ...]."""
+        return [list(each) for each in self.ranges]
+
+
+def batch_schedule(
+    batches: Sequence[int],
+    draft_tokens: Sequence[int],
+    rates: ArrayLike,
+    *,
+    max_ranges: int = 8,
+    tolerance_ratio: float = 0.005,
+    weights: ArrayLike | None = None,
+    largest_batch: int | None = None,
+) -> Schedule:
+    """At most `max_ranges` ranges that lose least against the best draft length at every batch.
+
+    Exact for the batches given, by dynamic programming over (ranges used, batch, draft length). Between two
+    of them a range ends where the two draft lengths' interpolated rates cross. An engine that moves between
+    ranges pays for it (captured graphs, drafter state), so the fewest ranges within `tolerance_ratio` of the
+    least loss are taken.
+
+    Args:
+        batches: batch sizes [m], increasing, at least 1.
+        draft_tokens: candidates [c], increasing, 0 for no speculation.
+        rates: [m, c], tokens per second or speedup, positive; NaN or 0 where that draft length cannot run.
+        max_ranges: most ranges, at least 1.
+        tolerance_ratio: loss that one is ready to add for fewer ranges, 0..1.
+        weights: [m] share of the time spent at each batch; None weighs the batches given alike (a grid of
+            powers of two then is uniform in log batch). A batch's loss counts relative to its own best.
+        largest_batch: last batch to cover, at least `batches[-1]` (the default).
+
+    Returns:
+        The schedule and what it loses.
+
+    Raises:
+        InputError: shapes or values out of range.
+        InfeasibleError: some batch can run no draft length, or the ranges allowed cannot avoid those that
+            fail.
+
+    Example:
+        >>> batch_schedule([1, 8, 64], [0, 3], [[1.0, 2.0], [1.0, 1.5], [1.0, 0.8]]).ranges
+        ((1, 48, 3), (49, 64, 0))
+    """
+    grid, candidates, table = _checked_table(batches, draft_tokens, rates)
+    if max_ranges < 1:
+        raise InputError("at least one range is needed", key="max_ranges", value=max_ranges)
+    if not 0 <= tolerance_ratio <= 1:
+        raise InputError("must lie in 0..1", key="tolerance_ratio", value=tolerance_ratio)
+    last = int(grid[-1]) if largest_batch is None else largest_batch
+    if last < grid[-1]:
+        raise InputError(f"must be at least the largest batch given, {grid[-1]}", key="largest_batch", value=last)
+    losses = _weighted_losses(grid, table, weights)
+    totals, moves = _least_losses(losses, min(max_ranges, len(grid)))
+    by_ranges = totals.min(axis=1)
+    if not np.isfinite(by_ranges[-1]):
+        rule = "so few ranges cannot avoid the draft lengths that do not run"
+        raise InfeasibleError(rule, key="max_ranges", value=max_ranges)
+    used = int(np.argmax(by_ranges <= by_ranges[-1] + tolerance_ratio))
+    columns = _columns(totals, moves, used)
+    return Schedule(
+        ranges=_ranges(grid, candidates, table, columns, last),
+        loss_ratio=float(max(0.0, by_ranges[used])),
+        loss_ratio_by_ranges=tuple(float(max(0.0, loss)) for loss in by_ranges),
+    )
+
+
+def _checked_table(
+    batches: Sequence[int], draft_tokens: Sequence[int], rates: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Rates]:
+    grid = _increasing(batches, 1, "batches")
+    candidates = _increasing(draft_tokens, 0, "draft_tokens")
+    table = np.array(rates, dtype=np.float64)
+    if table.shape != (grid.size, candidates.size):
+        raise InputError(
+            f"must be [{grid.size} batches, {candidates.size} draft lengths]", key="rates", value=table.shape
+        )
+    if table.size > MAX_CELLS:
+        raise InputError(f"at most {MAX_CELLS} rates are allowed", key="rates", value=table.size)
+    if np.any(np.isinf(table)) or np.any(table < 0):
+        raise InputError("must be finite and not negative (NaN: does not run)", key="rates")
+    table[np.isnan(table)] = 0.0
+    return grid, candidates, table
+
+
+def _increasing(values: Sequence[int], lowest: int, key: str) -> NDArray[np.int64]:
+    given = np.asarray(values)
+    if given.ndim != 1 or not 1 <= given.size <= MAX_BATCHES or not np.issubdtype(given.dtype, np.integer):
+        raise InputError(f"must be a list of 1..{MAX_BATCHES} whole numbers", key=key, value=values)
+    if given[0] < lowest or np.any(np.diff(given) <= 0):
+        raise InputError(f"must increase, from {lowest} or more", key=key, value=values)
+    return given.astype(np.int64)
+
+
+def _weighted_losses(grid: NDArray[np.int64], table: Rates, weights: ArrayLike | None) -> Rates:
+    """Weight times relative loss of every draft length at every batch; inf where it does not run."""
+    best = table.max(axis=1)
+    if np.any(best <= 0):
+        raise InfeasibleError("no draft length runs at this batch", key="rates", value=int(grid[np.argmin(best)]))
+    share = np.ones(grid.size) if weights is None else np.asarray(weights, dtype=np.float64)
+    if share.shape != grid.shape or not np.all(np.isfinite(share)) or np.any(share < 0) or share.sum() <= 0:
+        raise InputError(f"must be {grid.size} weights >= 0, not all 0", key="weights")
+    losses: Rates = (share / share.sum())[:, None] * (1.0 - table / best[:, None])
+    losses[table == 0] = np.inf
+    return losses
+
+
+def _least_losses(losses: Rates, max_ranges: int) -> tuple[Rates, NDArray[np.int64]]:
+    """Least total loss [ranges, candidate at the last batch], and where each state came from.
+
+    `moves[r, j, c]` is the draft length at batch j - 1 when c is used at j in the (r + 1)-th range at most; a
+    different one means that a range ended. Ties keep the range, then take the shorter draft.
+    """
+    batches, width = losses.shape
+    totals = np.full((max_ranges, width), np.inf)
+    totals[:] = losses[0]
+    moves = np.zeros((max_ranges, batches, width), dtype=np.int64)
+    stay = np.arange(width)
+    for j in range(1, batches):
+        before = totals.copy()
+        cheapest = before.argmin(axis=1)
+        moves[:, j] = stay
+        for r in range(1, max_ranges):
+            switch = before[r - 1, cheapest[r - 1]] < before[r]
+            moves[r, j, switch] = cheapest[r - 1]
+            before_best = np.where(switch, before[r - 1, cheapest[r - 1]], before[r])
+            totals[r] = before_best + losses[j]
+        totals[0] = before[0] + losses[j]
+    return totals, moves
+
+
+def _columns(totals: Rates, moves: NDArray[np.int64], used: int) -> list[int]:
+    """The draft length's column at every batch, read back from the last one."""
+    column, ranges = int(np.argmin(totals[used])), used
+    columns = [column]
+    for j in range(moves.shape[1] - 1, 0, -1):
+        previous = int(moves[ranges, j, column])
+        ranges -= previous != column
+        column = previous
+        columns.append(column)
+    return columns[::-1]
+
+
+def _ranges(
+    grid: NDArray[np.int64], candidates: NDArray[np.int64], table: Rates, columns: list[int], last: int
+) -> tuple[tuple[int, int, int], ...]:
+    ranges: list[tuple[int, int, int]] = []
+    low = 1
+    for j in range(len(columns) - 1):
+        here, there = columns[j], columns[j + 1]
+        if here != there:
+            high = _last_before_crossing(grid[j : j + 2], table[j : j + 2, here], table[j : j + 2, there])
+            ranges.append((low, high, int(candidates[here])))
+            low = high + 1
+    return (*ranges, (low, last, int(candidates[columns[-1]])))
+
+
+def _last_before_crossing(ends: NDArray[np.int64], here: Rates, there: Rates) -> int:
+    """Last batch of the left range: where the lead, linear in batch, turns to the right one."""
+    if here[1] == 0 or there[0] == 0:
+        return int(ends[0]) if here[1] == 0 else int(ends[1]) - 1
+    lead, lag = here[0] - there[0], there[1] - here[1]
+    if lead < 0 or lag < 0:
+        return int(ends[0]) if lead < 0 else int(ends[1]) - 1
+    crossing = ends[0] + (ends[1] - ends[0]) * (lead / (lead + lag) if lead + lag > 0 else 1.0)
+    return int(min(np.floor(crossing), ends[1] - 1))

@@ -1,0 +1,222 @@
+"""Which tree of exactly n nodes emits most tokens per step, if siblings are accepted by their rank alone?
+
+Exact for a sibling acceptance vector (p[k] = probability that the k-th sibling is the accepted one) and for
+one such vector per depth, noisy and non-monotone ones with zeros included. A node's value is the product of p
+along its path; a tree's is the sum over its nodes, the root counting 1 for the bonus token. Trees are
+sibling-closed.
+
+Node and level counts here include the root, as published trees count them. Leaves out correlation between
+depths (see `trace_tree`) and what a level or a node costs (see `search`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from costmodel.optimizers.acceptance_vectors import AcceptanceVectors, acceptance_levels, read_acceptance
+from costmodel.optimizers.max_plus import INFEASIBLE, Values, best_share, max_plus
+from hardware_profiles.errors import InfeasibleError, InputError
+from traces.tree import Tree
+
+__all__ = [
+    "AcceptanceVectors",
+    "Certificate",
+    "TreeChoice",
+    "expected_tokens",
+    "optimal_trees",
+    "optimal_values",
+    "read_acceptance",
+]
+
+MAX_NODES = 4096
+MAX_TABLE_CELLS = 1 << 25
+
+Forests: TypeAlias = list[Values]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Certificate:
+    """How far a tree can be from the best one: `exact`, or a `bound` with the `gap` in tokens per step."""
+
+    kind: str
+    gap: float | None = None
+
+    def to_json(self) -> dict[str, str | float]:
+        """The certificate as the command line prints it."""
+        return {"kind": self.kind} if self.gap is None else {"kind": self.kind, "gap": self.gap}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TreeChoice:
+    """A tree with its expected emitted tokens per step; `nodes` and `depth` (the limit) include the root."""
+
+    tree: Tree
+    nodes: int
+    depth: int
+    tokens_per_step: float
+    certificate: Certificate
+
+
+def optimal_trees(acceptance: AcceptanceVectors, nodes: Sequence[int] = (64, 256), depth: int = 10) -> list[TreeChoice]:
+    """Best tree of exactly n nodes and at most `depth` levels, for every n of `nodes`, in one search.
+
+    T(n, l) = 1 + max over splits of n - 1 nodes over children b of sum p_b T(n_b, l - 1), by max-plus
+    convolution, O(n^2 depth width); structure is read back along the chosen path only.
+
+    Args:
+        acceptance: sibling vector, or one vector per draft depth (then at most `len + 1` levels are used);
+            probabilities in [0, 1], each vector's sum at most 1.
+        nodes: node counts, root included, 1..4096.
+        depth: most levels, root included, 1..4096.
+
+    Returns:
+        One choice per entry of `nodes`, in that order; each tree in level order and sibling-closed.
+
+    Raises:
+        InputError: a value is out of range.
+        InfeasibleError: no tree of that many nodes fits the depth and the width of the vectors.
+
+    Reference:
+        Sequoia, Chen et al. 2024 (arXiv 2402.12374), tree construction; one vector per depth as in Medusa,
+        Cai et al. 2024 (arXiv 2401.10774).
+
+    Example:
+        >>> choice, = optimal_trees([0.6, 0.3], nodes=[4], depth=3)
+        >>> choice.tree.parents, choice.tree.ranks, round(choice.tokens_per_step, 3)
+        ((-1, 0, 0, 1), (0, 0, 1, 0), 2.26)
+    """
+    largest = _checked_nodes(nodes)
+    vectors, _ = acceptance_levels(acceptance, _checked_depth(depth, largest))
+    values, forests = _search(vectors, largest)
+    return [_choice(vectors, values, forests, n, depth) for n in nodes]
+
+
+def optimal_values(acceptance: AcceptanceVectors, nodes: int, depth: int) -> Values:
+    """Expected tokens per step of the best tree for every node count up to `nodes` and depth up to `depth`.
+
+    Args:
+        acceptance: as in `optimal_trees`.
+        nodes: largest node count, root included, 1..4096.
+        depth: largest number of levels, root included, 1..4096.
+
+    Returns:
+        float64 [nodes + 1, depth + 1], indexed [n, levels]; -inf where there is no such tree, as in row
+        and column 0.
+
+    Raises:
+        InputError: a value is out of range.
+    """
+    levels = _checked_depth(depth, _checked_nodes([nodes]))
+    vectors, by_depth = acceptance_levels(acceptance, levels)
+    table = np.full((nodes + 1, depth + 1), INFEASIBLE)
+    if by_depth:
+        columns = [_search(vectors[:used], nodes)[0][-1] for used in range(len(vectors) + 1)]
+    else:
+        columns = _search(vectors, nodes)[0]
+    for level in range(1, depth + 1):
+        column = columns[min(level, len(columns)) - 1]
+        table[1 : column.size + 1, level] = column
+    return table
+
+
+def expected_tokens(tree: Tree, acceptance: AcceptanceVectors) -> float:
+    """Emitted tokens per step of a given tree: the sum over nodes of the product of p along the node's path.
+
+    Args:
+        tree: any tree; a rank outside its vector, or a level below the last vector, counts 0.
+        acceptance: as in `optimal_trees`.
+
+    Returns:
+        Tokens per step, the root (bonus token) counting 1.
+    """
+    vectors, _ = acceptance_levels(acceptance, tree.depth)
+    values, levels = [1.0], [0]
+    for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
+        level = levels[parent]
+        known = level < len(vectors) and rank < vectors[level].size
+        values.append(values[parent] * float(vectors[level][rank]) if known else 0.0)
+        levels.append(level + 1)
+    return float(np.sum(values))
+
+
+def _search(vectors: list[Values], nodes: int) -> tuple[list[Values], list[Forests]]:
+    """Best subtree values for 1, 2, ... levels, and the forest tables behind the levels from the second on.
+
+    Entry j of a value row is the best tree of j + 1 nodes; it ends at the largest tree that there is.
+    """
+    values: list[Values] = [np.ones(1)]
+    tables: list[Forests] = []
+    cells = 0
+    for above, vector in enumerate(reversed(vectors)):
+        if above > 1 and vector is vectors[-above] and np.array_equal(values[-1], values[-2]):
+            break  # one vector for all depths, and one more level changed nothing: none will
+        cells += (vector.size + 1) * nodes
+        if cells > MAX_TABLE_CELLS:
+            rule = f"the search needs more than {MAX_TABLE_CELLS} table cells: lower the depth or the width"
+            raise InputError(rule, key="nodes", value=nodes)
+        tables.append(_forests(vector, values[-1], nodes))
+        feasible = tables[-1][0] > INFEASIBLE
+        values.append(1.0 + tables[-1][0][feasible])
+    return values, tables
+
+
+def _forests(vector: Values, subtrees: Values, nodes: int) -> Forests:
+    """Best value of siblings b, b + 1, ... holding exactly m nodes: row b of width + 1, column m < nodes."""
+    nothing = np.full(nodes, INFEASIBLE)
+    nothing[0] = 0.0
+    rows = [nothing]
+    for probability in vector[::-1]:
+        row = np.zeros(nodes)
+        row[1:] = max_plus(rows[-1][:-1], probability * subtrees[: nodes - 1])
+        rows.append(row)
+    return rows[::-1]
+
+
+def _choice(vectors: list[Values], values: list[Values], forests: list[Forests], n: int, depth: int) -> TreeChoice:
+    if n > values[-1].size:
+        raise InfeasibleError(
+            f"no tree has that many nodes within {depth} levels and siblings up to the vectors' width",
+            key="nodes",
+            value=n,
+        )
+    tree = _grow(vectors, values, forests, n)
+    tokens_per_step = float(values[-1][n - 1])
+    return TreeChoice(tree=tree, nodes=n, depth=depth, tokens_per_step=tokens_per_step, certificate=EXACT)
+
+
+def _grow(vectors: list[Values], values: list[Values], forests: list[Forests], n: int) -> Tree:
+    """Read the tree back in level order: at every node, a best share for each sibling in turn."""
+    parents, ranks, shares, levels = [-1], [0], [n], [0]
+    for node in range(n):
+        left, rank, level = shares[node] - 1, 0, levels[node]
+        below = len(forests) - 1 - level
+        while left:
+            gains = vectors[level][rank] * values[below][:left]
+            share = 1 + best_share(forests[below][rank + 1], gains, left - 1)
+            parents.append(node)
+            ranks.append(rank)
+            shares.append(share)
+            levels.append(level + 1)
+            left, rank = left - share, rank + 1
+    return Tree(parents=tuple(parents), ranks=tuple(ranks))
+
+
+def _checked_nodes(nodes: Sequence[int]) -> int:
+    for n in nodes:
+        if not 1 <= n <= MAX_NODES:
+            raise InputError(f"a node count must be 1..{MAX_NODES}, root included", key="nodes", value=n)
+    if not nodes:
+        raise InputError("at least one node count is needed", key="nodes", value=nodes)
+    return max(nodes)
+
+
+def _checked_depth(depth: int, nodes: int) -> int:
+    """The levels that a tree of `nodes` nodes can use."""
+    if not 1 <= depth <= MAX_NODES:
+        raise InputError(f"depth must be 1..{MAX_NODES} levels, root included", key="depth", value=depth)
+    return min(depth, nodes)
+
+
+EXACT = Certificate(kind="exact")

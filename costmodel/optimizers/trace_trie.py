@@ -1,0 +1,299 @@
+"""Which rank paths did a recorded text follow, and how many steps does a set of them take?
+
+Every position's path of true-token ranks, as far as a step that starts there could be accepted to some use,
+is a walk down one trie. A tree is then a set of trie nodes, a replay is a scan with one look-up per token,
+and a swap of two nodes is two writes. Leaves out how sets are chosen (`trace_tree`, `closed_siblings`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hardware_profiles.errors import InputError
+from traces.arrays import IntArray
+from traces.schema import AcceptanceTrace
+from traces.tree import Tree
+
+MAX_CELLS = 1 << 28
+
+Ids = NDArray[np.int32]
+Counts = NDArray[np.int64]
+Chosen = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Trie:
+    """The rank paths of a recording; nodes are numbered shallower first, then lexicographically.
+
+    Attributes:
+        paths: int32[n, depth], node reached after 1, 2, ... accepted tokens of a step that starts at a
+            position; -1 from the first true token outside the candidates (or past the proposal or the text)
+            on.
+        parents: int32[t], -1 for nodes of the first draft level.
+        ranks: int32[t].
+        needs: int32[t], the node without which this one may not be chosen, -1 for none: the parent; in a
+            sibling-closed trie the next elder sibling where there is one.
+        offsets: int64[r+1], where requests begin and end.
+        first: position within a request at which its first step starts.
+    """
+
+    paths: Ids
+    parents: Ids
+    ranks: Ids
+    needs: Ids
+    offsets: Counts
+    first: int
+
+    @property
+    def nodes(self) -> int:
+        """Number of trie nodes t, root excluded."""
+        return int(self.parents.size)
+
+    @property
+    def depth(self) -> int:
+        """Draft levels covered."""
+        return int(self.paths.shape[1])
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that steps emit over all requests, whatever the tree."""
+        return int(np.maximum(np.diff(self.offsets) - self.first, 0).sum())
+
+    def steps(self, chosen: Chosen) -> int:
+        """Steps that the whole text takes with a set of nodes closed under `parents`."""
+        return int(_steps(self.paths, self.offsets, self.first, chosen))
+
+    def frequencies(self, chosen: Chosen) -> Counts:
+        """How often each node's path is the true one where the steps of that set start, int64[t]."""
+        counts: Counts = _frequencies(self.paths, self.offsets, self.first, chosen)
+        return counts
+
+    def best_swap(self, chosen: Chosen, leaves: Counts, additions: Counts) -> tuple[int, int, int]:
+        """Fewest steps over all swaps of one of `leaves` for one of `additions`, and that pair."""
+        steps, leaf, addition = _best_swap(self.paths, self.offsets, self.first, chosen, self.needs, leaves, additions)
+        return int(steps), int(leaf), int(addition)
+
+    def least_steps(self, count: int) -> int:
+        """Steps below which no tree of `count` draft tokens can go: the larger of two bounds.
+
+        Whatever the size, a step passes over no more than its path; whatever the starts, a node saves no more
+        steps than it has occurrences that do not overlap.
+        """
+        savings = np.sort(_most_savings(self.paths, self.offsets, self.first, self.nodes))[::-1]
+        unlimited = int(_least_steps(self.paths, self.offsets, self.first))
+        return max(unlimited, self.tokens - int(savings[:count].sum()))
+
+    def chosen(self, tree: Tree) -> Chosen:
+        """The nodes of a tree that the recording knows; the others cannot be accepted in it."""
+        width = int(self.ranks.max(initial=0)) + 1
+        keys = (self.parents.astype(np.int64) + 1) * width + self.ranks  # ascending, by the numbering
+        found = [-1]
+        for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
+            key = (found[parent] + 1) * width + rank
+            place = int(np.searchsorted(keys, key))
+            reachable = (parent == 0 or found[parent] >= 0) and rank < width
+            found.append(place if reachable and place < keys.size and keys[place] == key else -1)
+        chosen = np.zeros(self.nodes, dtype=np.bool_)
+        chosen[[node for node in found if node >= 0]] = True
+        return chosen
+
+    def tree(self, chosen: Chosen) -> Tree:
+        """A set of nodes as a tree, shallower nodes first, then lexicographically."""
+        nodes = np.flatnonzero(chosen)
+        index = np.zeros(self.nodes + 1, dtype=np.int64)
+        index[nodes] = np.arange(1, nodes.size + 1)
+        parents = index[self.parents[nodes]]  # the parent -1 reads the spare last entry, the root
+        return Tree(parents=(-1, *parents.tolist()), ranks=(0, *self.ranks[nodes].tolist()))
+
+
+def build_trie(trace: AcceptanceTrace, depth: int, *, closed_siblings: bool = False) -> Trie:
+    """The trie of a recording's rank paths.
+
+    A step that starts e positions before the end of the text is followed for e - 1 draft tokens only, because
+    its bonus token emits the last one anyway: a node's frequency is then exactly the steps that it saves.
+
+    Args:
+        trace: level 2 or more.
+        depth: draft levels followed, at least 1; no more than the recording has.
+        closed_siblings: also list the elder siblings of every node, and let `needs` ask for them.
+
+    Returns:
+        The trie.
+
+    Raises:
+        InputError: the trace has no ranks, or is too large for this search.
+    """
+    trace.require(2, "searching a tree in a trace")
+    assert trace.rank is not None
+    levels = depth if trace.depth is None else min(depth, trace.depth)
+    if levels < 1 or trace.positions * levels > MAX_CELLS:
+        raise InputError(f"positions times levels must be 1..{MAX_CELLS}", key="depth", value=depth)
+    stride = 1 if trace.depth is None else trace.depth
+    drafted = np.zeros(0, dtype=np.int16) if trace.drafted is None else trace.drafted
+    paths = _rank_paths(trace.rank.reshape(-1), stride, drafted, trace.offsets, levels)
+    parents, ranks = _number(paths, trace.rank_width, closed_siblings)
+    needs = parents.copy()
+    if closed_siblings:
+        elder = np.flatnonzero(ranks > 0)
+        needs[elder] = elder - 1
+    return Trie(
+        paths=paths,
+        parents=parents,
+        ranks=ranks,
+        needs=needs,
+        offsets=np.asarray(trace.offsets, dtype=np.int64),
+        first=trace.first_step_position,
+    )
+
+
+def _number(paths: Ids, width: int, closed_siblings: bool) -> tuple[Ids, Ids]:
+    """Replace the ranks in `paths` by node numbers, level by level; return the nodes' parents and ranks."""
+    parents: list[NDArray[np.int64]] = []
+    ranks: list[NDArray[np.int64]] = []
+    known = 0
+    above = np.full(paths.shape[0], -1, dtype=np.int64)
+    for level in range(paths.shape[1]):
+        alive = paths[:, level] >= 0
+        keys = (above[alive] + 1) * width + paths[alive, level]
+        nodes = np.unique(keys)
+        if closed_siblings:
+            nodes = _with_elder_siblings(nodes, width)
+        paths[alive, level] = known + np.searchsorted(nodes, keys)
+        parents.append(nodes // width - 1)
+        ranks.append(nodes % width)
+        known += nodes.size
+        above = paths[:, level].astype(np.int64)
+    return np.concatenate(parents).astype(np.int32), np.concatenate(ranks).astype(np.int32)
+
+
+def _with_elder_siblings(nodes: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """The keys parent * width + rank, sorted, with every smaller rank of the same parent filled in."""
+    youngest = nodes[np.flatnonzero(np.diff(nodes // width, append=-1))]
+    siblings = youngest % width + 1
+    within = np.arange(siblings.sum()) - np.repeat(np.cumsum(siblings) - siblings, siblings)
+    filled: NDArray[np.int64] = np.repeat(youngest // width * width, siblings) + within
+    return filled
+
+
+@njit(cache=True, nogil=True)
+def _rank_paths(rank: IntArray, stride: int, drafted: NDArray[np.int16], offsets: Counts, levels: int) -> Ids:
+    """Ranks of the true tokens from every position on, -1 from the first that no step can use."""
+    paths = np.full((offsets[-1], levels), -1, dtype=np.int32)
+    for r in range(offsets.size - 1):
+        for i in range(offsets[r], offsets[r + 1]):
+            most = min(levels, offsets[r + 1] - i - 1)
+            if drafted.size > 0:
+                most = min(most, drafted[i])
+            for level in range(most):
+                here = rank[i * stride + level]
+                if here < 0:
+                    break
+                paths[i, level] = here
+    return paths
+
+
+@njit(cache=True, nogil=True)
+def _steps(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> int:
+    steps = 0
+    levels = paths.shape[1]
+    for r in range(offsets.size - 1):
+        i = offsets[r] + first
+        while i < offsets[r + 1]:
+            accepted = 0
+            while accepted < levels:
+                node = paths[i, accepted]
+                if node < 0 or not chosen[node]:
+                    break
+                accepted += 1
+            steps += 1
+            i += accepted + 1
+    return steps
+
+
+@njit(cache=True, nogil=True)
+def _frequencies(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> Counts:
+    counts = np.zeros(chosen.size, dtype=np.int64)
+    levels = paths.shape[1]
+    for r in range(offsets.size - 1):
+        i = offsets[r] + first
+        while i < offsets[r + 1]:
+            accepted = 0
+            accepting = True
+            for level in range(levels):
+                node = paths[i, level]
+                if node < 0:
+                    break
+                counts[node] += 1
+                accepting = accepting and chosen[node]
+                accepted += accepting
+            i += accepted + 1
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def _best_swap(
+    paths: Ids, offsets: Counts, first: int, chosen: Chosen, needs: Ids, leaves: Counts, additions: Counts
+) -> tuple[int, int, int]:
+    """Fewest steps over all swaps of a leaf for an addition, and that pair; `chosen` is left as it was."""
+    best = np.iinfo(np.int64).max
+    best_leaf, best_addition = -1, -1
+    for leaf in leaves:
+        chosen[leaf] = False
+        for addition in additions:
+            if needs[addition] == leaf:
+                continue
+            chosen[addition] = True
+            steps = _steps(paths, offsets, first, chosen)
+            chosen[addition] = False
+            if steps < best:
+                best, best_leaf, best_addition = steps, leaf, addition
+        chosen[leaf] = True
+    return best, best_leaf, best_addition
+
+
+@njit(cache=True, nogil=True)
+def _least_steps(paths: Ids, offsets: Counts, first: int) -> int:
+    """Steps below which no tree can go, of any size, by shortest path over the positions.
+
+    A step may stop anywhere up to the end of its path. No start depends on the tree any more, so this is a
+    bound.
+    """
+    total = 0
+    levels = paths.shape[1]
+    needed = np.zeros(paths.shape[0] + 1, dtype=np.int64)
+    for r in range(offsets.size - 1):
+        end = offsets[r + 1]
+        needed[end] = 0
+        for i in range(end - 1, offsets[r] + first - 1, -1):
+            least = needed[i + 1]
+            for level in range(levels):
+                if paths[i, level] < 0:
+                    break
+                least = min(least, needed[i + level + 2])
+            needed[i] = least + 1
+        if offsets[r] + first < end:
+            total += needed[offsets[r] + first]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _most_savings(paths: Ids, offsets: Counts, first: int, nodes: int) -> Counts:
+    """Most steps that each node can save in any walk: its occurrences that do not overlap, int64[t].
+
+    A step that accepts a node at draft level d passes over d + 1 positions, so its next start lies behind
+    them.
+    """
+    saved = np.zeros(nodes, dtype=np.int64)
+    free = np.zeros(nodes, dtype=np.int64)
+    for r in range(offsets.size - 1):
+        for i in range(offsets[r] + first, offsets[r + 1]):
+            for level in range(paths.shape[1]):
+                node = paths[i, level]
+                if node < 0:
+                    break
+                if i >= free[node]:
+                    saved[node] += 1
+                    free[node] = i + level + 2
+    return saved

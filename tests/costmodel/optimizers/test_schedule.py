@@ -1,0 +1,165 @@
+"""Schedules against every assignment of draft lengths to batches."""
+
+import csv
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costmodel.optimizers.schedule import batch_schedule
+from hardware_profiles.errors import InfeasibleError, InputError
+
+BATCHES = [1, 2, 4, 8, 16]
+
+
+@st.composite
+def tables(draw):
+    """Batches, draft lengths and rates, some of which do not run."""
+    batches = draw(st.integers(1, 5))
+    lengths = draw(st.integers(1, 3))
+    cell = st.one_of(st.integers(1, 12).map(float), st.just(np.nan))
+    rates = [[draw(cell) for _ in range(lengths)] for _ in range(batches)]
+    for row in rates:
+        row[draw(st.integers(0, lengths - 1))] = float(draw(st.integers(1, 12)))
+    return BATCHES[:batches], [0, 1, 5][:lengths], np.array(rates)
+
+
+def losses_by_enumeration(rates, weights):
+    """Least weighted loss for every number of ranges, over all assignments."""
+    batches, lengths = rates.shape
+    share = np.asarray(weights) / np.sum(weights)
+    least = np.full(batches, np.inf)
+    for columns in itertools.product(range(lengths), repeat=batches):
+        picked = rates[np.arange(batches), columns]
+        if np.isnan(picked).any():
+            continue
+        used = 1 + int(np.count_nonzero(np.diff(columns)))
+        loss = float(np.sum(share * (1 - picked / np.nanmax(rates, axis=1))))
+        least[used - 1 :] = np.minimum(least[used - 1 :], loss)
+    return least
+
+
+@given(tables(), st.integers(1, 5), st.sampled_from([0.0, 0.02, 0.3]), st.data())
+def test_equal_to_enumeration(table, max_ranges, tolerance_ratio, data):
+    batches, lengths, rates = table
+    weights = [data.draw(st.integers(1, 4)) for _ in batches]
+    least = losses_by_enumeration(rates, weights)
+    allowed = min(max_ranges, len(batches))
+    options = {"max_ranges": max_ranges, "tolerance_ratio": tolerance_ratio, "weights": weights}
+    if not np.isfinite(least[allowed - 1]):
+        with pytest.raises(InfeasibleError):
+            batch_schedule(batches, lengths, rates, **options)
+        return
+    schedule = batch_schedule(batches, lengths, rates, **options)
+    assert schedule.loss_ratio_by_ranges == pytest.approx(list(least[:allowed]), abs=1e-12)
+    fewest = 1 + int(np.argmax(least <= least[allowed - 1] + tolerance_ratio + 1e-12))
+    assert len(schedule.ranges) == fewest
+    assert schedule.loss_ratio == pytest.approx(least[fewest - 1], abs=1e-12)
+    picked = [rates[row, lengths.index(schedule.draft_tokens_at(batch))] for row, batch in enumerate(batches)]
+    share = np.array(weights) / sum(weights)
+    achieved = float(np.sum(share * np.array(picked) / np.nanmax(rates, axis=1)))
+    assert schedule.loss_ratio == pytest.approx(1 - achieved, abs=1e-12)
+
+
+@given(tables(), st.integers(0, 40))
+def test_ranges_cover_every_batch_once(table, beyond):
+    batches, lengths, rates = table
+    schedule = batch_schedule(batches, lengths, rates, largest_batch=batches[-1] + beyond)
+    assert schedule.ranges[0][0] == 1
+    assert schedule.ranges[-1][1] == batches[-1] + beyond
+    for (_, high, left), (low, _, right) in itertools.pairwise(schedule.ranges):
+        assert low == high + 1
+        assert left != right
+    assert all(low <= high and each in lengths for low, high, each in schedule.ranges)
+    for batch in range(1, batches[-1] + beyond + 1):
+        assert [schedule.draft_tokens_at(batch)] == [k for low, high, k in schedule.ranges if low <= batch <= high]
+    assert schedule.to_json() == [list(each) for each in schedule.ranges]
+
+
+@given(tables(), st.floats(0.01, 100))
+def test_the_unit_of_the_rates_does_not_matter(table, scale):
+    batches, lengths, rates = table
+    scaled = rates * scale * np.arange(1, len(batches) + 1)[:, None]
+    plain = batch_schedule(batches, lengths, rates)
+    assert batch_schedule(batches, lengths, scaled).loss_ratio == pytest.approx(plain.loss_ratio, abs=1e-9)
+
+
+def test_a_range_ends_where_the_rates_cross():
+    rates = [[1.0, 2.0], [1.0, 1.5], [1.0, 0.75]]
+    schedule = batch_schedule([1, 8, 68], [0, 3], rates)
+    assert schedule.ranges == ((1, 48, 3), (49, 68, 0))
+    assert schedule.loss_ratio == 0
+
+
+def test_a_range_ends_early_where_a_draft_length_stops_running():
+    nan = np.nan
+    ends_early = batch_schedule([1, 10, 20], [0, 3], [[1.0, 2.0], [1.0, 2.0], [1.0, nan]])
+    assert ends_early.ranges == ((1, 10, 3), (11, 20, 0))
+    starts_late = batch_schedule([1, 10, 20], [0, 3], [[1.0, nan], [1.0, nan], [1.0, 2.0]])
+    assert starts_late.ranges == ((1, 19, 0), (20, 20, 3))
+
+
+def test_fewer_ranges_where_little_is_lost():
+    rates = np.array([[1.0, 1.004], [1.0, 0.9], [1.0, 0.9]])
+    assert batch_schedule([1, 2, 4], [0, 1], rates).ranges == ((1, 4, 0),)
+    exact = batch_schedule([1, 2, 4], [0, 1], rates, tolerance_ratio=0.0)
+    assert exact.ranges == ((1, 1, 1), (2, 4, 0))
+    assert exact.loss_ratio == 0
+
+
+def test_equal_draft_lengths_take_the_shorter():
+    assert batch_schedule([1, 2], [2, 4], [[1.0, 1.0], [1.0, 1.0]]).ranges == ((1, 2, 2),)
+
+
+def test_the_measured_curve_of_an_engine_turns_off_at_its_crossing(reference_data):
+    curves = {}
+    path = reference_data / "acceptance/measured_speedup_llama31_8b_h100_vllm.csv"
+    with path.open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            key = row["model"], row["dataset"], row["method"], int(row["k"])
+            curves.setdefault(key, {})[int(row["batch_size"])] = float(row["measured_speedup"])
+    assert curves
+    for (*_, draft_tokens), curve in curves.items():
+        batches = sorted(curve)
+        rates = [[1.0, curve[batch]] for batch in batches]
+        schedule = batch_schedule(batches, [0, draft_tokens], rates, tolerance_ratio=0.0)
+        for batch in batches:
+            assert (schedule.draft_tokens_at(batch) > 0) == (curve[batch] > 1)
+        assert schedule.loss_ratio == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("batches", "lengths", "rates", "options", "key"),
+    [
+        ([], [0], [], {}, "batches"),
+        ([0, 1], [0], [[1.0], [1.0]], {}, "batches"),
+        ([2, 1], [0], [[1.0], [1.0]], {}, "batches"),
+        ([1.5], [0], [[1.0]], {}, "batches"),
+        ([1], [3, 3], [[1.0, 1.0]], {}, "draft_tokens"),
+        ([1], [-1], [[1.0]], {}, "draft_tokens"),
+        ([1], [0, 1], [[1.0]], {}, "rates"),
+        ([1], [0], [[-1.0]], {}, "rates"),
+        ([1], [0], [[np.inf]], {}, "rates"),
+        ([1], [0], [[1.0]], {"max_ranges": 0}, "max_ranges"),
+        ([1], [0], [[1.0]], {"tolerance_ratio": -0.1}, "tolerance_ratio"),
+        ([1], [0], [[1.0]], {"weights": [0.0]}, "weights"),
+        ([1], [0], [[1.0]], {"weights": [1.0, 1.0]}, "weights"),
+        ([1, 9], [0], [[1.0], [1.0]], {"largest_batch": 8}, "largest_batch"),
+    ],
+)
+def test_refuses_what_is_no_table(batches, lengths, rates, options, key):
+    with pytest.raises(InputError) as caught:
+        batch_schedule(batches, lengths, rates, **options)
+    assert caught.value.key == key
+
+
+def test_says_which_batch_cannot_run():
+    with pytest.raises(InfeasibleError) as caught:
+        batch_schedule([1, 4], [0, 1], [[1.0, 1.0], [np.nan, 0.0]])
+    assert caught.value.value == 4
+    schedule = batch_schedule([1, 4], [0], [[1.0], [1.0]])
+    for batch in (0, 5):
+        with pytest.raises(InputError, match=r"covers batches 1\.\.4"):
+            schedule.draft_tokens_at(batch)

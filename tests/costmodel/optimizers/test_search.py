@@ -1,0 +1,102 @@
+"""The search: optimal by brute force, honest about memory and limits, reproducible."""
+
+import numpy as np
+import pytest
+
+from costmodel.acceptance import geometric
+from costmodel.estimate import estimate, needed_bytes
+from costmodel.memory import USABLE_RATIO
+from costmodel.optimizers.search import Contender, Limits, search
+from costmodel.scenario import Scenario, build_setting
+from hardware_profiles.errors import InfeasibleError
+
+BATCHES, CONTEXTS = (1, 4, 16, 64, 256), (256, 1024)
+
+
+def contender(method="eagle-3", rate=0.7, device="h100-sxm", lengths=range(9), **options):
+    setting = build_setting(Scenario(model="llama-3.1-8b", device=device, method=method, **options))
+    return Contender(method=method, setting=setting, candidates=[geometric(rate, k) for k in lengths])
+
+
+def found(*contenders, batches=BATCHES, contexts=CONTEXTS, **options):
+    return search(contenders, batches=batches, contexts=contexts, generator=np.random.default_rng(3), **options)
+
+
+def test_every_winner_is_the_best_of_all():
+    one, other = contender(), contender("n-gram", rate=0.5)
+    for ranked in found(one, other).ranked:
+        best = ranked[0]
+        for rival in (one, other):
+            for candidate in rival.candidates:
+                rate = estimate(rival.setting, candidate, batch=best.batch, context=best.context).tokens_per_s
+                fits = needed_bytes(rival.setting, candidate, batch=best.batch, context=best.context)
+                if fits <= USABLE_RATIO * rival.setting.device.memory_bytes:
+                    assert best.tokens_per_s >= float(rate) * (1 - 1e-12)
+        assert [c.tokens_per_s for c in ranked] == sorted((c.tokens_per_s for c in ranked), reverse=True)
+
+
+def test_a_useless_drafter_is_off_everywhere():
+    answer = found(contender(rate=0.01))
+    assert {ranked[0].topology for ranked in answer.ranked} == {"off"}
+    assert all(s.schedule.ranges == ((1, 256, 0),) for s in answer.schedules)
+    assert all(float(ranked[0].result.speedup) == pytest.approx(1.0) for ranked in answer.ranked)
+
+
+def test_schedules_agree_with_the_winners_they_compress():
+    answer = found(contender())
+    for s in answer.schedules:
+        assert 0.0 <= s.schedule.loss_ratio <= 0.01
+        lengths = [k for _, _, k in s.schedule.ranges]
+        assert lengths == sorted(lengths, reverse=True), "longer drafts at smaller batches"
+
+
+def test_the_same_seed_gives_the_same_answer():
+    one, two = found(contender()), found(contender())
+    for a, b in zip(one.ranked, two.ranked, strict=True):
+        assert np.array_equal(a[0].intervals.speedup, b[0].intervals.speedup)
+
+
+def test_a_batch_too_large_is_refused_or_dropped():
+    small = contender(device="rtx-4090")
+    with pytest.raises(InfeasibleError, match=r"llama-3.1-8b on rtx-4090 at batch 16, context 4096 needs .* GiB"):
+        found(small, contexts=(4096,))
+    answer = found(small, contexts=(4096,), drop_unfit=True)
+    assert answer.dropped_batches == [16, 64, 256]
+    assert len(answer.ranked) == len(BATCHES) - 3
+
+
+def test_no_memory_at_all_is_refused_even_when_dropping():
+    with pytest.raises(InfeasibleError, match="larger --tp"):
+        setting = build_setting(Scenario(model="llama-3.1-70b", device="rtx-4090", method="n-gram"))
+        found(Contender(method="n-gram", setting=setting, candidates=[geometric(0, 0)]), drop_unfit=True)
+
+
+def test_latency_limits_hold():
+    free = found(contender(), contexts=(1024,))
+    bound = 0.004
+    batches = (1, 4)
+    limited = found(contender(), batches=batches, contexts=(1024,), limits=Limits(tpot_s=bound))
+    for ranked in limited.ranked:
+        choice = ranked[0]
+        assert float(choice.result.step_s) / choice.acceptance.tokens_per_step <= bound
+    assert len(free.ranked) == len(BATCHES)
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"), [(Limits(tpot_s=1e-6), "TPOT <= 0.001 ms"), (Limits(ttft_s=1e-6), "TTFT <= 0.001 ms")]
+)
+def test_limits_that_nothing_meets_are_infeasible(limits, text):
+    with pytest.raises(InfeasibleError, match=f"no configuration meets {text}; plain decoding has TTFT"):
+        found(contender(), limits=limits)
+
+
+def test_a_drafter_that_leaves_no_room_is_not_chosen():
+    """At a batch that fits only without the drafter's weights, speculation is off whatever it would gain."""
+    one = contender(device="rtx-4090", lengths=(0, 3))
+    usable = USABLE_RATIO * one.setting.device.memory_bytes
+    batches = np.arange(1, 200)
+    plain = needed_bytes(one.setting, one.candidates[0], batch=batches, context=1024) <= usable
+    draft = needed_bytes(one.setting, one.candidates[1], batch=batches, context=1024) <= usable
+    between = int(batches[plain & ~draft][0])
+    answer = found(one, batches=(1, between), contexts=(1024,))
+    assert [ranked[0].topology for ranked in answer.ranked] == ["chain", "off"]
