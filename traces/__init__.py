@@ -1,0 +1,1 @@
+"""Recorded decoding traces: schema, storage, exact replay and statistics."""

@@ -1,0 +1,210 @@
+"""What do vLLM's periodic log lines say about acceptance?
+
+Format `vllm-log`. Yields level 0: the `SpecDecoding metrics` lines (0.9 and later; 0.8.x without lengths)
+or the `Speculative metrics` lines (V0 engine, running totals), pooled, with every window kept beside the
+batch size of the neighbouring `Engine ...` line. It cannot know positions, and drafts only as far as the
+printed figures pin them down: 0.8.x prints none. Batch sizes are those at the moment of logging, not the
+window's mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hardware_profiles.errors import InputError
+from traces.importers.files import read_text
+from traces.naming import naming
+from traces.schema import AcceptanceTrace, Provenance
+from traces.summary import Summary, Window
+
+_MAX_LINE = 1 << 14
+_NUMBER = r"(\d{1,15}(?:\.\d{1,15})?)"
+_COUNT = r"(\d{1,15})"
+_STAMP = re.compile(r"\b(\d\d-\d\d \d\d:\d\d:\d\d)\b", re.ASCII)
+_RUNNING = re.compile(r"\bAvg generation throughput: .*?\bRunning: (\d{1,9}) reqs", re.ASCII)
+_LENGTH = re.compile(rf"Mean acceptance length: {_NUMBER}", re.ASCII)
+_ACCEPTED = re.compile(rf"Accepted: {_COUNT} tokens", re.ASCII)
+_DRAFTED = re.compile(rf"Drafted: {_COUNT} tokens", re.ASCII)
+_RATES = re.compile(r"Per-position acceptance rate: \[?((?:[01]\.\d{1,6}(?:, ?)?){1,256})", re.ASCII)
+_TOTALS = re.compile(
+    rf"Speculative metrics: .*?Number of speculative tokens: {_COUNT}, Number of accepted tokens: {_COUNT}, "
+    rf"Number of draft tokens: {_COUNT}, Number of emitted tokens: {_COUNT}",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Line:
+    """One line that matters: an engine line (`running`) or a window."""
+
+    stamp: str | None
+    running: int | None = None
+    window: Window | None = None
+    rates: tuple[float, ...] = ()
+
+
+def read(path: str | Path) -> AcceptanceTrace:
+    """Read a log.
+
+    Args:
+        path: text of one server's log; lines that say nothing about acceptance are passed over.
+
+    Returns:
+        A trace of level 0 whose summary holds the windows.
+
+    Raises:
+        InputError: no such line, or figures that contradict each other.
+    """
+    file = str(path)
+    lines = _lines(read_text(path), file)
+    if not any(line.window for line in lines):
+        raise InputError("holds no SpecDecoding or Speculative metrics line", file=file)
+    windows = _with_batch(lines)
+    rates = [line.rates for line in lines if line.window]
+    return AcceptanceTrace(
+        summary=_pooled(windows, rates, file),
+        provenance=Provenance(recorder_version="vLLM log", notes=_notes(windows, rates)),
+        file=file,
+    )
+
+
+def _lines(text: str, file: str) -> list[_Line]:
+    found = []
+    before = (0, 0, 0)
+    for number, line in enumerate(text.splitlines(), start=1):
+        if len(line) > _MAX_LINE:
+            continue
+        match = _STAMP.search(line)
+        stamp = match[1] if match else None
+        with naming(file, f"line {number}"):
+            if running := _RUNNING.search(line):
+                found.append(_Line(stamp=stamp, running=int(running[1])))
+            elif "SpecDecoding metrics:" in line:
+                if window := _window(line):
+                    found.append(_Line(stamp=stamp, window=window, rates=_rates(line)))
+            elif totals := _TOTALS.search(line):
+                now = _running_totals(totals)
+                restarted = any(new < old for new, old in zip(now, before, strict=True))
+                gained = now if restarted else tuple(n - o for n, o in zip(now, before, strict=True))
+                before = now
+                if gained == (0, 0, 0):
+                    continue
+                window = Window(drafts=gained[0], draft_tokens=gained[1], accepted_tokens=gained[2])
+                found.append(_Line(stamp=stamp, window=window))
+    return found
+
+
+def _window(line: str) -> Window | None:
+    """The counts of a line of the V1 engine; None where it reports no draft."""
+    accepted, drafted = _ACCEPTED.search(line), _DRAFTED.search(line)
+    if accepted is None or drafted is None or int(drafted[1]) == 0:
+        return None
+    length = _LENGTH.search(line)
+    drafts = _drafts(int(accepted[1]), int(drafted[1]), float(length[1]) if length else None, len(_rates(line)))
+    return Window(drafts=drafts, draft_tokens=int(drafted[1]), accepted_tokens=int(accepted[1]))
+
+
+def _drafts(accepted: int, drafted: int, length: float | None, positions: int) -> int:
+    """Steps with a proposal, which the line does not print; 0 where its figures do not tell.
+
+    Exact where every draft was full (drafted / positions) and agrees with the printed mean; else from the
+    mean, which has two decimals.
+    """
+    full = drafted // positions if positions and drafted % positions == 0 else 0
+    if length is None or (full and abs(1 + accepted / full - length) <= 0.0051):
+        return full
+    if accepted and length > 1:
+        return max(1, round(accepted / (length - 1)))
+    return full
+
+
+def _running_totals(match: re.Match[str]) -> tuple[int, int, int]:
+    """Drafts, draft tokens and kept tokens of the V0 engine so far.
+
+    Its "accepted" also counts tokens after a refused one; what was kept is emitted less one per draft.
+    """
+    length, _, drafted, emitted = (int(match[group]) for group in range(1, 5))
+    drafts = drafted // length if length else 0
+    return drafts, drafted, max(0, emitted - drafts)
+
+
+def _rates(line: str) -> tuple[float, ...]:
+    match = _RATES.search(line)
+    if match is None:
+        return ()
+    rates = np.asarray([float(text) for text in match[1].replace(",", " ").split()])
+    if rates.max() > 1 or np.any(np.diff(rates) > 0.002):
+        raise InputError("rates must lie in [0, 1] and not rise from one position to the next", value=match[1])
+    return tuple(np.minimum.accumulate(rates).tolist())
+
+
+def _with_batch(lines: Sequence[_Line]) -> tuple[Window, ...]:
+    """Every window with the running requests of its engine line: beside it, or with the same time stamp."""
+    used: set[int] = set()
+    stamped = {line.stamp: at for at, line in enumerate(lines) if line.running is not None}
+    windows = []
+    for at, line in enumerate(lines):
+        if line.window is None:
+            continue
+        candidates = [at - 1, at + 1, stamped.get(line.stamp, -1) if line.stamp else -1]
+        batch = None
+        for other in candidates:
+            if not 0 <= other < len(lines) or other in used or lines[other].running is None:
+                continue
+            if line.stamp and lines[other].stamp and line.stamp[:11] != (lines[other].stamp or "")[:11]:
+                continue
+            used.add(other)
+            batch = lines[other].running
+            break
+        counts = line.window
+        windows.append(
+            Window(
+                drafts=counts.drafts,
+                draft_tokens=counts.draft_tokens,
+                accepted_tokens=counts.accepted_tokens,
+                batch_requests=batch,
+            )
+        )
+    return tuple(windows)
+
+
+def _pooled(windows: Sequence[Window], rates: Sequence[tuple[float, ...]], file: str) -> Summary:
+    """Counts added up over the windows whose drafts are known (over all of them where none is)."""
+    known = [at for at, window in enumerate(windows) if window.drafts]
+    counted = [windows[at] for at in known] or list(windows)
+    drafts = sum(window.drafts for window in counted)
+    by_depth = np.zeros(max((len(each) for each in rates), default=0))
+    pooled = [at for at in known if rates[at]]
+    for at in pooled:
+        by_depth[: len(rates[at])] += np.asarray(rates[at]) * windows[at].drafts
+    weight = sum(windows[at].drafts for at in pooled)
+    with naming(file):
+        return Summary(
+            acceptance_by_depth=tuple(np.minimum(by_depth / weight, 1.0).tolist()) if weight else (),
+            drafts=drafts,
+            draft_tokens=sum(window.draft_tokens for window in counted),
+            accepted_tokens=sum(window.accepted_tokens for window in counted),
+            windows=tuple(windows),
+        )
+
+
+def _notes(windows: Sequence[Window], rates: Sequence[tuple[float, ...]]) -> str:
+    notes = [
+        "Level 0 from vLLM log lines: no positions, so no replay; holds for the draft lengths in use only.",
+        "Drafts are inferred from printed figures.",
+    ]
+    if len({len(each) for each in rates}) > 1:
+        notes.append("Windows differ in draft length: acceptance by depth pools those that print it, and counts")
+        notes.append("shorter drafts as refused below their end.")
+    unknown = sum(not window.drafts for window in windows)
+    if unknown:
+        notes.append(f"{unknown} of {len(windows)} windows do not tell their drafts and are not pooled with the rest.")
+    alone = sum(window.batch_requests is None for window in windows)
+    if alone:
+        notes.append(f"{alone} of {len(windows)} windows have no engine line beside them: batch size unknown.")
+    return " ".join(notes)
