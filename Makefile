@@ -31,7 +31,7 @@ bench: setup  ## speed, as ratios to a reference in the same run
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -s
 
 golden: setup  ## which predictions moved against the committed ones
-	$(BIN)/python -m tests.golden.regenerate
+	$(BIN)/python tests/golden/regenerate.py
 
 browser: setup  ## open the HTML report in headless Chromium
 	$(BIN)/python -m pytest tests/browser -m "browser" --no-header

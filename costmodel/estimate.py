@@ -195,6 +195,40 @@ def prefill_s(setting: Setting, *, prompt_tokens: Number, batch: Number = 1.0, d
     return np.asarray(cost + setting.plain_overhead.step_s)
 
 
+def mixed_prefill_s(setting: Setting, *, prompt_tokens: float, decode_rows: Number, drafts: bool = True) -> Array:
+    """Seconds that a prompt adds to a step in which other requests decode: chunked prefill with mixed batches.
+
+    The step reads the weights anyway; the prompt adds its rows to every matrix product, and its own attention.
+
+    Args:
+        setting: target, device, drafter and engine.
+        prompt_tokens: tokens of the prompt.
+        decode_rows: query tokens of the requests that decode in the same step, > 0.
+        drafts: the drafter processes the prompt too (where it keeps a cache of its own), in a pass of its own.
+
+    Reference: Agrawal et al. 2023, "SARATHI" (arXiv:2308.16369), section 4.2.
+    """
+    rows = np.asarray(decode_rows, dtype=np.float64)
+    together, alone = (_row_seconds(setting, rows + extra) for extra in (prompt_tokens, 0.0))
+    own = pass_cost(
+        setting.deployment, batch=1.0, query_tokens=prompt_tokens, context=0.0, logits="last", prefill=True
+    ).seconds
+    added = together - alone + sum(own[name] for name in _ATTENTION if name in own)
+    if drafts and setting.drafter.kv_values_per_token:
+        drafter = draft_pass(setting.deployment, setting.drafter, batch=1.0, query_tokens=prompt_tokens, context=0.0)
+        added = added + drafter.total_s
+    return np.asarray(added)
+
+
+_ATTENTION = ("attention", "mla")
+
+
+def _row_seconds(setting: Setting, rows: Array) -> Array:
+    """Seconds of the operations whose cost depends on the rows of a pass alone."""
+    cost = pass_cost(setting.deployment, batch=rows, query_tokens=1.0, context=0.0, logits="none")
+    return np.asarray(sum(value for name, value in cost.seconds.items() if name not in _ATTENTION))
+
+
 def throughput_speedup(
     setting: Setting,
     acceptance: Acceptance,
@@ -203,25 +237,33 @@ def throughput_speedup(
     prompt_tokens: float,
     output_tokens: float,
 ) -> Array:
-    """Speedup of whole requests, prompt processing included, with `batch` of them decoding at any time.
+    """Speedup of whole requests, prompt processing included, with `batch` of them in flight at any time.
 
-    Every request occupies the engine for its prefill and shares decode steps with the batch around it; context
-    is taken at the middle of the output.
+    Alone, a request's prompt takes a pass of its own; beside others it joins one of their decode steps. Decode
+    steps are shared by the batch; context is taken at the middle of the output.
 
     Args:
         setting: target, device, drafter and engine.
         acceptance: what the configuration emits per step.
-        batch: requests that decode together.
-        prompt_tokens: mean prompt length.
-        output_tokens: mean output length.
+        batch: requests in flight.
+        prompt_tokens: mean prompt length, > 0.
+        output_tokens: mean output length, > 0.
     """
     context = prompt_tokens + output_tokens / 2.0
     result = estimate(setting, acceptance, batch=batch, context=context)
     b = np.asarray(batch, dtype=np.float64)
-    plain = prefill_s(setting, prompt_tokens=prompt_tokens, drafts=False) + output_tokens * result.plain.total_s / b
+
+    def prompt_s(rows_per_request: float, drafts: bool) -> Array:
+        alone = prefill_s(setting, prompt_tokens=prompt_tokens, drafts=drafts)
+        beside = np.maximum(b - 1.0, 1.0) * rows_per_request
+        mixed = mixed_prefill_s(setting, prompt_tokens=prompt_tokens, decode_rows=beside, drafts=drafts)
+        return np.asarray(np.where(b > 1.0, mixed, alone))
+
+    verified = 1.0 + acceptance.proposal_ratio * acceptance.proposed_tokens
+    plain = prompt_s(1.0, drafts=False) + output_tokens * result.plain.total_s / b
     steps = output_tokens / acceptance.tokens_per_step
-    fast = prefill_s(setting, prompt_tokens=prompt_tokens, drafts=acceptance.draft_tokens > 0)
-    return np.asarray(plain / (fast + steps * result.step.total_s / b))
+    fast = prompt_s(verified, drafts=acceptance.draft_tokens > 0) + steps * result.step.total_s / b
+    return np.asarray(plain / fast)
 
 
 def needed_bytes(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> Array:

@@ -52,7 +52,7 @@ def read(before: str | Path, after: str | Path | None = None, *, model: str | No
     end = _scrape(file, model)
     counts = dict.fromkeys(_NAMES[:3], 0)
     positions: dict[int, int] = {}
-    for key in start.keys() | end.keys():
+    for key in sorted(start.keys() | end.keys()):
         name, labels = key
         gained = end.get(key, -1) - start.get(key, 0)
         if gained < 0:

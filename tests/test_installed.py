@@ -1,0 +1,41 @@
+"""The public surface in seconds, wherever rooftree is installed."""
+
+import importlib
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+PACKAGES = ("hardware_profiles", "traces", "costmodel", "simulator", "real_runs", "app")
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_packages_are_ours_and_explain_themselves(name):
+    module = importlib.import_module(name)
+    assert module.__doc__ and module.__doc__.endswith(".")
+    files = {str(file) for file in importlib.metadata.files("rooftree") or ()}
+    folder = module.__path__[0]
+    assert f"{name}/__init__.py" in files or folder.endswith(f"/{name}")
+
+
+def test_data_travels_with_the_packages():
+    from costmodel.method_library import method_names
+    from costmodel.model_library import model_names
+    from hardware_profiles.loader import device_names
+    from traces.library import default_traces
+
+    assert len(device_names()) >= 12
+    assert len(model_names()) >= 20
+    assert len(method_names()) >= 8
+    assert len(default_traces()) >= 2
+
+
+def test_the_command_runs():
+    done = subprocess.run(
+        [sys.executable, "-c", "from app.cli.main import main; main()", "devices", "h100-sxm", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert '"schema": 1' in done.stdout
