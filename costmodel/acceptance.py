@@ -26,6 +26,7 @@ class Acceptance:
         proposed_tokens: mean draft tokens of a step that has a proposal.
         samples: bootstrap draws of `tokens_per_step`; empty where only a law is known.
         tree: the static tree, or None for a chain.
+        tree_source: what the tree was built from: `trace` paths or a sibling `vector`; empty for a chain.
     """
 
     draft_tokens: int
@@ -34,9 +35,12 @@ class Acceptance:
     proposed_tokens: float
     samples: Array = field(default_factory=lambda: np.zeros(0))
     tree: Tree | None = None
+    tree_source: str = ""
 
 
-def from_replay(replay: Replay, multiplicities: Array, tree: Tree | None = None) -> Acceptance:
+def from_replay(
+    replay: Replay, multiplicities: Array, tree: Tree | None = None, *, tree_source: str = ""
+) -> Acceptance:
     """Acceptance measured by replay.
 
     Args:
@@ -44,6 +48,7 @@ def from_replay(replay: Replay, multiplicities: Array, tree: Tree | None = None)
         multiplicities: how often each request is drawn, shape [draws, requests]; shared between replays so that
             comparisons are paired.
         tree: the tree that was replayed.
+        tree_source: what the tree was built from.
     """
     ratio = replay.proposal_ratio if replay.draft_tokens else 0.0
     tokens = multiplicities @ replay.tokens.astype(np.float64)
@@ -55,6 +60,7 @@ def from_replay(replay: Replay, multiplicities: Array, tree: Tree | None = None)
         proposed_tokens=replay.drafted_per_step / ratio if ratio > 0 else 0.0,
         samples=tokens / np.maximum(steps, 1e-300),
         tree=tree,
+        tree_source=tree_source,
     )
 
 

@@ -16,7 +16,7 @@ from costmodel.memory import memory_bytes
 from costmodel.ops import Array, Number
 from costmodel.overheads import Overhead
 from costmodel.step import StepCost, chain_step, draft_pass, tree_step
-from costmodel.uncertainty import DRAWS, draw_steps, interval, paired
+from costmodel.uncertainty import DRAWS, StepDraws, draw_steps, interval, paired
 from hardware_profiles.profile import Device
 
 
@@ -158,6 +158,8 @@ def intervals(
         result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
         generator=generator, draws=draws,
     )  # fmt: skip
+    if result.acceptance.draft_tokens == 0:  # one and the same step: nothing to be unsure of in the ratio
+        drawn = StepDraws(plain_s=drawn.plain_s, step_s=drawn.plain_s)
     known = result.acceptance.samples
     tokens = paired(known, draws, generator) if known.size else np.full(draws, result.acceptance.tokens_per_step)
     shape = result.step_s.shape

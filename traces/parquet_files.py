@@ -93,7 +93,7 @@ def numbers(table: pa.Table, name: str, file: str) -> NDArray[Any]:
     column = _column(table, name, file)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise InputError("must be a column of numbers", file=file, key=name, value=str(column.type))
-    return np.asarray(column.to_numpy())
+    return _values(column)
 
 
 def texts(table: pa.Table, name: str, file: str) -> tuple[str, ...]:
@@ -125,8 +125,7 @@ def lists(table: pa.Table, name: str, file: str) -> tuple[NDArray[Any], NDArray[
     values = pc.list_flatten(column)
     if values.null_count:
         raise InputError("lists must not hold nulls", file=file, key=name)
-    lengths = pc.list_value_length(column).to_numpy().astype(np.int64)
-    return np.asarray(values.to_numpy()), lengths
+    return _values(values), _values(pc.list_value_length(column)).astype(np.int64)
 
 
 def list_column(values: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
@@ -138,6 +137,13 @@ def list_column(values: NDArray[Any], lengths: NDArray[np.int64]) -> pa.Array:
     """
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), pa.array(values))
+
+
+def _values(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
+    """Numbers without gaps as an array; `to_numpy` would import pandas wherever it is installed, for half a second."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = [np.from_dlpack(chunk) for chunk in chunks if len(chunk)]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=column.type.to_pandas_dtype())
 
 
 def _column(table: pa.Table, name: str, file: str) -> pa.ChunkedArray:

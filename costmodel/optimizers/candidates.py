@@ -52,6 +52,9 @@ def tree_candidates(
 ) -> list[Acceptance]:
     """Trees built from the recording, each measured on requests that did not choose it.
 
+    For every size the tree of the recording's own paths and the tree of its sibling vector: the first knows how
+    ranks follow one another, the second needs less text to be sure of.
+
     Args:
         trace: level 2 or higher.
         sizes: draft tokens of each tree, root excluded.
@@ -68,18 +71,19 @@ def tree_candidates(
     levels = depth if trace.depth is None else min(depth, trace.depth)
     halves = split_requests(trace, generator)
 
-    def build(part: AcceptanceTrace, what: str) -> list[Tree]:
+    def build(part: AcceptanceTrace, what: str) -> dict[str, list[Tree]]:
         if progress:
             progress(what)
         results = trace_tree(part, draft_tokens=tuple(sizes), depth=levels, closed_siblings=closed_siblings)
-        return [result.tree for result in results]
+        return {"trace": [result.tree for result in results], "vector": [result.dp_tree for result in results]}
 
     chosen = [build(trace.select(half), f"trees, half {i + 1} of 2") for i, half in enumerate(halves)]
     final = build(trace, "trees, all requests")
     scored = []
-    for size in range(len(sizes)):
-        pooled = _cross_fitted(trace, halves, (chosen[0][size], chosen[1][size]))
-        scored.append(from_replay(pooled, multiplicities, tree=final[size]))
+    for kind, trees in final.items():
+        for size, tree in enumerate(trees):
+            pooled = _cross_fitted(trace, halves, (chosen[0][kind][size], chosen[1][kind][size]))
+            scored.append(from_replay(pooled, multiplicities, tree=tree, tree_source=kind))
     return scored
 
 

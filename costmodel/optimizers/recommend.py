@@ -4,7 +4,7 @@ Reads each trace, finds its method, costs it on the device asked about, and sear
 export (`app`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -151,7 +151,8 @@ def _read(path: Path, scenario: Scenario, match_rate: float | None) -> Source:
 def _scenario(scenario: Scenario, source: Source) -> Scenario:
     draft = scenario.draft if load_method(source.method).drafter == "draft_model" else None
     known = replace(scenario, method=source.method, draft=draft)
-    recorded = source.trace.provenance.extra.get("exit_layer")
+    parameters = source.trace.provenance.extra.get("parameters")
+    recorded = parameters.get("exit_layer") if isinstance(parameters, Mapping) else None
     if known.exit_layer is None and isinstance(recorded, int) and not source.borrowed:
         return replace(known, exit_layer=recorded)
     return known

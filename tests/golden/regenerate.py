@@ -17,13 +17,22 @@ SCENARIOS = (
     Scenario(model="llama-3.1-8b", device="h100-sxm", method="eagle-3"),
     Scenario(model="llama-3.1-8b", device="a100-sxm-80", method="n-gram"),
     Scenario(model="llama-3.1-70b", device="h200-sxm", method="eagle-3", tensor_parallel=4),
-    Scenario(model="llama-3.1-70b", device="h100-sxm", method="speculative-decoding", draft="llama-3.2-1b", tensor_parallel=4),
+    Scenario(
+        model="llama-3.1-70b", device="h100-sxm", method="speculative-decoding", draft="llama-3.2-1b", tensor_parallel=4
+    ),
     Scenario(model="qwen3-30b-a3b", device="h100-sxm", method="mtp", engine="sglang"),
     Scenario(model="deepseek-v3", device="b200-sxm", method="mtp", dtype="fp8", tensor_parallel=8, engine="sglang"),
     Scenario(model="gemma-2-9b", device="l40s", method="medusa", engine="tensorrt-llm"),
     Scenario(model="mixtral-8x7b", device="mi300x", method="n-gram", engine="none"),
     Scenario(model="smollm2-135m", device="cpu-generic", method="early-exit", engine="none", dtype="fp32"),
-    Scenario(model="llama-3.1-8b", device="rtx-4090", method="sequoia", draft="llama-3.2-1b", dtype="int4", fidelity="datasheet"),
+    Scenario(
+        model="llama-3.1-8b",
+        device="rtx-4090",
+        method="sequoia",
+        draft="llama-3.2-1b",
+        dtype="int4",
+        fidelity="datasheet",
+    ),
 )
 POINTS = tuple((batch, context, k) for batch in (1, 32) for context in (512, 16_384) for k in (0, 3, 7))
 

@@ -34,9 +34,7 @@ def _one_thread():
 
 @pytest.fixture(scope="session")
 def tiny_config():
-    return LlamaConfig(
-        vocabulary=97, width=32, layers=4, heads=4, kv_heads=2, head_dim=8, ffn_width=48, eos_ids=(0,)
-    )
+    return LlamaConfig(vocabulary=97, width=32, layers=4, heads=4, kv_heads=2, head_dim=8, ffn_width=48, eos_ids=(0,))
 
 
 @pytest.fixture(scope="session")
@@ -62,9 +60,7 @@ def tiny_folder(tmp_path_factory):
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<eos>", additional_special_tokens=["<turn>"]
-    )
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>", additional_special_tokens=["<turn>"])
     fast.chat_template = "{% for m in messages %}<turn>{{ m['content'] }}{% endfor %}<turn>"
     fast.save_pretrained(folder)
     return folder

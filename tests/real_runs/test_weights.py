@@ -227,9 +227,7 @@ def test_places_without_a_model_are_refused(tmp_path, monkeypatch):
 
 
 def test_expected_shapes_count_every_parameter():
-    config = LlamaConfig(
-        vocabulary=49152, width=576, layers=30, heads=9, kv_heads=3, head_dim=64, ffn_width=1536
-    )
+    config = LlamaConfig(vocabulary=49152, width=576, layers=30, heads=9, kv_heads=3, head_dim=64, ffn_width=1536)
     count = sum(int(np.prod(shape)) for shape in expected_shapes(config).values())
     assert count == 134_515_008  # the size SmolLM2-135M is published with
 

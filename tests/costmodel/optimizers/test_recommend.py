@@ -78,7 +78,9 @@ def test_halves_share_every_kind_and_no_request(generator):
 def test_trees_are_scored_on_requests_that_did_not_choose_them(generator):
     trace = recording(length=60)
     counts = resample_counts(trace.prompt_kinds, generator=generator).astype(float)
-    scored = tree_candidates(trace, (6,), counts, generator)[0]
+    both = tree_candidates(trace, (6,), counts, generator)
+    assert [c.tree_source for c in both] == ["trace", "vector"]
+    scored = both[0]
     on_itself = replay_tree(trace, scored.tree).tokens_per_step
     assert scored.tokens_per_step <= on_itself
     assert scored.samples.shape == (1000,)

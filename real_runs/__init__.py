@@ -1,0 +1,1 @@
+"""Runs on real devices: recording, calibration, validation. The only package that imports torch."""

@@ -1,0 +1,60 @@
+"""How is a tree of drafts checked in one pass?
+
+Positions, mask and accepted path for a tree whose node 0 is the last known token. Siblings share a
+position; a node sees the committed text and its own ancestors. Leaves out which tree to draft
+(`costmodel.optimizers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+
+def node_depths(parents: Sequence[int]) -> list[int]:
+    """Depth of every node; the root, parent -1, has 0. Parents come before their children."""
+    depths: list[int] = []
+    for node, parent in enumerate(parents):
+        if not (parent == -1 if node == 0 else 0 <= parent < node):
+            raise ValueError(f"node {node} has parent {parent}: parents must come first, the root has -1")
+        depths.append(0 if node == 0 else depths[parent] + 1)
+    return depths
+
+
+def tree_positions(parents: Sequence[int], length: int) -> torch.Tensor:
+    """Sequence position of every node [T] after `length` committed tokens."""
+    return torch.tensor([length + depth for depth in node_depths(parents)])
+
+
+def tree_mask(parents: Sequence[int], length: int) -> torch.Tensor:
+    """Which slots every node sees, bool [T, length + T]: the committed ones, its ancestors and itself."""
+    node_depths(parents)
+    nodes = len(parents)
+    mask = torch.zeros(nodes, length + nodes, dtype=torch.bool)
+    mask[:, :length] = True
+    for node, parent in enumerate(parents):
+        if parent >= 0:
+            mask[node] |= mask[parent]
+        mask[node, length + node] = True
+    return mask
+
+
+def accepted_path(parents: Sequence[int], tokens: Sequence[int], answers: Sequence[int]) -> list[int]:
+    """Walk down from the root while some child is what the target answered at its parent.
+
+    Args:
+        parents: the tree.
+        tokens: token of every node.
+        answers: the target's token after every node.
+
+    Returns:
+        Nodes on the path, root first: what the cache keeps. The answer at its last node is the bonus.
+    """
+    path = [0]
+    while True:
+        here = path[-1]
+        nexts = [n for n, parent in enumerate(parents) if parent == here and tokens[n] == answers[here]]
+        if not nexts:
+            return path
+        path.append(nexts[0])

@@ -1,0 +1,104 @@
+"""What would prompt lookup propose?
+
+The longest n-gram of the last known tokens is looked up in the text so far; what followed its most recent
+earlier occurrence is the draft. Leaves out suffix trees and corpora beyond the request itself.
+
+Reference: Saxena, Prompt Lookup Decoding, 2023 (there the first match wins, here the most recent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware_profiles.errors import InputError
+
+NGRAM_SIZES = (3, 2, 1)
+MOST_DRAFT_TOKENS = 20
+
+
+class PromptLookup:
+    """An index of the n-grams of one growing text.
+
+    Args:
+        sizes: n-gram sizes, longest first.
+
+    Raises:
+        InputError: no size, a size below 1, or sizes that do not descend.
+    """
+
+    def __init__(self, sizes: Sequence[int] = NGRAM_SIZES) -> None:
+        if not sizes or min(sizes) < 1 or list(sizes) != sorted(set(sizes), reverse=True):
+            raise InputError("must descend and be >= 1", key="ngram_sizes", value=tuple(sizes))
+        self._sizes = tuple(sizes)
+        self._tokens: list[int] = []
+        # where the text went on after an n-gram; the n-gram at the very end is not in it yet
+        self._continues: dict[tuple[int, ...], int] = {}
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Append known tokens."""
+        for token in tokens:
+            end = len(self._tokens)
+            for size in self._sizes:
+                if size <= end:
+                    self._continues[tuple(self._tokens[end - size :])] = end
+            self._tokens.append(token)
+
+    def propose(self, most: int) -> list[int]:
+        """Up to `most` tokens; none where no n-gram occurred before."""
+        end = len(self._tokens)
+        for size in self._sizes:
+            if size < end:
+                found = self._continues.get(tuple(self._tokens[end - size :]))
+                if found is not None:
+                    return self._tokens[found : found + most]
+        return []
+
+    def __call__(self, known: Sequence[int], cache: object, most: int) -> list[int]:
+        """Propose after `known`, which must extend what was known before: the form `speculate` calls."""
+        self.extend(known[len(self._tokens) :])
+        return self.propose(most)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LookupLengths:
+    """Per output position: tokens proposed there and tokens a step starting there emits, int16[n]."""
+
+    drafted: NDArray[np.int16]
+    emitted: NDArray[np.int16]
+
+
+def lookup_lengths(
+    prompt: Sequence[int],
+    output: Sequence[int],
+    *,
+    sizes: Sequence[int] = NGRAM_SIZES,
+    most: int = MOST_DRAFT_TOKENS,
+) -> LookupLengths:
+    """What prompt lookup would have done at every position of a finished text.
+
+    Args:
+        prompt: its ids.
+        output: the n generated ids.
+        sizes: n-gram sizes, longest first.
+        most: longest proposal; any K up to it replays exactly.
+
+    Returns:
+        `emitted` is the agreeing run plus one, cut at the end of the text.
+    """
+    index = PromptLookup(sizes)
+    index.extend(prompt)
+    drafted = np.zeros(len(output), dtype=np.int16)
+    emitted = np.ones(len(output), dtype=np.int16)
+    for position, token in enumerate(output):
+        drafts = index.propose(most)
+        run = 0
+        while run < min(len(drafts), len(output) - position) and drafts[run] == output[position + run]:
+            run += 1
+        drafted[position] = len(drafts)
+        emitted[position] = min(run + 1, len(output) - position)
+        index.extend([token])
+    return LookupLengths(drafted=drafted, emitted=emitted)

@@ -1,0 +1,98 @@
+"""What does each drafter leave in a recording, and how is it named there?
+
+A drafter is data here: a name, its parameters, the layer it looks at and a function from a finished text to
+arrays over output positions. Leaves out running it (`decoding.speculative`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from hardware_profiles.errors import UnknownNameError
+from real_runs.decoding.generate import Generation
+from real_runs.drafters.early_exit import DRAFT_DEPTH, RANK_WIDTH, Bridge, chain_lengths, token_ranks
+from real_runs.drafters.prompt_lookup import lookup_lengths
+from real_runs.models.llama import Llama
+
+DRAFTERS = ("prompt-lookup", "early-exit")
+
+Observation = Callable[[Sequence[int], Generation], Mapping[str, NDArray[Any]]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedDrafter:
+    """One drafter as a recording sees it.
+
+    Attributes:
+        name: of `DRAFTERS`.
+        method: slug of the decoding method it belongs to.
+        title: what it is, in words.
+        parameters: JSON values that fix what it proposes.
+        notes: what a reader of the trace must know.
+        observe: prompt ids and generation -> `emitted` and, where they apply, `drafted` and `rank`.
+        trace_fields: further fields of the trace.
+        capture_layer: layers after which it reads the target's hidden states; None: it reads none.
+    """
+
+    name: str
+    method: str
+    title: str
+    parameters: Mapping[str, Any]
+    notes: str
+    observe: Observation
+    trace_fields: Mapping[str, Any] = field(default_factory=dict)
+    capture_layer: int | None = None
+
+
+def prompt_lookup_drafter(sizes: Sequence[int], most: int) -> RecordedDrafter:
+    """Prompt lookup with n-gram sizes and a longest proposal."""
+
+    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any]]:
+        lengths = lookup_lengths(prompt, generation.tokens, sizes=sizes, most=most)
+        return {"emitted": lengths.emitted, "drafted": lengths.drafted}
+
+    return RecordedDrafter(
+        name="prompt-lookup",
+        method="n-gram",
+        title=f"prompt lookup, n-grams of {'/'.join(map(str, sizes))} tokens",
+        parameters={"ngram_sizes": list(sizes), "most_draft_tokens": most, "match": "most recent earlier"},
+        notes=f"Exact for chains of up to {most} draft tokens.",
+        observe=observe,
+    )
+
+
+def early_exit_drafter(model: Llama, bridge: Bridge, *, parameters: Mapping[str, Any]) -> RecordedDrafter:
+    """Early exit through a fitted bridge."""
+
+    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any]]:
+        assert generation.hidden is not None
+        rank = token_ranks(model, bridge, generation.hidden, generation.tokens)
+        return {"emitted": chain_lengths(rank), "rank": rank}
+
+    return RecordedDrafter(
+        name="early-exit",
+        method="early-exit",
+        title=f"early exit after {bridge.exit_layer} of {model.config.layers} layers, ridge bridge",
+        parameters={**parameters, "draft_depth": DRAFT_DEPTH, "candidates": RANK_WIDTH},
+        notes="Depth invariant: the first layers are the target's, so true tokens are re-read at every depth. "
+        f"Meant for drafts of up to {DRAFT_DEPTH} levels; exact at any depth, for chains and for static trees "
+        f"over the top {RANK_WIDTH} candidates.",
+        observe=observe,
+        trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": True},
+        capture_layer=bridge.exit_layer,
+    )
+
+
+def check_drafters(names: Sequence[str]) -> None:
+    """Insist on known drafters.
+
+    Raises:
+        UnknownNameError: another name.
+    """
+    for name in names:
+        if name not in DRAFTERS:
+            raise UnknownNameError("drafter", name, DRAFTERS, key="drafters")

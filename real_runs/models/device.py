@@ -1,0 +1,41 @@
+"""On what does a model run?
+
+Checks a torch device's name and tells which hardware is behind it. Leaves out its speed
+(`hardware_profiles`).
+"""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import torch
+
+from hardware_profiles.errors import InputError
+
+
+def checked_device(name: str) -> torch.device:
+    """The torch device of that name.
+
+    Raises:
+        InputError: no such device here.
+    """
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"must be a torch device of this machine ({reason})", key="device", value=name) from None
+    return device
+
+
+def device_title(device: torch.device) -> str:
+    """The CPU's model name, or the GPU's."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"CPU: {names[0] if names else platform.processor() or platform.machine()}"

@@ -1,0 +1,180 @@
+"""How do finished requests become trace files?
+
+One Parquet file per drafter and sampling mode, with everything that the recording depended on in its
+provenance. Leaves out how requests are run and kept (`record`, `recording_log`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from real_runs.prompt_set import PromptSet
+
+if TYPE_CHECKING:
+    from real_runs.drafters.recorded import RecordedDrafter
+    from traces.schema import AcceptanceTrace
+
+SHOWN_DRAFT_TOKENS = (1, 3, 5, 8)
+_COLUMNS = ("ended", "tokens", "looped_tokens", "output_sha256", "wall_s", "cpu_s")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedFile:
+    """One trace that was written.
+
+    Attributes:
+        path: where.
+        drafter: its drafter.
+        temperature: its sampling mode.
+        tokens: output tokens.
+        looped_ratio: share of them that only repeat the span before.
+        kinds: results per prompt kind, and over all under "all".
+    """
+
+    path: Path
+    drafter: str
+    temperature: float
+    tokens: int
+    looped_ratio: float
+    kinds: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordReport:
+    """What a recording left: one file per drafter and sampling mode."""
+
+    files: tuple[RecordedFile, ...]
+
+
+def mode_name(temperature: float) -> str:
+    """The sampling mode's part of a file name."""
+    return "greedy" if temperature == 0 else f"t{temperature:g}"
+
+
+def write_recordings(
+    out: Path,
+    setup: Mapping[str, Any],
+    prompts: PromptSet,
+    drafters: Sequence[RecordedDrafter],
+    entries: Sequence[Mapping[str, Any]],
+) -> RecordReport:
+    """Write every trace of a finished recording.
+
+    Args:
+        out: folder.
+        setup: what the recording depended on.
+        prompts: the prompts, which set the order of the requests.
+        drafters: the drafters that watched.
+        entries: the finished requests, in any order.
+    """
+    from traces.store import write_acceptance
+
+    by_job = {(entry["temperature"], entry["request"]): entry for entry in entries}
+    files = []
+    for temperature in setup["temperatures"]:
+        ordered = [by_job[temperature, prompt.id] for prompt in prompts.prompts]
+        for drafter in drafters:
+            trace, kinds = _trace(setup, prompts, drafter, temperature, ordered)
+            path = out / f"{setup['name']}--{drafter.name}--{mode_name(temperature)}.parquet"
+            write_acceptance(trace, path)
+            files.append(
+                RecordedFile(
+                    path=path,
+                    drafter=drafter.name,
+                    temperature=temperature,
+                    tokens=trace.positions,
+                    looped_ratio=kinds["all"]["looped_ratio"],
+                    kinds=kinds,
+                )
+            )
+    return RecordReport(files=tuple(files))
+
+
+def _trace(
+    setup: Mapping[str, Any],
+    prompts: PromptSet,
+    drafter: RecordedDrafter,
+    temperature: float,
+    entries: Sequence[Mapping[str, Any]],
+) -> tuple[AcceptanceTrace, dict[str, dict[str, Any]]]:
+    """The trace, its results per kind in the provenance, and those results."""
+    from traces.schema import AcceptanceTrace, Provenance
+
+    watched = [entry["drafters"][drafter.name] for entry in entries]
+    arrays: dict[str, Any] = {
+        key: np.concatenate([np.asarray(each[key], dtype=np.int16) for each in watched]) for key in watched[0]
+    }
+    lengths = [entry["tokens"] for entry in entries]
+    bare = AcceptanceTrace(
+        request_ids=tuple(prompt.id for prompt in prompts.prompts),
+        prompt_kinds=tuple(prompt.kind for prompt in prompts.prompts),
+        prompt_tokens=np.array([entry["prompt_tokens"] for entry in entries], dtype=np.int32),
+        offsets=np.cumsum([0, *lengths], dtype=np.int64),
+        # the prefill's own logits give the first token: the first step starts behind it
+        first_step_position=1,
+        extra_columns={name: [entry[name] for entry in entries] for name in _COLUMNS},
+        **arrays,
+        **drafter.trace_fields,
+    )
+    kinds = results_by_kind(bare)
+    provenance = Provenance(
+        model=setup["model"],
+        drafter=drafter.title,
+        method=drafter.method,
+        device=f"{setup['device']}, {setup['threads']} thread(s)",
+        dtype=setup["dtype"],
+        sampling={
+            "temperature": temperature,
+            "seed": setup["seed"],
+            "max_new_tokens": setup["max_new_tokens"],
+        },
+        dataset=setup["dataset"],
+        dataset_sha256=setup["dataset_sha256"],
+        recorder_version=setup["recorder"],
+        notes=f"{drafter.notes} The prefill emits position 0. An answer ends at an end-of-sequence token, at "
+        "max_new_tokens, or when a span stands three times in a row.",
+        extra={
+            "model_file": setup["model_file"],
+            "model_sha256": setup["model_sha256"],
+            "torch": setup["torch"],
+            "parameters": dict(drafter.parameters),
+            "looped_ratio": kinds["all"]["looped_ratio"],
+            "results": kinds,
+        },
+    )
+    return replace(bare, provenance=provenance), kinds
+
+
+def results_by_kind(trace: AcceptanceTrace) -> dict[str, dict[str, Any]]:
+    """Sizes, looped share, tokens per step by K and shares of ranks, per prompt kind and for "all"."""
+    kinds = list(dict.fromkeys(trace.prompt_kinds))
+    chosen = {kind: [i for i, each in enumerate(trace.prompt_kinds) if each == kind] for kind in kinds}
+    return {kind: _results(trace.select(requests)) for kind, requests in chosen.items()} | {"all": _results(trace)}
+
+
+def _results(trace: AcceptanceTrace) -> dict[str, Any]:
+    from traces.replay import replay_chain
+
+    stepping = int(np.maximum(trace.output_tokens - trace.first_step_position, 0).sum()) > 0
+    results: dict[str, Any] = {
+        "requests": trace.requests,
+        "tokens": trace.positions,
+        "looped_ratio": sum(trace.extra_columns["looped_tokens"]) / max(trace.positions, 1),
+        "tokens_per_step": {
+            str(count): round(replay_chain(trace, count).tokens_per_step, 4) for count in SHOWN_DRAFT_TOKENS
+        }
+        if stepping
+        else {},
+    }
+    if trace.drafted is not None:
+        results["proposal_ratio"] = round(float((trace.drafted > 0).mean()), 4)
+    if trace.rank is not None:
+        for width in (1, 8):
+            hit = (trace.rank >= 0) & (trace.rank < width)
+            results[f"top{width}_ratio"] = round(float(hit.mean()), 4)
+    return results
