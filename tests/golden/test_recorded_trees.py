@@ -19,7 +19,7 @@ def test_both_trees_on_both_halves(path):
         own, own_vector = row.chosen.tokens_per_step, row.chosen.dp_tokens_per_step
         other, other_vector = row.tokens_per_step, row.dp_tokens_per_step
         print(
-            f"  {size:3} draft tokens: chosen on {own:.4f} / {own_vector:.4f}, held out {other:.4f} / {other_vector:.4f} "
+            f"  {size:3} draft: chosen on {own:.4f} / {own_vector:.4f}, held out {other:.4f} / {other_vector:.4f} "
             f"({other / other_vector - 1:+.2%})"
         )
         assert own >= own_vector, "never worse where it was chosen"
