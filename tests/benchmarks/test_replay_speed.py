@@ -1,7 +1,6 @@
 """CPU time of exact replay, best of five, with the ratio to plain loops measured in the same run."""
 
 import heapq
-import time
 
 import numpy as np
 import pytest
@@ -83,17 +82,6 @@ def plain_tree_steps(rank, bounds, tree):
     return steps
 
 
-def cpu_s(call, rounds=5):
-    """Least CPU time of some rounds; the first call, which compiles or loads, is not one of them."""
-    call()
-    times = []
-    for _ in range(rounds):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 def part(trace, requests):
     """The first requests as plain lists, for loops that would take minutes over everything."""
     bounds = list(zip(trace.offsets[:requests].tolist(), trace.offsets[1 : requests + 1].tolist(), strict=True))
@@ -108,7 +96,7 @@ def report(benchmark, name, target, ours, **references):
 
 
 @pytest.mark.parametrize("draft_tokens", [1, 3, 8])
-def test_chains(benchmark, trace, draft_tokens):
+def test_chains(benchmark, cpu_s, trace, draft_tokens):
     replay = benchmark.pedantic(replay_chain, args=(trace, draft_tokens), rounds=5, warmup_rounds=1)
     bounds, covered = part(trace, 100)
     emitted = trace.emitted[:covered].tolist()
@@ -122,7 +110,7 @@ def test_chains(benchmark, trace, draft_tokens):
 
 
 @pytest.mark.parametrize(("nodes", "depth"), [(16, 5), (64, 8), (256, 10)])
-def test_trees(benchmark, trace, nodes, depth):
+def test_trees(benchmark, cpu_s, trace, nodes, depth):
     tree = likely_tree(nodes, depth)
     replay = benchmark.pedantic(replay_tree, args=(trace, tree), rounds=5, warmup_rounds=1)
     bounds, covered = part(trace, 100)
@@ -134,7 +122,7 @@ def test_trees(benchmark, trace, nodes, depth):
     assert ours > 20 * loop
 
 
-def test_bootstrap(benchmark, trace):
+def test_bootstrap(benchmark, cpu_s, trace):
     """One interval over 2000 requests and 1000 resamples, drawing included."""
     replay, generator = replay_chain(trace, 3), np.random.default_rng(2)
 

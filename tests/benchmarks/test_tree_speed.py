@@ -1,7 +1,5 @@
 """CPU time of the tree searches, best of five, with the ratio to plain numpy in the same run."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -38,18 +36,7 @@ def numpy_values(vector, nodes, levels):
     return best
 
 
-def cpu_s(call, rounds=5):
-    """Least CPU time of some rounds; the first call, which compiles or loads, is not one of them."""
-    call()
-    times = []
-    for _ in range(rounds):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
-def test_768_nodes_ten_levels_32_siblings(benchmark):
+def test_768_nodes_ten_levels_32_siblings(benchmark, cpu_s):
     vector = noisy_vector(WIDTH)
     (choice,) = benchmark.pedantic(
         optimal_trees, args=(vector, [NODES], LEVELS), rounds=5, warmup_rounds=1, iterations=1
@@ -62,7 +49,7 @@ def test_768_nodes_ten_levels_32_siblings(benchmark):
     assert ours < 0.05
 
 
-def test_64_draft_tokens_on_5000_positions(benchmark):
+def test_64_draft_tokens_on_5000_positions(benchmark, cpu_s):
     generator = np.random.default_rng(64)
     ranks = generator.choice([0, 1, 2, 3, -1], p=[0.6, 0.15, 0.08, 0.04, 0.13], size=5000).astype(np.int16)
     emitted = np.ones(5000, dtype=np.int16)
