@@ -8,8 +8,10 @@ import numpy as np
 from costmodel.estimate import Estimate, Intervals, Setting
 from costmodel.optimizers.recommend import Recommendation, Source
 from costmodel.optimizers.search import Choice
+from costmodel.optimizers.trace_trie import build_trie
 from costmodel.overheads import Overhead
-from costmodel.uncertainty import dominant_terms
+from costmodel.uncertainty import dominant_terms, interval
+from traces.schema import AcceptanceTrace
 from traces.tree import Tree
 
 Json = dict[str, Any]
@@ -38,6 +40,7 @@ def recommendation(answer: Recommendation, inputs: Json, exports: Mapping[str, A
         "schedules": schedules,
         "dropped_batches": list(answer.optimum.dropped_batches),
         "traces": [source(s) for s in answer.sources],
+        "curves": curves(answer),
         "exports": dict(exports),
     }
 
@@ -52,6 +55,7 @@ def choice(picked: Choice, answer: Recommendation) -> Json:
         "topology": picked.topology,
         "draft_tokens": a.draft_tokens,
         "tree": tree(a.tree) if a.tree is not None else None,
+        "tree_source": a.tree_source or None,
         "tokens_per_step": a.tokens_per_step,
         "proposal_ratio": a.proposal_ratio,
         **point(result, picked.intervals),
@@ -117,6 +121,45 @@ def source(trace: Source) -> Json:
         "sampling": dict(p.sampling), "dataset": p.dataset, "requests": trace.trace.requests,
         "tokens": int(trace.trace.positions), "level": trace.trace.level, "borrowed": trace.borrowed,
     }  # fmt: skip
+
+
+def curves(answer: Recommendation) -> list[Json]:
+    """Tokens per step of every configuration compared; for trees that were chosen, also what their nodes keep.
+
+    `trace` is an index into the answer's `traces`; `path_acceptance` has one share per draft token, in node order.
+    """
+    chosen = {id(picked.acceptance) for ranked in answer.optimum.ranked for picked in ranked}
+    found = []
+    for contender in answer.contenders:
+        for a in contender.candidates:
+            point: Json = {
+                "method": contender.method,
+                "trace": contender.trace,
+                "draft_tokens": a.draft_tokens,
+                "topology": "tree" if a.tree is not None else "chain" if a.draft_tokens else "off",
+                "tokens_per_step": a.tokens_per_step,
+                "interval": _pair(interval(a.samples)) if a.samples.size else None,
+            }
+            if a.tree is not None and id(a) in chosen:
+                point["path_acceptance"] = path_acceptance(answer.sources[contender.trace].trace, a.tree)
+            found.append(point)
+    return found
+
+
+def path_acceptance(trace: AcceptanceTrace, shape: Tree) -> list[float]:
+    """Share of a replay's steps that each draft token of a tree is kept in, in node order.
+
+    A token that the end of the text cuts off does not count, so 1 + the sum is the tree's tokens per step.
+
+    Args:
+        trace: level 2 or more.
+        shape: the tree that is replayed.
+    """
+    trie = build_trie(trace, shape.depth - 1)
+    nodes = trie.chosen(shape)
+    shares = trie.frequencies(nodes)[nodes] / max(trie.steps(nodes), 1)
+    by_path = dict(zip(trie.tree(nodes).paths(), shares.tolist(), strict=True))
+    return [round(by_path.get(path, 0.0), 5) for path in shape.paths()]
 
 
 def tree(shape: Tree) -> Json:

@@ -25,6 +25,7 @@ PHASES = (("draft", "#E69F00"), ("verify", "#0072B2"), ("overhead", "#949494"))
 NEUTRAL = "#8A8F98"
 HEIGHT_PIXELS = 340
 MOST_TICKS = 10
+LEAST_SHOWN_RATIO = 0.001  # rarer tokens share the darkest colour
 WIDEST_LINEAR_TOKENS = 16  # beyond this many draft tokens the axis is logarithmic, or chains would be a smear
 
 
@@ -38,10 +39,16 @@ def contexts(answer: Json) -> list[int]:
     return list(dict.fromkeys(row["context"] for row in answer["choices"]))
 
 
+def contender(row: Json) -> tuple[str, str]:
+    """What a ranked configuration belongs to: (method, trace file)."""
+    acceptance = (row.get("provenance") or {}).get("acceptance") or {}
+    return str(row["method"]), str(acceptance.get("source", ""))
+
+
 def labels(answer: Json) -> dict[tuple[str, str], str]:
     """Unescaped name of every contender by (method, trace file); the file is named where a method has several."""
     keys = [(str(t["method"]), str(t["file"])) for t in answer.get("traces") or ()]
-    keys = list(dict.fromkeys([*keys, *(_key(row) for row in rows(answer))]))
+    keys = list(dict.fromkeys([*keys, *(contender(row) for row in rows(answer))]))
     methods = [method for method, _ in keys]
     return {
         key: key[0] if methods.count(key[0]) == 1 else f"{key[0]} ({PurePath(key[1]).name or 'stated rate'})"
@@ -55,11 +62,10 @@ def draft_words(row: Json) -> str:
     return words[row["topology"]]
 
 
-def interval_words(bounds: Sequence[float | None] | None, unit: str = "") -> str:
-    """An interval as `1.75-2.01×`, with an en dash; empty where there is none."""
-    if not bounds or len(bounds) != 2 or None in bounds:
-        return ""
-    return f"{digits(bounds[0])}–{digits(bounds[1])}{unit}"
+def interval_words(bounds: Sequence[float | None] | None, unit: str = "", scale: float = 1.0) -> str:
+    """An interval in units of `scale`, as `1.75-2.01×` with an en dash; empty where there is none."""
+    low, high = bounds or (None, None)
+    return "" if low is None or high is None else f"{digits(low / scale)}–{digits(high / scale)}{unit}"
 
 
 def digits(value: float | None) -> str:
@@ -118,7 +124,8 @@ def step_time_figure(answer: Json, context: int) -> Figure:
     data = []
     for phase, color in PHASES:
         hover = [
-            f"<b>{phase}</b>, batch {_text(row['batch'])}<br>{_text(names[_key(row)])}, {_text(draft_words(row))}<br>"
+            f"<b>{phase}</b>, batch {_text(row['batch'])}<br>"
+            f"{_text(names[contender(row)])}, {_text(draft_words(row))}<br>"
             f"{digits(row['breakdown_s'][phase] / MILLI)} ms of {digits(row['step_s'] / MILLI)} ms "
             f"({100 * row['breakdown_s'][phase] / row['step_s']:.0f} %)"
             for row in winners
@@ -128,7 +135,7 @@ def step_time_figure(answer: Json, context: int) -> Figure:
             "y": [row["breakdown_s"][phase] / MILLI for row in winners], "marker": {"color": color},
             "hoverinfo": "text", "hovertext": hover, "textposition": "none",
         })  # fmt: skip
-    bottom = {"type": "category", "title": {"text": "batch (requests)"}}
+    bottom = {"type": "category", "title": {"text": "batch (requests)"}, "showgrid": False}
     figure = _figure(data, bottom, {"title": {"text": "step time (ms)"}, "rangemode": "tozero"})
     figure["layout"] |= {"barmode": "stack", "bargap": 0.35}
     return figure
@@ -149,8 +156,11 @@ def acceptance_figure(answer: Json) -> Figure | None:
     for key, points in groups.items():
         place, name = order.index(key), names[key]
         for topology in ("chain", "tree"):
-            found = sorted((p for p in points if p["topology"] == topology), key=lambda p: p["draft_tokens"])
-            if found:
+            best: dict[int, Json] = {}  # several trees may have one size
+            for point in sorted(points, key=lambda p: float(p["tokens_per_step"])):
+                if point["topology"] == topology:
+                    best[point["draft_tokens"]] = point
+            if found := [best[size] for size in sorted(best)]:
                 data += _acceptance_traces(found, f"{name}, trees" if topology == "tree" else name, place, topology)
     sizes = sorted({p["draft_tokens"] for points in groups.values() for p in points})
     bottom: Figure = {"title": {"text": "draft tokens per request and step"}}
@@ -164,7 +174,8 @@ def best_tree(answer: Json) -> Json | None:
     for group in (answer["choices"], answer.get("alternatives") or ()):
         trees = [row for row in group if row.get("tree") and row["speedup"] is not None]
         if trees:
-            return max(trees, key=lambda row: float(row["speedup"]))
+            best: Json = max(trees, key=lambda row: float(row["speedup"]))
+            return best
     return None
 
 
@@ -172,11 +183,17 @@ def path_acceptance(answer: Json, row: Json) -> list[float] | None:
     """Share of steps that keep each draft token of a chosen tree, in node order; None where not recorded."""
     traces = answer.get("traces") or ()
     for point in answer.get("curves") or ():
-        same = (str(point["method"]), str(traces[point["trace"]]["file"])) == _key(row)
-        if same and point["topology"] == "tree" and point["draft_tokens"] == row["draft_tokens"]:
-            shares = point.get("path_acceptance")
-            return [float(share) for share in shares] if shares else None
+        shares = point.get("path_acceptance")
+        same = (str(point["method"]), str(traces[point["trace"]]["file"])) == contender(row)
+        # several trees may have one size; the replayed number tells them apart
+        if shares and same and all(point[key] == row[key] for key in ("draft_tokens", "tokens_per_step")):
+            return [float(share) for share in shares]
     return None
+
+
+def tree_leaves(tree: Tree) -> int:
+    """Number of nodes without children: how many stand side by side in `tree_figure`."""
+    return tree.nodes - len(set(tree.parents) - {-1})
 
 
 def tree_figure(tree: Tree, shares: Sequence[float] | None) -> Figure:
@@ -193,12 +210,20 @@ def tree_figure(tree: Tree, shares: Sequence[float] | None) -> Figure:
         "x": [v for n in range(1, tree.nodes) for v in (x[tree.parents[n]], x[n], None)],
         "y": [v for n in range(1, tree.nodes) for v in (y[tree.parents[n]], y[n], None)],
     }  # fmt: skip
-    marker: Figure = {"size": 13, "color": PALETTE[0], "line": {"color": NEUTRAL, "width": 1}}
+    marker: Figure = {"size": 13, "color": PALETTE[0], "line": {"color": NEUTRAL, "width": 1}, "opacity": 1}
     if known:
+        decades = [math.log10(max(share, LEAST_SHOWN_RATIO)) for share in known]
+        ticks = [
+            share for share in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0) if math.log10(share) >= min(decades) - 0.1
+        ]
         marker |= {
-            "size": [9 + 15 * math.sqrt(share) for share in known], "color": [100 * share for share in known],
-            "colorscale": "Cividis", "cmin": 0, "showscale": True,
-            "colorbar": {"title": {"text": "steps<br>that keep it"}, "ticksuffix": " %", "thickness": 10},
+            "size": [9 + 15 * math.sqrt(share) for share in known], "color": decades, "colorscale": "Cividis",
+            "cmin": min(decades), "cmax": 0, "showscale": True,
+            "colorbar": {
+                "orientation": "h", "y": -0.02, "yanchor": "top", "thickness": 10, "len": 0.7,
+                "title": {"text": "steps that keep the token (%)", "side": "top"},
+                "tickvals": [math.log10(share) for share in ticks], "ticktext": [f"{100 * t:g}" for t in ticks],
+            },
         }  # fmt: skip
     root: Figure = {
         "type": "scatter", "mode": "markers", "x": x[:1], "y": y[:1], "hoverinfo": "text",
@@ -218,7 +243,7 @@ def tree_figure(tree: Tree, shares: Sequence[float] | None) -> Figure:
     side = {"tickvals": [-level for level in levels], "ticktext": ["root", *map(str, levels[1:])], "showgrid": False,
             "title": {"text": "draft level"}, "zeroline": False}  # fmt: skip
     figure = _figure([edges, nodes, root], {"visible": False}, side)
-    figure["layout"] |= {"showlegend": False, "height": max(240, min(110 + 55 * tree.depth, 560))}
+    figure["layout"] |= {"showlegend": False, "height": max(260, min(150 + 55 * tree.depth, 600))}
     return figure
 
 
@@ -226,7 +251,7 @@ def _lines(answer: Json, context: int, quantity: str, unit: str, word: str) -> l
     """A line and a band per contender for one quantity that has an interval."""
     data = []
     for place, (key, name) in enumerate(labels(answer).items()):
-        found = [row for row in rows(answer) if row["context"] == context and _key(row) == key]
+        found = [row for row in rows(answer) if row["context"] == context and contender(row) == key]
         found.sort(key=lambda row: row["batch"])
         if not found:
             continue
@@ -305,13 +330,14 @@ def _batch_axis(batches: Sequence[int]) -> Figure:
 
 
 def _log_axis(values: Sequence[int]) -> Figure:
-    """A logarithmic axis from 1 up, with ticks at the values themselves, thinned where they crowd."""
+    """A logarithmic axis from 1 up, with ticks at the values, powers of two first where they crowd."""
     low, high = (math.log10(end) for end in _ends(values))
     apart = (high - low) / MOST_TICKS
     ticks: list[int] = []
-    for value in values:
-        if not ticks or math.log10(value / ticks[-1]) >= apart:
+    for value in sorted(values, key=lambda v: (v & (v - 1) > 0, v)):
+        if all(abs(math.log10(value / tick)) >= apart for tick in ticks):
             ticks.append(value)
+    ticks.sort()
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,}" for tick in ticks], "range": [low, high]}
 
 
@@ -342,11 +368,6 @@ def _places(tree: Tree) -> tuple[list[float], list[float]]:
         if children[node]:
             x[node] = sum(x[child] for child in children[node]) / len(children[node])
     return x, [-float(level) for level in tree.node_levels()]
-
-
-def _key(row: Json) -> tuple[str, str]:
-    acceptance = (row.get("provenance") or {}).get("acceptance") or {}
-    return str(row["method"]), str(acceptance.get("source", ""))
 
 
 def _ratio(value: float | None, divisor: float | None) -> float | None:

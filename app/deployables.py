@@ -6,6 +6,7 @@ draft length of the smallest batch. Leaves out how a format looks (`exporters`).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,11 @@ DRAFT_PLACEHOLDER = "PATH_OF_THE_DRAFT_MODEL"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployable:
-    """What an engine can load of a recommendation: files, or the reason why none."""
+    """What an engine can load of a recommendation, and what it cannot (`reason`); `result` is None for nothing."""
 
     engine: str
     result: ExportResult | None
+    content: str = ""
     reason: str = ""
 
 
@@ -63,12 +65,25 @@ def _deployable(answer: Recommendation, engine: str, draft: str | None, context:
         if choice.topology != "off" and engine not in method.engines:
             reasons.append(f"{method.slug}: not in {engine}")
             continue
-        for candidate in _variants(answer, choice, draft):
+        for candidate, approximate in product(_variants(answer, choice, draft), (False, True)):
             try:
-                return Deployable(engine=engine, result=export(candidate, engine))
+                found = export(candidate, engine, approximate=approximate)
             except InputError as error:
                 reasons.append(f"{method.slug}: {error.message}")
+            else:
+                because = "; ".join(dict.fromkeys(reasons))
+                return Deployable(engine=engine, result=found, content=_content(candidate, approximate), reason=because)
     return Deployable(engine=engine, result=None, reason="; ".join(dict.fromkeys(reasons)))
+
+
+def _content(exported: DecodingChoice, approximate: bool) -> str:
+    """What the files hold, in words."""
+    if not exported.speculates:
+        return "plain decoding"
+    nearly = " (approximation, see its notes)" if approximate else ""
+    if exported.varies:
+        return f"{exported.method}, draft length by batch{nearly}"
+    return f"{exported.method}, {exported.topology} of {exported.draft_tokens} draft tokens{nearly}"
 
 
 def _by_speed(answer: Recommendation, context: int) -> list[Choice]:

@@ -4,13 +4,24 @@ from typing import Annotated
 
 import typer
 
-from app.cli.options import Json, Overrides
-from app.cli.output import emit_json, print_table, say
+from app.cli.options import Json, Out, Overrides, Quiet, Seed
+from app.cli.output import deliver, print_table, say
 
+_DEVICE_KEYS = ("name", "title", "kind", "memory_bytes", "bandwidth_bytes_per_s", "peak_flops_per_s", "calibrated",
+                "constants_from")  # fmt: skip
+_MODEL_KEYS = ("name", "model_type", "layers", "hidden", "vocab", "parameters", "active_parameters",
+               "kv_values_per_token", "max_context", "dtype", "source")  # fmt: skip
 Name = Annotated[str | None, typer.Argument(help="Show one in full.")]
 
 
-def devices(name: Name = None, overrides: Overrides = None, json: Json = False) -> None:
+def devices(
+    name: Name = None,
+    overrides: Overrides = None,
+    out: Out = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
     """List device profiles, or show one with the source of every number."""
     from hardware_profiles.errors import InputError
     from hardware_profiles.loader import device_names, load_device
@@ -18,10 +29,14 @@ def devices(name: Name = None, overrides: Overrides = None, json: Json = False) 
 
     if overrides and name is None:
         raise InputError("--set needs the name of one device")
-    names = [name] if name else device_names()
+    names = [name] if name is not None else device_names()
     loaded = [load_device(each, overrides or ()) for each in names]
-    if json:
-        emit_json({"inputs": {"name": name}, "devices": [_device(each, full=name is not None) for each in loaded]})
+    answer = {
+        "inputs": {"name": name, "set": overrides or [], "seed": seed},
+        "devices": loaded if name is not None else [_brief(each, _DEVICE_KEYS) for each in loaded],
+    }
+    deliver(answer, name="devices", json=json, out=out)
+    if json or quiet:
         return
     rows = [
         [
@@ -37,14 +52,15 @@ def devices(name: Name = None, overrides: Overrides = None, json: Json = False) 
             say(f"  {key}: {value.kind}, {value.source}")
 
 
-def models(name: Name = None, json: Json = False) -> None:
+def models(name: Name = None, out: Out = None, seed: Seed = 0, json: Json = False, quiet: Quiet = False) -> None:
     """List model architectures, or show one."""
     from costmodel.model_library import load_model, model_names
     from hardware_profiles.units import GIGA, KILO
 
-    loaded = [load_model(each) for each in ([name] if name else model_names())]
-    if json:
-        emit_json({"inputs": {"name": name}, "models": [_model(each) for each in loaded]})
+    loaded = [load_model(each) for each in ([name] if name is not None else model_names())]
+    answer = {"inputs": {"name": name, "seed": seed}, "models": [_brief(each, _MODEL_KEYS) for each in loaded]}
+    deliver(answer, name="models", json=json, out=out)
+    if json or quiet:
         return
     rows = [
         [
@@ -57,15 +73,13 @@ def models(name: Name = None, json: Json = False) -> None:
     print_table("Models", columns, rows)
 
 
-def methods(name: Name = None, json: Json = False) -> None:
+def methods(name: Name = None, out: Out = None, seed: Seed = 0, json: Json = False, quiet: Quiet = False) -> None:
     """List published methods, or show one with its citation and reported numbers."""
-    from dataclasses import asdict
-
     from costmodel.method_library import load_method, method_names
 
-    loaded = [load_method(each) for each in ([name] if name else method_names())]
-    if json:
-        emit_json({"inputs": {"name": name}, "methods": [asdict(each) for each in loaded]})
+    loaded = [load_method(each) for each in ([name] if name is not None else method_names())]
+    deliver({"inputs": {"name": name, "seed": seed}, "methods": loaded}, name="methods", json=json, out=out)
+    if json or quiet:
         return
     rows = [
         [
@@ -87,15 +101,5 @@ def methods(name: Name = None, json: Json = False) -> None:
             say(f"  reported {r.quantity} {r.value:g}: {r.conditions} ({r.source})")
 
 
-def _device(d: object, *, full: bool) -> dict[str, object]:
-    from dataclasses import asdict
-
-    whole = asdict(d)  # type: ignore[call-overload]
-    return whole if full else {key: whole[key] for key in ("name", "title", "kind", "memory_bytes",
-        "bandwidth_bytes_per_s", "peak_flops_per_s", "calibrated", "constants_from")}  # fmt: skip
-
-
-def _model(m: object) -> dict[str, object]:
-    keys = ("name", "model_type", "layers", "hidden", "vocab", "parameters", "active_parameters",
-            "kv_values_per_token", "max_context", "dtype", "source")  # fmt: skip
-    return {key: getattr(m, key) for key in keys}
+def _brief(record: object, keys: tuple[str, ...]) -> dict[str, object]:
+    return {key: getattr(record, key) for key in keys}

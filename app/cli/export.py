@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.options import Json, Quiet
+from app.cli.options import MOST_DRAFT_TOKENS, Json, Quiet, Seed
 
 MAX_ANSWER_BYTES = 16 * 2**20
 
@@ -17,9 +17,11 @@ def export(
         typer.Option("--from", help="recommendation.json of `optimize`; else state a configuration."),
     ] = None,
     batch: Annotated[
-        int | None, typer.Option("--batch", help="Batch of the choice to export; default: the first.")
+        int | None, typer.Option("--batch", min=1, help="Batch of the choice to export; default: the first.")
     ] = None,
-    context: Annotated[int | None, typer.Option("--context", help="Context of the choice; default: the first.")] = None,
+    context: Annotated[
+        int | None, typer.Option("--context", min=0, help="Context of the choice; default: the first.")
+    ] = None,
     scheduled: Annotated[
         bool,
         typer.Option("--schedule/--no-schedule", help="Export the batch schedule rather than one draft length."),
@@ -29,7 +31,9 @@ def export(
     ] = None,
     draft: Annotated[str | None, typer.Option("--draft", help="Draft model or head: hub id or path.")] = None,
     method: Annotated[str | None, typer.Option("--method", help="Method slug.")] = None,
-    draft_tokens: Annotated[int | None, typer.Option("--draft-tokens", help="Draft tokens K.")] = None,
+    draft_tokens: Annotated[
+        int | None, typer.Option("--draft-tokens", min=0, max=MOST_DRAFT_TOKENS, help="Draft tokens K.")
+    ] = None,
     tree: Annotated[Path | None, typer.Option("--tree", help="Tree JSON.")] = None,
     acceptance: Annotated[
         str | None,
@@ -44,6 +48,7 @@ def export(
         typer.Option("--synthetic", help="Write acceptance rates that the engine imitates, to try a what-if."),
     ] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("rooftree-out"),
+    seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -57,16 +62,14 @@ def export(
     result = export_choice(choice, engine, engine_version, synthetic=synthetic)
     paths = [str(path) for path in write_export(result, out)]
     if json:
-        emit_json(
-            {
-                "inputs": {"engine": engine, "from": str(answer) if answer else None, "synthetic": synthetic},
-                "engine": result.engine,
-                "version": result.version,
-                "files": paths,
-                "command": result.command,
-                "notes": list(result.notes),
-            }
-        )
+        inputs = {
+            "engine": engine, "engine_version": engine_version, "from": str(answer) if answer else None, "batch": batch,
+            "context": context, "schedule": scheduled, "model": model, "draft": draft, "method": method,
+            "draft_tokens": draft_tokens, "tree": str(tree) if tree else None, "acceptance_by_depth": acceptance,
+            "trace": str(trace) if trace else None, "synthetic": synthetic, "seed": seed,
+        }  # fmt: skip
+        written = {"engine": result.engine, "version": result.version, "files": paths}
+        emit_json({"inputs": inputs, **written, "command": result.command, "notes": list(result.notes)})
     elif not quiet:
         say(f"{result.engine} {result.version}: {', '.join(paths)}")
         say(result.command)
@@ -87,19 +90,29 @@ def _choice(
 ) -> Any:
     from app.deployables import stated_choice
     from hardware_profiles.errors import InputError
+    from traces.naming import naming
     from traces.tree import read_tree
 
     found: dict[str, Any] = {}
+    overridden = any(value is not None for value in (model, method, draft_tokens, tree))
     if answer is not None:
         found = _picked(_read(answer), answer, batch, context, scheduled and tree is None and draft_tokens is None)
     elif model is None or (draft_tokens is None and tree is None and method not in ("plain-decoding", None)):
         raise InputError("--from FILE, or --model with --method and --draft-tokens or --tree, is needed")
-    given = {"model": model, "method": method, "draft_tokens": draft_tokens}
+    given = {"model": model, "method": method, "draft_tokens": draft_tokens, "batch": batch, "context": context}
+    if draft_tokens is not None:
+        found["tree"] = None
     found |= {key: value for key, value in given.items() if value is not None}
     if tree is not None:
         found |= {"tree": read_tree(tree).to_json(), "schedule": []}
         found.pop("draft_tokens", None)
-    return stated_choice(found, draft=draft)
+    try:
+        with naming(None if answer is None or overridden else str(answer)):
+            return stated_choice(found, draft=draft)
+    except (AttributeError, OverflowError, TypeError, ValueError) as error:
+        if answer is None:
+            raise
+        raise InputError("is not a whole answer of `rooftree optimize`", file=answer, value=repr(error)) from None
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -4,7 +4,12 @@ Exit codes: 0 done, 2 bad input, 3 infeasible. Verbs import what they need when 
 fast.
 """
 
+import io
+import os
 import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import typer
 
@@ -30,16 +35,51 @@ cli.command("devices")(catalogue.devices)
 cli.command("models")(catalogue.models)
 cli.command("methods")(catalogue.methods)
 
+# some releases of typer import click, others carry it inside; this is the base class of misuse in either
+_Misuse: type[Exception] = next(c for c in typer.BadParameter.mro() if c.__name__ == "UsageError")
 
-def main() -> None:
-    """Run the command line; errors of rooftree become one line on standard error and their exit code."""
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; an error becomes one line on standard error.
+
+    Args:
+        arguments: words after the command's name; None takes them from the process.
+
+    Returns:
+        0 done, 2 bad input, 3 infeasible, 130 interrupted.
+    """
     from hardware_profiles.errors import RooftreeError
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without the sign µ still gets its answer
     try:
-        cli()
+        code = cli(arguments, prog_name="rooftree", standalone_mode=False)
+        sys.stdout.flush()
     except RooftreeError as error:
-        sys.stderr.write(f"rooftree: {error}\n")
-        sys.exit(error.exit_code)
+        return _ended(str(error), error.exit_code)
+    except _Misuse as error:
+        return _misused(error, sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        # the reader has left, `| head` for one; without this the interpreter complains when it flushes at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _misused(error: Any, words: Sequence[str]) -> int:
+    """A verb or an option that does not exist, or a value of another type than the option's."""
+    context = error.ctx
+    parameter: Any = getattr(error, "param", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(f"{context.get_help()}\n")
+        return 2
+    message = error.format_message().removesuffix(".")
+    given = [b for a, b in pairwise(words) if parameter is not None and a in parameter.opts]
+    if isinstance(error, typer.BadParameter) and given:
+        message = f"{parameter.opts[-1]}: {error.message}, got {given[-1]!r}"
+    return _ended(f"{message}; see `{context.command_path if context else 'rooftree'} --help`", 2)
+
+
+def _ended(message: str, code: int) -> int:
+    sys.stderr.write(f"rooftree: {' '.join(message.splitlines())}\n")
+    return code

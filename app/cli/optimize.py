@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.options import (
+    MOST_DRAFT_TOKENS,
     Batch,
     Context,
     Device,
@@ -24,6 +25,8 @@ from app.cli.options import (
     Seed,
     SplitVerify,
     TensorParallel,
+    byte_count,
+    method_slug,
     milliseconds,
     ratio,
     whole_numbers,
@@ -72,17 +75,19 @@ def optimize(
 ) -> None:
     """Search draft lengths, trees and batches on recorded traces; write what engines load."""
     from app.answers import recommendation
-    from app.cli.output import emit_json, progress_line, write_json
+    from app.cli.output import emit_json, progress_line, require_folder, write_json
     from app.deployables import deployables, write_all
+    from app.report import report_available, write_report
     from costmodel.optimizers.recommend import recommend
     from costmodel.optimizers.search import Limits
     from costmodel.scenario import Scenario
     from traces.library import default_traces
 
+    require_folder(out)
     scenario = Scenario(
-        model=model, device=device, method=method, engine=engine, dtype=dtype, kv_dtype=kv_dtype,
-        tensor_parallel=tp, draft=draft, exit_layer=exit_layer, draft_passes=draft_passes, draft_bytes=draft_bytes,
-        overrides=overrides or (), split_verify=split_verify,
+        model=model, device=device, method=method_slug(method, "--method"), engine=engine, dtype=dtype,
+        kv_dtype=kv_dtype, tensor_parallel=tp, draft=draft, exit_layer=exit_layer, draft_passes=draft_passes,
+        draft_bytes=byte_count(draft_bytes, "--draft-bytes"), overrides=overrides or (), split_verify=split_verify,
     )  # fmt: skip
     contexts = whole_numbers(context, "--context", least=0)
     with progress_line(quiet) as progress:
@@ -91,8 +96,8 @@ def optimize(
             trace or default_traces(),
             batches=whole_numbers(batch, "--batch", least=1),
             contexts=contexts,
-            draft_tokens=whole_numbers(draft_tokens, "--draft-tokens", least=1) if draft_tokens else None,
-            tree_sizes=[n for n in whole_numbers(tree_nodes, "--tree-nodes", least=0) if n],
+            draft_tokens=_lengths(draft_tokens),
+            tree_sizes=[n for n in whole_numbers(tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS) if n],
             limits=Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot")),
             match_rate=ratio(match_rate, "--match-rate"),
             drop_unfit=batch == DEFAULT_BATCHES,
@@ -108,11 +113,21 @@ def optimize(
     }  # fmt: skip
     body = recommendation(answer, inputs, written)
     write_json(body, out / "recommendation.json")
+    page = out / "report.html" if report_available() else None
+    if page:
+        write_report(body, page)
     if json:
         emit_json(body)
     elif not quiet:
         _print(answer, device, engine)
-        _print_files(entries, written, out)
+        _print_files(entries, written, out, page)
+
+
+def _lengths(draft_tokens: str | None) -> list[int] | None:
+    """Chain lengths to compare; None leaves them to the method."""
+    if draft_tokens is None:
+        return None
+    return whole_numbers(draft_tokens, "--draft-tokens", least=1, most=MOST_DRAFT_TOKENS)
 
 
 def _print(answer: "Recommendation", device: str, engine: str) -> None:
@@ -139,12 +154,24 @@ def _print(answer: "Recommendation", device: str, engine: str) -> None:
         f"{answer.scenario.model} on {device}, {engine}: best configuration of each method",
         columns, rows, caption="brackets: 80 % intervals; speedup against no speculation at the same batch and context",
     )  # fmt: skip
+    say(_sentence(answer.winners[0]))
     for found in answer.optimum.schedules:
         ranges = ", ".join(f"batch {low}-{high}: K={k}" for low, high, k in found.schedule.ranges)
         loss = f"{100 * found.schedule.loss_ratio:.1f} % lost against the best K at every batch"
         say(f"schedule of {found.method} at context {found.context}: {ranges} ({loss})")
     if answer.optimum.dropped_batches:
         say(f"left out, too large for memory: batch {', '.join(map(str, answer.optimum.dropped_batches))}")
+
+
+def _sentence(best: "Choice") -> str:
+    """What to run at the first batch and context, in words."""
+    where = f"at batch {best.batch}, context {best.context}"
+    if best.topology == "off":
+        return f"run plain decoding {where}: no draft pays"
+    draft = f"{best.acceptance.draft_tokens} draft tokens as a {best.topology}"
+    low, high = (float(bound) for bound in best.intervals.speedup)
+    gain = f"{float(best.result.speedup):.2f} [{low:.2f}, {high:.2f}] times plain decoding"
+    return f"run {best.contender.method} with {draft} {where}: {gain}"
 
 
 def _row(choice: "Choice", place: int) -> list[str]:
@@ -166,12 +193,18 @@ def _row(choice: "Choice", place: int) -> list[str]:
     ]
 
 
-def _print_files(entries: "list[Deployable]", written: dict[str, list[str]], out: Path) -> None:
+def _print_files(entries: "list[Deployable]", written: dict[str, list[str]], out: Path, page: Path | None) -> None:
     from app.cli.output import say
+    from app.deployables import DRAFT_PLACEHOLDER
 
     for entry in entries:
         if entry.result is None:
             say(f"{entry.engine}: nothing to load ({entry.reason})")
         else:
-            say(f"{entry.engine} {entry.result.version}: {', '.join(written[entry.engine])}")
+            say(f"{entry.engine} {entry.result.version}, {entry.content}: {', '.join(written[entry.engine])}")
+            if entry.reason:
+                say(f"  not the fastest found: {entry.reason}")
+    if any(DRAFT_PLACEHOLDER in text for e in entries if e.result for text in e.result.files.values()):
+        say(f"replace {DRAFT_PLACEHOLDER} in these files, or name the draft model or head with --draft")
     say(f"answer: {out / 'recommendation.json'}")
+    say(f"report: {page or 'not written, because plotly is missing (pip install rooftree[app])'}")

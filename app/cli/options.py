@@ -1,6 +1,7 @@
 """Options and their parsing, shared by the verbs; imports nothing heavy."""
 
 import math
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for files; created where it is missing.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of every random draw.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no tables, only errors.")]
 Model = Annotated[str, typer.Option("--model", help="Shipped name (see `models`) or path of a config.json.")]
 Device = Annotated[str, typer.Option("--device", help="Shipped name (see `devices`) or path of a TOML file.")]
@@ -28,7 +29,9 @@ MatchRate = Annotated[
     float | None,
     typer.Option("--match-rate", help="Share of steps with a proposal, where a trace does not tell."),
 ]
-DraftPasses = Annotated[int | None, typer.Option("--draft-passes", help="Passes per step of an unpublished drafter.")]
+DraftPasses = Annotated[
+    int | None, typer.Option("--draft-passes", min=1, help="Passes per step of an unpublished drafter.")
+]
 DraftBytes = Annotated[float | None, typer.Option("--draft-bytes", help="Bytes that one of its passes reads.")]
 ExitLayer = Annotated[int | None, typer.Option("--exit-layer", help="Layers that an early-exit drafter runs.")]
 Fidelity = Annotated[str, typer.Option("--fidelity", help="calibrated or datasheet.")]
@@ -38,21 +41,42 @@ SplitVerify = Annotated[
 ]
 
 
-def whole_numbers(text: str, option: str, *, least: int) -> list[int]:
+MOST_DRAFT_TOKENS = 4095
+MOST = 100_000_000
+MOST_BYTES = 1e15
+
+
+def whole_numbers(text: str, option: str, *, least: int, most: int = MOST) -> list[int]:
     """Comma-separated whole numbers, sorted, without repeats.
 
     Raises:
-        InputError: something else, or a number below `least`.
+        InputError: something else, or a number outside `least`..`most`.
     """
     from hardware_profiles.errors import InputError
 
-    try:
-        numbers = sorted({int(part) for part in text.split(",")})
-    except ValueError:
-        raise InputError("must be whole numbers separated by commas", key=option, value=text) from None
-    if numbers[0] < least or numbers[-1] > 10**8:
-        raise InputError(f"must lie in {least}..100000000", key=option, value=text)
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch("-?[0-9]{1,18}", part) for part in parts):
+        raise InputError("must be whole numbers separated by commas", key=option, value=text)
+    numbers = sorted({int(part) for part in parts})
+    if numbers[0] < least or numbers[-1] > most:
+        raise InputError(f"must lie in {least}..{most}", key=option, value=text)
     return numbers
+
+
+def method_slug(name: str, option: str) -> str:
+    """The slug of a method named by slug or by drafter kind; empty for an empty name.
+
+    Raises:
+        UnknownNameError: there is no such method.
+    """
+    from costmodel.method_library import method_names
+    from costmodel.scenario import method_of
+    from hardware_profiles.errors import InputError, UnknownNameError
+
+    try:
+        return method_of(name) if name else ""
+    except InputError:
+        raise UnknownNameError("method", name, method_names(), key=option) from None
 
 
 def ratio(value: float | None, option: str) -> float | None:
@@ -82,3 +106,16 @@ def milliseconds(value: float | None, option: str) -> float | None:
     if not (math.isfinite(value) and value > 0.0):
         raise InputError("must be a positive number of milliseconds", key=option, value=value)
     return value * MILLI
+
+
+def byte_count(value: float | None, option: str) -> float | None:
+    """A positive number of bytes, or None.
+
+    Raises:
+        InputError: not positive, or more than any memory holds.
+    """
+    from hardware_profiles.errors import InputError
+
+    if value is not None and not 0.0 < value <= MOST_BYTES:
+        raise InputError(f"must be a number of bytes above 0 and at most {MOST_BYTES:.0e}", key=option, value=value)
+    return value

@@ -4,24 +4,77 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
+
+from hardware_profiles.errors import InputError
 
 SCHEMA = 1
 
 
 def emit_json(answer: Mapping[str, Any]) -> None:
-    """Print `answer` as one JSON object on standard output; not-a-number becomes null."""
-    sys.stdout.write(json.dumps(_plain({"schema": SCHEMA, **answer}), ensure_ascii=False) + "\n")
+    """Print `answer` as one JSON object on standard output; numbers that are not finite become null."""
+    sys.stdout.write(json.dumps(_plain({"schema": SCHEMA, **answer}), allow_nan=False) + "\n")
 
 
 def write_json(answer: Mapping[str, Any], path: Path) -> None:
-    """Write `answer` to a file whole: to a neighbour first, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write `answer` to a file whole: to a neighbour first, then renamed.
+
+    Raises:
+        InputError: the place cannot be written.
+    """
+    text = json.dumps(_plain({"schema": SCHEMA, **answer}), allow_nan=False, indent=1) + "\n"
     partial = path.with_name(path.name + ".part")
-    partial.write_text(json.dumps(_plain({"schema": SCHEMA, **answer}), ensure_ascii=False, indent=1) + "\n")
-    partial.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise InputError(f"cannot be written ({error.strerror})", file=path) from None
+
+
+def require_folder(path: Path, option: str = "--out") -> None:
+    """Refuse, before long work, a folder that can never be made because a file stands in its place.
+
+    Raises:
+        InputError: naming the file.
+    """
+    try:
+        nearest = next(place for place in (path, *path.parents) if place.exists())
+        fits = nearest.is_dir()
+    except OSError as error:
+        raise InputError(f"must be a folder that can be made ({error.strerror})", key=option, value=str(path)) from None
+    if not fits:
+        raise InputError(f"must be a folder, and {nearest} is a file", key=option, value=str(path))
+
+
+def require_file(path: Path, option: str = "--out") -> None:
+    """Refuse to write where no ordinary file can stand: a folder, a device, a pipe.
+
+    Files are renamed into place, so a device such as /dev/null would itself be replaced.
+
+    Raises:
+        InputError: naming the path.
+    """
+    require_folder(path.parent, option)
+    try:
+        fits = bool(path.name) and (path.is_file() or not path.exists())
+    except OSError as error:
+        raise InputError(f"must be a file that can be made ({error.strerror})", key=option, value=str(path)) from None
+    if not fits:
+        raise InputError("must be a file to write, not a folder or a device", key=option, value=str(path))
+
+
+def deliver(answer: Mapping[str, Any], *, name: str, json: bool, out: Path | None) -> None:
+    """Hand an answer over: as NAME.json in the folder `out` where there is one, and on standard output where asked."""
+    if out is not None:
+        write_json(answer, out / f"{name}.json")
+    if json:
+        emit_json(answer)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> None:
@@ -56,7 +109,9 @@ def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def _plain(value: Any) -> Any:
-    """Numpy scalars and arrays as Python values; numbers that JSON cannot hold as None."""
+    """Records as objects, numpy scalars and arrays as Python values, numbers that JSON cannot hold as None."""
+    if is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.options import (
+    MOST_DRAFT_TOKENS,
     Batch,
     Context,
     Device,
@@ -20,11 +21,14 @@ from app.cli.options import (
     KvDtype,
     MatchRate,
     Model,
+    Out,
     Overrides,
     Quiet,
     Seed,
     SplitVerify,
     TensorParallel,
+    byte_count,
+    method_slug,
     ratio,
     whole_numbers,
 )
@@ -68,14 +72,15 @@ def predict(
     fidelity: Fidelity = "calibrated",
     split_verify: SplitVerify = None,
     overrides: Overrides = None,
+    out: Out = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Cost every combination of batch, context and draft length; K=0 is plain decoding."""
-    from app.cli.output import emit_json
+    from app.cli.output import deliver, require_folder
     from costmodel.forward import Fidelity as KnownFidelity
-    from costmodel.scenario import Scenario, build_setting, method_of
+    from costmodel.scenario import Scenario, build_setting
     from hardware_profiles.errors import InputError
     from traces.library import read_trace
 
@@ -86,13 +91,19 @@ def predict(
     if fidelity not in ("calibrated", "datasheet"):
         raise InputError("must be calibrated or datasheet", key="--fidelity", value=fidelity)
     known: KnownFidelity = "datasheet" if fidelity == "datasheet" else "calibrated"
-    recorded = read_trace(trace, match_rate=ratio(match_rate, "--match-rate")) if trace else None
-    named = method or (recorded.provenance.method if recorded else "") or "speculative-decoding"
+    if out is not None:
+        require_folder(out)
+    share = ratio(match_rate, "--match-rate")
+    rate = ratio(acceptance, "--acceptance")
+    recorded = read_trace(trace, match_rate=share) if trace else None
+    if recorded is not None:
+        recorded.require(1, "predicting")
+    slug = method_slug(method, "--method") or _recorded_method(recorded)
     setting = build_setting(
         Scenario(
             model=model,
             device=device,
-            method=method_of(named),
+            method=slug,
             engine=engine,
             dtype=dtype,
             kv_dtype=kv_dtype,
@@ -100,14 +111,14 @@ def predict(
             draft=draft,
             exit_layer=exit_layer,
             draft_passes=draft_passes,
-            draft_bytes=draft_bytes,
+            draft_bytes=byte_count(draft_bytes, "--draft-bytes"),
             overrides=overrides or (),
             fidelity=known,
             split_verify=split_verify,
         )
     )
-    lengths = whole_numbers(draft_tokens, "--draft-tokens", least=0)
-    configurations = _configurations(recorded, acceptance, match_rate, lengths, tree, seed)
+    lengths = whole_numbers(draft_tokens, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS)
+    configurations = _configurations(recorded, rate, share, lengths, tree, seed)
     rows = [
         _point(setting, a, b, c, recorded if include_prefill else None, seed)
         for c in whole_numbers(context, "--context", least=0)
@@ -115,16 +126,23 @@ def predict(
         for a in configurations
     ]
     inputs = {
-        "model": model, "device": device, "method": named, "draft": draft, "trace": str(trace) if trace else None,
+        "model": model, "device": device, "method": slug, "draft": draft, "trace": str(trace) if trace else None,
         "acceptance": acceptance, "match_rate": match_rate, "batch": batch, "context": context,
         "draft_tokens": draft_tokens, "tree": str(tree) if tree else None, "engine": engine, "tp": tp,
         "dtype": setting.deployment.precision.weights, "fidelity": fidelity, "set": overrides or [], "seed": seed,
         "include_prefill": include_prefill, "borrowed": _borrowed(recorded, setting),
     }  # fmt: skip
-    if json:
-        emit_json({"inputs": inputs, "predictions": rows})
-    elif not quiet:
+    deliver({"inputs": inputs, "predictions": rows}, name="predictions", json=json, out=out)
+    if not json and not quiet:
         _print(rows, inputs)
+
+
+def _recorded_method(recorded: "AcceptanceTrace | None") -> str:
+    """The method that a trace names, else chains from a draft model."""
+    from costmodel.scenario import method_of
+
+    named = recorded.provenance.method if recorded is not None else ""
+    return method_of(named) if named else "speculative-decoding"
 
 
 def _configurations(
@@ -139,6 +157,7 @@ def _configurations(
 
     from costmodel.acceptance import from_replay, geometric
     from hardware_profiles.errors import InputError
+    from traces.naming import naming
     from traces.replay import replay_chain, replay_tree
     from traces.statistics import resample_counts
     from traces.tree import read_tree
@@ -151,7 +170,8 @@ def _configurations(
     counts = resample_counts(recorded.prompt_kinds, generator=np.random.default_rng(seed)).astype(np.float64)
     if tree is not None:
         shape = read_tree(tree)
-        return [from_replay(replay_tree(recorded, shape), counts, tree=shape)]
+        with naming(str(tree)):
+            return [from_replay(replay_tree(recorded, shape), counts, tree=shape)]
     return [from_replay(replay_chain(recorded, k), counts) for k in lengths]
 
 

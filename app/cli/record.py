@@ -28,7 +28,7 @@ def record(
     ] = None,
     max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", help="Longest answer.")] = 160,
     exit_layer: Annotated[
-        int | None, typer.Option("--exit-layer", help="Layers before the exit; default: a third.")
+        int | None, typer.Option("--exit-layer", min=1, help="Layers before the exit; default: a third.")
     ] = None,
     dtype: Annotated[str, typer.Option("--dtype", help="float32 or bfloat16.")] = "float32",
     device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.options import Json, MatchRate, Quiet, Seed, ratio, whole_numbers
+from app.cli.options import MOST_DRAFT_TOKENS, Json, MatchRate, Out, Quiet, Seed, ratio, whole_numbers
 
 if TYPE_CHECKING:
     from traces.replay import Replay
@@ -16,6 +16,7 @@ def replay(
     draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "1,3,5",
     tree: Annotated[list[Path] | None, typer.Option("--tree", help="Tree JSON; repeat for several.")] = None,
     match_rate: MatchRate = None,
+    out: Out = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -25,15 +26,18 @@ def replay(
 
     import numpy as np
 
-    from app.cli.output import emit_json, print_table
+    from app.cli.output import deliver, print_table, require_folder
     from costmodel.acceptance import from_replay
     from costmodel.uncertainty import interval
     from traces.library import read_trace
+    from traces.naming import naming
     from traces.replay import replay_chain, replay_tree
     from traces.statistics import resample_counts
     from traces.tree import read_tree
 
-    lengths = whole_numbers(draft_tokens, "--draft-tokens", least=0)
+    if out is not None:
+        require_folder(out)
+    lengths = whole_numbers(draft_tokens, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS)
     recorded = read_trace(trace)
     recorded.require(1, "replaying")
     rate = ratio(match_rate, "--match-rate")
@@ -55,11 +59,16 @@ def replay(
         }
 
     chains = [row(replay_chain(recorded, k)) for k in lengths]
-    trees = [{"tree": str(path), "depth": shape.depth, **row(replay_tree(recorded, shape))} for path, shape in shapes]
-    if json:
-        inputs = {"trace": str(trace), "draft_tokens": lengths, "match_rate": match_rate, "seed": seed}
-        emit_json({"inputs": inputs, "chains": chains, "trees": trees})
-    elif not quiet:
+    trees = []
+    for path, shape in shapes:
+        with naming(str(path)):
+            trees.append({"tree": str(path), "depth": shape.depth, **row(replay_tree(recorded, shape))})
+    inputs = {
+        "trace": str(trace), "draft_tokens": lengths, "tree": [str(path) for path, _ in shapes],
+        "match_rate": match_rate, "seed": seed,
+    }  # fmt: skip
+    deliver({"inputs": inputs, "chains": chains, "trees": trees}, name="replay", json=json, out=out)
+    if not json and not quiet:
         rows = [[f"K={c['draft_tokens']}", *_cells(c)] for c in chains]
         rows += [[f"{t['tree']} ({t['draft_tokens']})", *_cells(t)] for t in trees]
         columns = [

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.options import Json, Out, Quiet, whole_numbers
+from app.cli.options import Json, Out, Quiet, Seed, whole_numbers
 
+MOST_NODES = 4096
 NODES_HELP = "Nodes, root included, comma-separated."
 
 
@@ -18,21 +19,28 @@ def tree(
     nodes: Annotated[str, typer.Option("--nodes", help=NODES_HELP)] = "64,256",
     depth: Annotated[int, typer.Option("--depth", help="Most levels, root included.")] = 10,
     out: Out = None,
+    seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Find the tree that emits the most tokens per step within a budget of nodes and levels."""
-    from app.cli.output import emit_json, print_table, say, write_json
+    from app.cli.output import deliver, print_table, require_folder, say, write_json
+    from hardware_profiles.errors import InputError
 
-    budgets = whole_numbers(nodes, "--nodes", least=1)
+    if out is not None:
+        require_folder(out)
+    budgets = whole_numbers(nodes, "--nodes", least=1, most=MOST_NODES)
+    if not 1 <= depth <= MOST_NODES:
+        raise InputError(f"must lie in 1..{MOST_NODES}", key="--depth", value=depth)
     vector = acceptance.suffix.lower() == ".json" and not _is_trace(acceptance)
     rows = _from_vector(acceptance, budgets, depth) if vector else _from_trace(acceptance, budgets, depth)
-    for row in rows if out else []:
-        shape = {"parents": row["parents"], "ranks": row["ranks"], "root_included": True}
-        write_json(shape, out / f"tree-{row['nodes']}.json")  # type: ignore[operator]
-    if json:
-        emit_json({"inputs": {"acceptance": str(acceptance), "nodes": budgets, "depth": depth}, "trees": rows})
-    elif not quiet:
+    if out is not None:
+        for row in rows:
+            shape = {"parents": row["parents"], "ranks": row["ranks"], "root_included": True}
+            write_json(shape, out / f"tree-{row['nodes']}.json")
+    inputs = {"acceptance": str(acceptance), "nodes": budgets, "depth": depth, "seed": seed}
+    deliver({"inputs": inputs, "trees": rows}, name="trees", json=json, out=out)
+    if not json and not quiet:
         cells = [
             [str(r["nodes"]), str(r["depth"]), f"{r['tokens_per_step']:.6f}", str(r["certificate"]["kind"]),
              ", ".join(map(str, _widths(r["parents"])))]
@@ -70,8 +78,8 @@ def _from_trace(path: Path, budgets: list[int], depth: int) -> list[dict[str, An
         {
             "nodes": found.tree.nodes, "depth": depth, "tokens_per_step": found.tokens_per_step,
             "parents": list(found.tree.parents), "ranks": list(found.tree.ranks),
-            "certificate": {"kind": "local", "iterations": found.iterations, "cycle_length": found.cycle_length,
-                            "swaps": found.swaps},
+            "certificate": found.certificate.to_json(),
+            "search": {"iterations": found.iterations, "cycle_length": found.cycle_length, "swaps": found.swaps},
             "vector_tree_tokens_per_step": found.dp_tokens_per_step,
         }
         for found in results
