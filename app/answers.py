@@ -58,11 +58,18 @@ def choice(picked: Choice, answer: Recommendation) -> Json:
         "tree_source": a.tree_source or None,
         "tokens_per_step": a.tokens_per_step,
         "proposal_ratio": a.proposal_ratio,
+        "exit_layers": exit_layers(picked.contender.setting),
         **point(result, picked.intervals),
         "limit": str(result.step.limit),
         "breakdown_s": breakdown(result),
         "provenance": provenance(picked.contender.setting, result, answer.source(picked)),
     }
+
+
+def exit_layers(setting: Setting) -> int | None:
+    """Layers of the target that draft, for early exit; None for every other drafter."""
+    drafter = setting.drafter
+    return drafter.architecture.layers if drafter.kind == "early_exit" and drafter.architecture else None
 
 
 def point(result: Estimate, spread: Intervals) -> Json:

@@ -10,10 +10,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from app.answers import exit_layers
 from app.exporters.choice import DecodingChoice
 from app.exporters.registry import ENGINES, export, write_export
 from app.exporters.result import ExportResult
 from costmodel.acceptance import Acceptance
+from costmodel.drafter import EXIT_RATIO
 from costmodel.estimate import estimate
 from costmodel.method_library import load_method
 from costmodel.model_library import hub_id, load_model
@@ -113,7 +115,7 @@ def _variants(answer: Recommendation, choice: Choice, draft: str | None) -> Iter
         plain,
         method=EXPORT_NAMES[method.drafter],
         draft_model=(draft or DRAFT_PLACEHOLDER) if needs_draft else None,
-        exit_layers=_exit_layers(choice) if method.drafter == "early_exit" else None,
+        exit_layers=exit_layers(setting),
     )
     for found in answer.optimum.schedules:
         if found.method == choice.contender.method and found.context == choice.context:
@@ -142,17 +144,12 @@ def _best_chain(choice: Choice) -> int:
     return max(chains, key=rate).draft_tokens
 
 
-def _exit_layers(choice: Choice) -> int:
-    layers = choice.contender.setting.drafter.architecture
-    return layers.layers if layers is not None else 1
-
-
 def stated_choice(fields: Mapping[str, Any], *, draft: str | None) -> DecodingChoice:
     """A choice from the fields of an answer of `optimize`, or from options that state one.
 
     Args:
         fields: model, method, and draft_tokens, a tree, or a schedule; context, tensor_parallel, batch and
-            provenance where known.
+            exit_layers and provenance where known.
         draft: draft model or head, for methods that have one.
 
     Raises:
@@ -174,9 +171,11 @@ def stated_choice(fields: Mapping[str, Any], *, draft: str | None) -> DecodingCh
     if not drafted:
         return base
     needs_draft = method.drafter in ("draft_model", "eagle3", "medusa")
-    exit_layers = None
+    layers = None
     if method.drafter == "early_exit":
-        exit_layers = max(1, round(load_model(str(fields.get("model"))).layers / 3))
+        layers = int(
+            fields.get("exit_layers") or max(1, round(load_model(str(fields.get("model"))).layers * EXIT_RATIO))
+        )
     return replace(
         base,
         method=EXPORT_NAMES[method.drafter],
@@ -185,7 +184,7 @@ def stated_choice(fields: Mapping[str, Any], *, draft: str | None) -> DecodingCh
         topology="tree" if shape is not None else "chain",
         tree=shape.to_json() if shape is not None else None,
         schedule=schedule,
-        exit_layers=exit_layers,
+        exit_layers=layers,
     )
 
 

@@ -151,7 +151,7 @@ def _head(answer: Json) -> str:
     more = across_batches(answer)
     rest = f"<span>; {escape(more)}</span>" if more else ""
     return (
-        f'<header><p class="eyebrow">{escape(eyebrow)}</p><h1>{headline(answer)}{rest}.</h1>'
+        f'<header><p class="eyebrow">{escape(eyebrow)}</p><h1>{escape(headline(answer))}{rest}.</h1>'
         f'<p class="badges">{"".join(_badges(answer))}</p><dl class="tiles">{tiles}</dl></header>'
     )
 

@@ -181,5 +181,8 @@ def hub_id(name_or_path: str) -> str:
     """
     if "/" in name_or_path or name_or_path.endswith((".json", ".toml")):
         return name_or_path
-    ids = [alias for alias in model_card(name_or_path).aliases if "/" in alias]
+    try:
+        ids = [alias for alias in model_card(name_or_path).aliases if "/" in alias]
+    except UnknownNameError:
+        return name_or_path
     return next((each for each in ids if each.lower().endswith(("instruct", "-it"))), ids[0] if ids else name_or_path)

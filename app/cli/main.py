@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from app.cli import catalogue, export, optimize, predict, record, replay, traces, tree
+from app.cli import campaign, catalogue, export, kernels, optimize, predict, record, replay, traces, tree
 
 cli = typer.Typer(
     name="rooftree",
@@ -29,6 +29,8 @@ cli.command("predict")(predict.predict)
 cli.command("replay")(replay.replay)
 cli.command("tree")(tree.tree)
 cli.command("record")(record.record)
+cli.command("kernels")(kernels.kernels)
+cli.command("campaign")(campaign.campaign)
 cli.add_typer(traces.cli, name="traces")
 cli.command("export")(export.export)
 cli.command("devices")(catalogue.devices)

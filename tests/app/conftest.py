@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import itertools
 import json
 
 import numpy as np
@@ -53,7 +54,7 @@ def _offsets():
 def _runs(rank, offsets, longest):
     """Tokens that a step emits where it goes on while the rank is 0, up to `longest` draft tokens."""
     emitted = np.ones(rank.size, dtype=np.int16)
-    for low, high in zip(offsets[:-1], offsets[1:], strict=True):
+    for low, high in itertools.pairwise(offsets):
         for at in range(high - 1, low - 1, -1):
             hits = 0
             while hits < longest and at + hits < high and rank[at + hits] == 0:

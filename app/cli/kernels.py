@@ -1,0 +1,125 @@
+"""`kernels`: time attention, matrix products and other kernels on this machine."""
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options import Json, Out, Quiet, whole_numbers
+
+if TYPE_CHECKING:
+    from traces.kernels import KernelRow
+
+_OPERATIONS = ("attention", "prefill", "gemm", "moe", "copy", "launch")
+
+
+def kernels(
+    operation: Annotated[str, typer.Argument(help="attention, prefill, gemm, moe, copy or launch.")] = "attention",
+    model: Annotated[str, typer.Option("--model", help="Shipped model whose shapes to take.")] = "smollm2-135m",
+    device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",
+    dtype: Annotated[str, typer.Option("--dtype", help="fp32, bf16 or fp16.")] = "fp32",
+    threads: Annotated[int, typer.Option("--threads", min=1, help="CPU threads.")] = 1,
+    batch: Annotated[str, typer.Option("--batch", help="Requests, comma-separated.")] = "1",
+    query_tokens: Annotated[
+        str, typer.Option("--query-tokens", help="New tokens per request, or chunk lengths, comma-separated.")
+    ] = "1,8,64",
+    context: Annotated[str, typer.Option("--context", help="Cached tokens per request, comma-separated.")] = "512,2048",
+    rows: Annotated[
+        str, typer.Option("--rows", help="Tokens of a product, kernels of a chain, or bytes of a copy.")
+    ] = "1,8,64",
+    mask: Annotated[str, typer.Option("--mask", help="causal or tree.")] = "causal",
+    implementation: Annotated[
+        list[str] | None, typer.Option("--implementation", help="Repeat for several; default: all that run here.")
+    ] = None,
+    graph: Annotated[
+        bool, typer.Option("--graph/--eager", help="Replay captured graphs, or launch one by one.")
+    ] = True,
+    repeats: Annotated[int, typer.Option("--repeats", min=3, help="Most repeats.")] = 15,
+    budget: Annotated[str, typer.Option("--budget", help="Wall time, e.g. 60s or 5m.")] = "2m",
+    out: Out = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time kernels on a torch device, each checked against an exact answer first where it is attention."""
+    from app.cli.campaign import seconds
+    from app.cli.output import emit_json, print_table, require_folder
+    from hardware_profiles.errors import InputError, UnknownNameError
+
+    if operation not in _OPERATIONS:
+        raise UnknownNameError("operation", operation, _OPERATIONS)
+    limit_s = seconds(budget, "--budget")
+    if out is not None:
+        require_folder(out)
+    job: dict[str, Any] = {
+        "name": operation, "kind": operation, "estimate_s": limit_s, "dtype": dtype, "graph": graph, "repeats": repeats,
+    } | _parameters(operation, model, batch, query_tokens, context, rows, mask, implementation)  # fmt: skip
+
+    from pydantic import ValidationError
+
+    from real_runs.campaign_file import Campaign
+    from real_runs.kernels.job import run_job
+
+    try:
+        campaign = Campaign.model_validate({"schema": 1, "device": device, "threads": threads, "jobs": [job]})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = f"--{str(first['loc'][-1]).replace('_', '-')}"
+        raise InputError(first["msg"], key=key, value=first.get("input")) from None
+    trace = run_job(
+        campaign.jobs[0], campaign, deadline=time.monotonic() + limit_s, command=f"rooftree kernels {operation}"
+    )
+    if out is not None:
+        from real_runs.results import merge_job
+
+        out.mkdir(parents=True, exist_ok=True)
+        merge_job(out, operation, trace)
+    if json:
+        inputs = {"device": device, **{key: value for key, value in job.items() if key not in ("name", "estimate_s")}}
+        skipped = [dict(each) for each in trace.skipped]
+        emit_json({"inputs": inputs, "provenance": trace.provenance, "rows": list(trace.rows), "skipped": skipped})
+    elif not quiet:
+        lines = [_line(row) for row in trace.rows]
+        columns = ["kernel", "shape", "median µs", "quartiles µs", "GB/s", "GFLOP/s", "cold", "repeats"]
+        left_out = f"{len(trace.skipped)} left out; --json says why" if trace.skipped else ""
+        print_table(f"{operation} on {trace.provenance.device}", columns, lines, caption=left_out)
+
+
+def _parameters(
+    operation: str, model: str, batch: str, query_tokens: str, context: str, rows: str, mask: str,
+    implementation: list[str] | None,
+) -> dict[str, Any]:  # fmt: skip
+    """The parameters that a kind takes."""
+    if operation in ("attention", "prefill"):
+        requests = whole_numbers(batch, "--batch", least=1, most=4096)
+        tokens = whole_numbers(query_tokens, "--query-tokens", least=1, most=1 << 20)
+        cached = whole_numbers(context, "--context", least=int(operation == "attention"), most=1 << 24)
+        shared = {"model": model, "requests": requests, "implementations": implementation}
+        if operation == "prefill":
+            return shared | {"chunk": tokens, "prefix": cached}
+        return shared | {"mask": mask, "query_tokens": tokens, "context": cached}
+    sizes = whole_numbers(rows, "--rows", least=1)
+    by_kind: dict[str, dict[str, Any]] = {
+        "gemm": {"models": [model], "rows": sizes},
+        "moe": {"model": model, "rows": sizes},
+        "copy": {"sizes_bytes": sizes},
+        "launch": {"kernels": sizes},
+    }
+    return by_kind[operation]
+
+
+def _line(row: "KernelRow") -> list[str]:
+    from hardware_profiles.units import GIGA, MICRO
+
+    sizes = {
+        "b": row.requests, "n": row.query_tokens, "ctx": row.context, "M": row.rows, "N": row.outputs, "K": row.inputs,
+    }  # fmt: skip
+    return [
+        row.implementation,
+        " ".join(f"{name}={value}" for name, value in sizes.items() if value),
+        f"{row.median_s / MICRO:.1f}",
+        f"{row.low_s / MICRO:.1f}–{row.high_s / MICRO:.1f}",
+        f"{row.bytes / row.median_s / GIGA:.1f}",
+        f"{row.flops / row.median_s / GIGA:.1f}",
+        "yes" if row.cold else "no",
+        f"{row.repeats}" + (f" (-{row.discarded})" if row.discarded else ""),
+    ]

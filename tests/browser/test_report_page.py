@@ -1,0 +1,156 @@
+"""The report in a real browser, from a file and without a network: no error, every plot drawn, readable everywhere."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from app.cli.main import main
+from traces.schema import AcceptanceTrace, Provenance
+from traces.store import write_acceptance
+
+pytest.importorskip("plotly", reason="plotly, of the extra `app`, is not installed")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+SIZES = [(1280, 800), (390, 844)]
+HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=2'>"
+DRAWN = "() => [...document.querySelectorAll('figure:not([hidden]) .plot')].every(p => p.querySelector('svg.main-svg'))"
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the path"),
+]
+
+
+def recording(path, method, model, hits):
+    """A level 2 recording of eight texts whose first candidate is right at a share `hits` of the positions."""
+    random = np.random.default_rng(len(method))
+    rank = np.where(random.random(800) < hits, 0, random.integers(-1, 4, 800)).astype(np.int8)
+    emitted, run = np.ones(800, dtype=np.int16), 0
+    for i in reversed(range(800)):
+        run = 0 if rank[i] else run % 100 + 1
+        run = min(run, 100 - i % 100)
+        emitted[i] = min(run + 1, 100 - i % 100)
+    trace = AcceptanceTrace(
+        provenance=Provenance(model=model, method=method, drafter=HOSTILE, sampling={"temperature": 0.0}),
+        prompt_kinds=("chat", "code") * 4, prompt_tokens=np.full(8, 50), offsets=np.arange(9) * 100,
+        emitted=emitted, rank=rank, rank_width=8, depth_invariant=True,
+    )  # fmt: skip
+    write_acceptance(trace, path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """A page with trees, three lines, two contexts and a model name that tries to break out."""
+    folder = tmp_path_factory.mktemp("report")
+    traces = [
+        recording(folder / "medusa.parquet", "medusa", HOSTILE, 0.7),
+        recording(folder / "eagle.parquet", "eagle-3", "llama-3.1-8b", 0.8),
+        recording(folder / "exit.parquet", "early-exit", "llama-3.1-8b", 0.6),
+    ]
+    named = [word for trace in traces for word in ("--trace", trace)]
+    words = [*named, "--model", "llama-3.1-8b", "--batch", "1,4,16,64", "--context", "512,4096", "--engine", "none"]
+    assert main(["optimize", *words, "--tree-nodes", "8,24", "--out", str(folder / "out"), "--quiet"]) == 0
+    return folder / "out" / "report.html"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def opened(browser, report):
+    """Open the report at a size and in a colour scheme; at the end nothing may have gone wrong."""
+    pages, wrong = [], []
+
+    def open_page(size=SIZES[0], scheme="light"):
+        page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+        pages.append(page)
+        page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else wrong.append(r.url))
+        page.goto(report.as_uri())
+        page.wait_for_function(DRAWN)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
+def test_the_page_is_drawn_and_fits(opened, size, scheme, tmp_path):
+    page = opened(size, scheme)
+    page.screenshot(path=tmp_path / f"report-{scheme}-{size[0]}.png", full_page=True)
+    assert (tmp_path / f"report-{scheme}-{size[0]}.png").stat().st_size > 20_000
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0], "the body never scrolls sideways"
+    shown = page.locator("figure:visible .plot")
+    assert shown.count() == 5
+    for index in range(shown.count()):
+        marks = shown.nth(index).locator(".scatterlayer .point, .barlayer .point").count()
+        assert marks >= 4, shown.nth(index).get_attribute("id")
+    assert page.locator("figure:visible h2").first.is_visible()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
+def test_nothing_sticks_out_of_its_card(opened, size):
+    page = opened(size)
+    widths = page.evaluate(
+        """() => [...document.querySelectorAll("figure:not([hidden]):not(.wide)")].map(card =>
+          [...card.querySelectorAll("svg .legendtext, svg .xtick text, svg .ytick text")].every(text => {
+            const [inner, outer] = [text.getBoundingClientRect(), card.getBoundingClientRect()];
+            return inner.left >= outer.left - 1 && inner.right <= outer.right + 1;
+          }))"""
+    )
+    assert widths == [True] * 4
+
+
+def test_the_other_context_is_drawn_when_it_is_picked(opened):
+    page = opened()
+    before = page.locator("#speedup-0 .point").count()
+    page.locator("input[value='1']").check()
+    page.wait_for_function(DRAWN)
+    assert page.locator("#speedup-1").is_visible()
+    assert page.locator("#speedup-0").is_hidden()
+    assert page.locator("#speedup-1 .point").count() == before
+    assert page.locator("#tree svg.main-svg").first.is_visible(), "what depends on no context stays"
+
+
+def test_the_colours_follow_the_reader(opened):
+    page = opened()
+    colors = """() => [getComputedStyle(document.body).backgroundColor,
+      document.querySelector('#speedup-0 .xtick text').style.fill]"""
+    light = page.evaluate(colors)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function("old => document.querySelector('#speedup-0 .xtick text').style.fill !== old", arg=light[1])
+    dark = page.evaluate(colors)
+    assert all(a != b for a, b in zip(light, dark, strict=True))
+
+
+def test_a_point_tells_its_draft_and_its_interval(opened):
+    page = opened()
+    page.locator("#speedup-0 .point").first.scroll_into_view_if_needed()
+    box = page.locator("#speedup-0 .point").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    told = page.locator("#speedup-0 .hoverlayer .hovertext").first
+    told.wait_for()
+    words = told.text_content()
+    assert "batch 1" in words
+    assert "80 %" in words
+    assert "K = " in words or "tree of" in words
+
+
+def test_names_from_files_are_words(opened):
+    page = opened()
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("main img").count() == 0
+    assert HOSTILE in page.locator("main").inner_text(), "the recorded model's name, as it is"
