@@ -17,7 +17,7 @@ from traces.schema import SCHEMA_VERSION, AcceptanceTrace, Provenance, RequestTr
 from traces.summary import Summary, Window
 
 METADATA_KEY = b"rooftree"
-KINDS = ("acceptance", "requests")
+KINDS = ("acceptance", "requests", "kernels")
 MAX_HEADER_BYTES = 64 << 20
 
 

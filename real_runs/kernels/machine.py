@@ -1,0 +1,191 @@
+"""On what are kernels timed?
+
+Names, cache, memory and clocks of a torch device, read and never changed. Leaves out what the device is
+supposed to reach (`hardware_profiles`).
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from hardware_profiles.errors import InputError
+from hardware_profiles.loader import device_names, load_device
+from hardware_profiles.units import KIB, MIB
+from real_runs.models.device import checked_device, device_title
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_ASSUMED_CPU_CACHE_BYTES = 32 * MIB
+_MEMORY_SHARE = 0.55  # of what is free: room for scratch, graphs and fragmentation
+_QUERY = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.draw,temperature.gpu"
+_PROFILES = {
+    r"H100 80GB HBM3": "h100-sxm",
+    r"H100 PCIe": "h100-pcie",
+    r"H200$": "h200-sxm",
+    r"A100-SXM4-80GB": "a100-sxm-80",
+    r"A100-SXM4-40GB": "a100-sxm-40",
+    r"A10G$": "a10g",
+    r"B200$": "b200-sxm",
+    r"L4$": "l4",
+    r"L40S$": "l40s",
+    r"RTX 3090$": "rtx-3090",
+    r"RTX 4090$": "rtx-4090",
+    r"RTX PRO 6000": "rtx-pro-6000",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """A device as kernels are timed on it.
+
+    Attributes:
+        device: torch device.
+        title: the device's own name.
+        profile: shipped profile of that device; "" where none is known.
+        cache_bytes: last-level cache.
+        memory_bytes: what operands of one shape may take.
+        threads: CPU threads.
+        copy_bytes_per_s: rate of a plain copy, bytes read and written; for time estimates only.
+        gemm_flops_per_s: rate of a square matrix product in `dtype`; for time estimates only.
+    """
+
+    device: torch.device
+    title: str
+    profile: str
+    cache_bytes: int
+    memory_bytes: int
+    threads: int
+    copy_bytes_per_s: float
+    gemm_flops_per_s: float
+
+    def least_seconds(self, flops: float, moved_bytes: float) -> float:
+        """The larger of the two roofs as probed, in seconds."""
+        return max(flops / self.gemm_flops_per_s, moved_bytes / self.copy_bytes_per_s)
+
+
+def machine(device: str, dtype: str, *, threads: int | None = None, memory_limit_bytes: int | None = None) -> Machine:
+    """Look at a device and warm it up by probing its two roofs.
+
+    Args:
+        device: torch device, e.g. "cpu" or "cuda".
+        dtype: number format of the probe.
+        threads: CPU threads to use; None: one.
+        memory_limit_bytes: upper limit of what operands may take; None: a share of what is free.
+
+    Raises:
+        InputError: no such device or format.
+    """
+    if dtype not in DTYPES:
+        raise InputError(f"must be one of {', '.join(DTYPES)}", key="dtype", value=dtype)
+    torch.set_num_threads(threads or 1)
+    place = checked_device(device)
+    title = device_title(place)
+    free = _free_bytes(place)
+    limit = int(free * _MEMORY_SHARE)
+    copy_rate, gemm_rate = _probe(place, DTYPES[dtype])
+    return Machine(
+        device=place,
+        title=title,
+        profile=profile_of(title),
+        cache_bytes=_cache_bytes(place),
+        memory_bytes=limit if memory_limit_bytes is None else min(limit, memory_limit_bytes),
+        threads=torch.get_num_threads(),
+        copy_bytes_per_s=copy_rate,
+        gemm_flops_per_s=gemm_rate,
+    )
+
+
+def profile_of(title: str) -> str:
+    """The shipped device profile of a GPU's own name, "" where none is certain.
+
+    Example:
+        >>> profile_of("NVIDIA H100 80GB HBM3"), profile_of("NVIDIA H200"), profile_of("NVIDIA H100 PCIe")
+        ('h100-sxm', 'h200-sxm', 'h100-pcie')
+    """
+    known = device_names()
+    return next((name for pattern, name in _PROFILES.items() if re.search(pattern, title) and name in known), "")
+
+
+def roofs_of(profile: str, dtype: str) -> tuple[float, float] | None:
+    """Datasheet bandwidth (bytes/s) and dense peak (FLOP/s) of a profile; None where either is unknown."""
+    if not profile:
+        return None
+    device = load_device(profile)
+    peak = device.peak_flops_per_s.get(dtype)
+    return None if peak is None else (device.bandwidth_bytes_per_s, peak)
+
+
+def driver_and_clocks(place: torch.device) -> tuple[str, str]:
+    """Version of the driver and the clocks as the driver's own tool reads them; empty where it cannot."""
+    if place.type != "cuda":
+        return "", _cpu_clock()
+    command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return "", ""
+    lines = done.stdout.splitlines()
+    values = [value.strip() for value in lines[min(place.index or 0, len(lines) - 1)].split(",")] if lines else []
+    named = zip(_QUERY.split(","), values, strict=False)
+    return (values[1] if len(values) > 1 else ""), ", ".join(f"{name} {value}" for name, value in named)
+
+
+def synchronize(place: torch.device) -> None:
+    """Wait until the device has done what it was given."""
+    if place.type == "cuda":
+        torch.cuda.synchronize(place)
+
+
+def _free_bytes(place: torch.device) -> int:
+    if place.type == "cuda":
+        return int(torch.cuda.mem_get_info(place)[0])
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="utf-8")
+        return int(re.findall(r"MemAvailable:\s+(\d+) kB", text)[0]) * KIB
+    except (OSError, IndexError):
+        return 2048 * MIB
+
+
+def _cache_bytes(place: torch.device) -> int:
+    if place.type == "cuda":
+        return int(torch.cuda.get_device_properties(place).L2_cache_size)
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        found = re.fullmatch(r"(\d+)K", path.read_text(encoding="utf-8").strip())
+        sizes.append(int(found[1]) * KIB if found else 0)
+    return max(sizes, default=0) or _ASSUMED_CPU_CACHE_BYTES
+
+
+def _cpu_clock() -> str:
+    try:
+        found = re.findall(r"cpu MHz\s*:\s*([\d.]+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    except OSError:
+        return ""
+    return f"cpu MHz {found[0]}" if found else ""
+
+
+def _probe(place: torch.device, dtype: torch.dtype) -> tuple[float, float]:
+    """Best rates of three copies and three square products, after a first of each."""
+    width, size = (4096, 512 * MIB) if place.type == "cuda" else (384, 32 * MIB)
+    left = torch.empty(size, dtype=torch.int8, device=place).fill_(1)
+    right = torch.empty_like(left)
+    a, b = (torch.rand(width, width, device=place).to(dtype) for _ in range(2))
+    copy_s = gemm_s = float("inf")
+    for _ in range(4):
+        copy_s = min(copy_s, _seconds(place, lambda: right.copy_(left)))
+        gemm_s = min(gemm_s, _seconds(place, lambda: a @ b))
+    return 2 * size / copy_s, 2 * width**3 / gemm_s
+
+
+def _seconds(place: torch.device, call: Callable[[], object]) -> float:
+    synchronize(place)
+    start = time.perf_counter()
+    call()
+    synchronize(place)
+    return time.perf_counter() - start

@@ -1,0 +1,263 @@
+"""Which of many shapes can be timed before the time is up, and what came out?
+
+Shapes are taken coarse first, so that a sweep that is stopped leaves a usable grid. Whatever cannot be built,
+is wrong, does not fit or would take too long becomes a record with its reason. Leaves out what is timed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from real_runs.kernels.kernel_names import kernel_names
+from real_runs.kernels.machine import Machine, synchronize
+from real_runs.kernels.timing import (
+    MOST_CALLS_PER_GRAPH,
+    MOST_SETS,
+    Call,
+    Effort,
+    Measurement,
+    is_cold,
+    measure,
+    sets_needed,
+)
+from traces.kernels import KernelRow
+
+_REASON_CHARACTERS = 200
+_NAMING_SHARE = 0.15  # of a sweep's time that is kept for looking kernel names up
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Variant:
+    """One implementation at one shape: calls on every operand set, and row fields of its own."""
+
+    calls: Sequence[Call]
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """One shape to time.
+
+    Attributes:
+        shape: fields of `KernelRow` that all implementations share, the operation and dtype among them.
+        flops: operations that a call needs.
+        bytes: bytes that a call must move.
+        set_bytes: memory of one operand set.
+        build: number of sets to implementations, each built when called.
+        scratch: bytes that an implementation needs besides.
+        refused: implementations that are asked for and cannot run this shape, with the reason.
+        most_sets: sets that make sense at most.
+    """
+
+    shape: Mapping[str, Any]
+    flops: float
+    bytes: float
+    set_bytes: float
+    build: Callable[[int], Mapping[str, Callable[[], Variant]]]
+    scratch: Mapping[str, float] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    most_sets: int = MOST_SETS
+
+
+@dataclass(kw_only=True, slots=True)
+class Found:
+    """What a sweep has so far."""
+
+    rows: list[KernelRow] = field(default_factory=list)
+    skipped: list[dict[str, Any]] = field(default_factory=list)
+    device_lost: bool = False
+
+
+class DeviceLostError(RuntimeError):
+    """The device answers no call any more."""
+
+
+def coarse_first(axes: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """All combinations, those of every axis' ends first, then of its middles, then of what lies between.
+
+    Example:
+        >>> coarse_first([[1, 2, 4], [7]])
+        [(1, 7), (4, 7), (2, 7)]
+    """
+    levels = [_levels(len(axis)) for axis in axes]
+    picks = itertools.product(*(range(len(axis)) for axis in axes))
+    ordered = sorted(picks, key=lambda pick: (sum(level[i] for level, i in zip(levels, pick, strict=True)), pick))
+    return [tuple(axis[i] for axis, i in zip(axes, pick, strict=True)) for pick in ordered]
+
+
+def sweep(
+    cases: Iterable[Case],
+    machine: Machine,
+    effort: Effort,
+    *,
+    deadline: float,
+    should_stop: Callable[[], bool] = lambda: False,
+    checkpoint: Callable[[Found], None] = lambda found: None,
+    names: bool = True,
+) -> Found:
+    """Time every case until the deadline.
+
+    Args:
+        cases: in order of importance.
+        machine: where.
+        effort: repeats and time of one measurement.
+        deadline: `time.monotonic()` at which to end.
+        should_stop: asked between shapes.
+        checkpoint: called between shapes with what is there.
+        names: look up the kernels that ran, in the last part of the time.
+    """
+    found = Found()
+    begun = time.monotonic()
+    timing_end = deadline - (_NAMING_SHARE * (deadline - begun) if names else 0.0)
+    cases = list(cases)
+    pace: dict[str, float] = {}
+    flush = None
+    if machine.device.type == "cuda":
+        flush = torch.empty(2 * machine.cache_bytes, dtype=torch.int8, device=machine.device)
+    for index, case in enumerate(cases):
+        if should_stop() or time.monotonic() > timing_end:
+            reason = "stopped" if should_stop() else "no time left"
+            found.skipped.append({"operation": case.shape["operation"], "cases": len(cases) - index, "reason": reason})
+            break
+        try:
+            _time_case(case, machine, effort, flush, pace, found)
+        except DeviceLostError as error:
+            found.device_lost = True
+            found.skipped.append({**case.shape, "reason": str(error)})
+            break
+        checkpoint(found)
+    if names and not found.device_lost:
+        _look_names_up(cases, machine, found, deadline, should_stop)
+    return found
+
+
+def _time_case(
+    case: Case, machine: Machine, effort: Effort, flush: torch.Tensor | None, pace: dict[str, float], found: Found
+) -> None:
+    """Time one shape with every implementation; a rate seen before spares calls that would take too long."""
+
+    def skip(name: str, reason: str) -> None:
+        found.skipped.append({**case.shape, "implementation": name, "reason": reason})
+
+    for name, reason in case.refused.items():
+        skip(name, reason)
+    least_s = machine.least_seconds(case.flops, case.bytes)
+    if case.set_bytes > machine.memory_bytes:
+        skip("", f"operands of {case.set_bytes:.3g} bytes exceed {machine.memory_bytes:.3g}")
+    elif least_s > effort.longest_call_s:
+        skip("", f"takes {least_s:.3g} s at best")
+    else:
+        most = min(case.most_sets, MOST_SETS if flush is None else MOST_CALLS_PER_GRAPH)
+        sets = sets_needed(case.set_bytes, machine.cache_bytes, machine.memory_bytes, most=most)
+        variants = _variants(case, sets, machine, effort, {n: p * least_s for n, p in pace.items()}, skip)
+        calls = {name: variant.calls for name, variant in variants.items()}
+        cold = flush is not None or is_cold(case.set_bytes, sets, machine.cache_bytes)
+        for name, result in measure(calls, machine.device, effort, flush=flush).items():
+            if isinstance(result, Exception):
+                skip(name, _reason(result))
+                continue
+            found.rows.append(_row(case, name, variants[name].fields, result, sets, cold))
+            pace[name] = min(pace.get(name, float("inf")), result.median_s / max(least_s, 1e-9))
+    _release(machine)
+
+
+def _variants(
+    case: Case,
+    sets: int,
+    machine: Machine,
+    effort: Effort,
+    estimates_s: Mapping[str, float],
+    skip: Callable[[str, str], None],
+) -> dict[str, Variant]:
+    """Build the implementations that fit in memory and time."""
+    variants: dict[str, Variant] = {}
+    try:
+        builders = case.build(sets)
+    except Exception as error:
+        skip("", _reason(error))
+        return {}
+    for name, build in builders.items():
+        if case.scratch.get(name, 0.0) > machine.memory_bytes:
+            skip(name, f"scratch of {case.scratch[name]:.3g} bytes exceeds {machine.memory_bytes:.3g}")
+        elif estimates_s.get(name, 0.0) > effort.longest_call_s:
+            skip(name, f"would take about {estimates_s[name]:.3g} s")
+        else:
+            try:
+                variants[name] = build()
+            except Exception as error:
+                skip(name, _reason(error))
+    return variants
+
+
+def _row(case: Case, name: str, extra: Mapping[str, Any], result: Measurement, sets: int, cold: bool) -> KernelRow:
+    times = {key: getattr(result, key) for key in Measurement.__slots__}
+    return KernelRow(
+        implementation=name, flops=case.flops, bytes=case.bytes, sets=sets, cold=cold, **case.shape, **times, **extra
+    )
+
+
+def _look_names_up(
+    cases: Sequence[Case], machine: Machine, found: Found, deadline: float, should_stop: Callable[[], bool]
+) -> None:
+    """Run one call of each measured implementation again under the profiler, as far as time allows."""
+    by_shape: dict[tuple[Any, ...], list[int]] = {}
+    for index, row in enumerate(found.rows):
+        by_shape.setdefault(_key(row, cases[0].shape), []).append(index)
+    for case in cases:
+        indices = by_shape.get(tuple(case.shape.values()), [])
+        if time.monotonic() > deadline or should_stop():
+            return
+        if not indices or case.set_bytes > machine.memory_bytes / 4:
+            continue
+        try:
+            builders = case.build(1)
+            for index in indices:
+                row = found.rows[index]
+                seen = kernel_names(builders[row.implementation]().calls[0], machine.device)
+                found.rows[index] = replace(row, kernels=seen)
+        except Exception as error:
+            found.skipped.append({**case.shape, "reason": f"kernels not named: {_reason(error)}"})
+            return
+
+
+def _key(row: KernelRow, shape: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(getattr(row, name) for name in shape)
+
+
+def _levels(length: int) -> list[int]:
+    """How early each place of an axis is wanted: the ends 0, their middle 1, the middles between 2 and so on."""
+    levels = [0] * length
+    spans = [(0, length - 1, 1)]
+    while spans:
+        low, high, level = spans.pop()
+        if high - low > 1:
+            middle = (low + high) // 2
+            levels[middle] = level
+            spans += [(low, middle, level + 1), (middle, high, level + 1)]
+    return levels
+
+
+def _release(machine: Machine) -> None:
+    """Give memory back, and find out whether the device still answers.
+
+    Raises:
+        DeviceLostError: it does not.
+    """
+    if machine.device.type != "cuda":
+        return
+    try:
+        synchronize(machine.device)
+        torch.cuda.empty_cache()
+    except RuntimeError as error:
+        raise DeviceLostError(f"the device answers no more: {_reason(error)}") from None
+
+
+def _reason(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:_REASON_CHARACTERS]

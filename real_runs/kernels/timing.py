@@ -1,0 +1,217 @@
+"""How long does one call take, warm-up, caches and neighbours taken care of?
+
+Calls come in sets that do the same work on different memory: rotating through them keeps operands out of the
+last-level cache, as the layers of a model do. On CUDA the whole rotation is one captured graph, or plain
+launches, between two events; on a CPU process time stands beside wall time and a repeat during which
+something else held the processor is left out. Leaves out what the calls do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median, quantiles
+from typing import Any
+
+import torch
+
+from hardware_profiles.units import MILLI
+
+Call = Callable[[], Any]
+COLD_CACHES = 2.0  # operand bytes between two uses of the same memory, in caches
+MOST_SETS = 256
+MOST_CALLS_PER_GRAPH = 16  # enough to spread the start of a graph; a flush makes them cold
+_REPEAT_S = 0.4 * MILLI
+_MOST_TRIES = 4
+_LEAST_PROCESS_SHARE = 0.9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measurement:
+    """Times of one call: median and quartiles over the repeats that count."""
+
+    median_s: float
+    low_s: float
+    high_s: float
+    repeats: int
+    discarded: int
+    outliers: int
+    graph: bool
+    cpu_ratio: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effort:
+    """How much time one measurement may take.
+
+    Attributes:
+        repeats: most repeats.
+        budget_s: seconds after which no further repeat is begun; at least three are made, one of very long calls.
+        graph: replay a captured graph where the device can.
+        longest_call_s: a call estimated to take longer is not made.
+    """
+
+    repeats: int = 15
+    budget_s: float = 0.05
+    graph: bool = True
+    longest_call_s: float = 1.0
+
+
+class BusyProcessorError(RuntimeError):
+    """Every repeat was disturbed by another process."""
+
+
+def sets_needed(bytes_per_set: float, cache_bytes: int, memory_bytes: float, *, most: int = MOST_SETS) -> int:
+    """Operand sets to rotate through so that each is cold again, as far as memory and `most` allow."""
+    wanted = -(-COLD_CACHES * cache_bytes // max(bytes_per_set, 1.0))
+    return int(max(1, min(wanted, most, memory_bytes // max(bytes_per_set, 1.0))))
+
+
+def is_cold(bytes_per_set: float, sets: int, cache_bytes: int) -> bool:
+    """Whether memory is evicted between two uses: what the other sets touch fills the cache several times."""
+    return bytes_per_set * sets >= COLD_CACHES * cache_bytes
+
+
+def measure(
+    groups: Mapping[str, Sequence[Call]], device: torch.device, effort: Effort, *, flush: torch.Tensor | None = None
+) -> dict[str, Measurement | Exception]:
+    """Time several implementations of the same operation.
+
+    Args:
+        groups: calls of each implementation, one per operand set.
+        device: where they run.
+        effort: repeats and time.
+        flush: on CUDA, a buffer larger than the cache that is written before every repeat.
+
+    Returns:
+        Per implementation its times, or what it raised.
+    """
+    if device.type == "cuda":
+        return {name: _caught(partial(measure_cuda, calls, effort, flush)) for name, calls in groups.items()}
+    return measure_cpu(groups, effort)
+
+
+def measure_cuda(calls: Sequence[Call], effort: Effort, flush: torch.Tensor | None) -> Measurement:
+    """Time one rotation per repeat between CUDA events; the flush before it hides the launch."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for call in calls[:2]:  # compilation, handles and workspaces
+            call()
+        calls[0]()
+        stream.synchronize()
+        graph = _captured(calls, stream) if effort.graph else None
+        run: Call = graph.replay if graph is not None else lambda: [call() for call in calls]
+        _event_times(run, flush, 1)
+        once = _event_times(run, flush, 1)[0]
+        repeats = max(3, min(effort.repeats, int(effort.budget_s / max(once, 1e-6))))
+        times = _event_times(run, flush, repeats if once <= effort.longest_call_s else 1)
+    if graph is not None:
+        graph.reset()
+    return _summary([t / len(calls) for t in times], discarded=0, graph=graph is not None, cpu_ratio=0.0)
+
+
+def measure_cpu(groups: Mapping[str, Sequence[Call]], effort: Effort) -> dict[str, Measurement | Exception]:
+    """Time a few calls of each implementation in turn, going on through the sets, until enough repeats count.
+
+    A repeat is kept far shorter than the time for which a scheduler takes the processor away, where the call is
+    short enough, and a disturbance meets all implementations alike.
+    """
+    found: dict[str, Measurement | Exception] = {}
+    calls_per_repeat: dict[str, int] = {}
+    wanted: dict[str, int] = {}
+    for name, calls in groups.items():
+        try:
+            calls[0]()
+            once = min(_cpu_time(calls, 0, 1)[0] for _ in range(2))
+        except Exception as error:
+            found[name] = error
+            continue
+        calls_per_repeat[name] = max(1, round(_REPEAT_S / max(once, 1e-9)))
+        repeat_s = once * calls_per_repeat[name]
+        wanted[name] = max(3, min(effort.repeats, int(effort.budget_s / max(repeat_s, 1e-9))))
+    samples: dict[str, list[tuple[float, float]]] = {name: [] for name in wanted}
+    at = 0  # shared by all implementations: they read the same sets
+    for _ in range(_MOST_TRIES * max(wanted.values(), default=0)):
+        for name, count in wanted.items():
+            kept = len(_undisturbed(samples[name]))
+            if kept < count and len(samples[name]) < _MOST_TRIES * count:
+                samples[name].append(_cpu_time(groups[name], at, calls_per_repeat[name]))
+                at += calls_per_repeat[name]
+    for name, taken in samples.items():
+        kept_samples = _undisturbed(taken)
+        if not kept_samples:
+            found[name] = BusyProcessorError("another process held the processor during every repeat")
+            continue
+        each = [wall / calls_per_repeat[name] for wall, _ in kept_samples]
+        ratio = median(cpu / wall for wall, cpu in kept_samples)
+        found[name] = _summary(each, discarded=len(taken) - len(each), graph=False, cpu_ratio=ratio)
+    return found
+
+
+def _undisturbed(samples: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Repeats that had the processor to themselves: process time per wall time near the best seen, at least one."""
+    best = max((cpu / wall for wall, cpu in samples), default=1.0)
+    return [(wall, cpu) for wall, cpu in samples if cpu / wall >= _LEAST_PROCESS_SHARE * max(1.0, best)]
+
+
+def _cpu_time(calls: Sequence[Call], start: int, count: int) -> tuple[float, float]:
+    """Wall and process time of `count` calls from the set `start` on."""
+    chosen = [calls[index % len(calls)] for index in range(start, start + count)]
+    cpu, wall = time.process_time(), time.perf_counter()
+    for call in chosen:
+        call()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _event_times(run: Call, flush: torch.Tensor | None, repeats: int) -> list[float]:
+    pairs = [(_event(), _event()) for _ in range(repeats)]
+    for start, end in pairs:
+        if flush is not None:
+            flush.zero_()
+        start.record()
+        run()
+        end.record()
+    torch.cuda.current_stream().synchronize()
+    return [start.elapsed_time(end) * MILLI for start, end in pairs]
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+
+
+def _captured(calls: Sequence[Call], stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph | None:
+    """The rotation as a graph; None where an operation cannot be captured."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph, stream=stream):
+            for call in calls:
+                call()
+    except RuntimeError:
+        torch.cuda.synchronize()
+        return None
+    return graph
+
+
+def _summary(times: Sequence[float], *, discarded: int, graph: bool, cpu_ratio: float) -> Measurement:
+    middle = median(times)
+    low, _, high = quantiles(times, n=4, method="inclusive") if len(times) > 1 else (middle, middle, middle)
+    return Measurement(
+        median_s=middle,
+        low_s=min(low, middle),
+        high_s=max(high, middle),
+        repeats=len(times),
+        discarded=discarded,
+        outliers=sum(t > 2 * middle for t in times),
+        graph=graph,
+        cpu_ratio=cpu_ratio,
+    )
+
+
+def _caught(run: Callable[[], Measurement]) -> Measurement | Exception:
+    try:
+        return run()
+    except Exception as error:
+        return error
