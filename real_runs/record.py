@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardware_profiles.errors import InputError
@@ -23,10 +25,14 @@ from real_runs.recording_files import RecordReport, mode_name, write_recordings
 from real_runs.recording_log import RecordingLog
 
 if TYPE_CHECKING:
+    from real_runs.drafters.bridge_fit import FitRecipe
     from real_runs.drafters.early_exit import Bridge
+    from real_runs.drafters.fit_data import FitData
     from real_runs.drafters.recorded import RecordedDrafter
     from real_runs.models.llama import Llama
     from real_runs.models.tokenizer import Tokenizer
+
+    _FitTexts = tuple[FitData, Callable[[], list[list[int]]]]
 
 RECORDER_VERSION = "rooftree-record 1"
 _LIBRARIES = ("torch", "transformers", "gguf", "safetensors")
@@ -142,22 +148,33 @@ def _recorded(session: _Session, drafters: list[RecordedDrafter], prompt: Prompt
 
 
 def _drafters(session: _Session) -> list[RecordedDrafter]:
-    from real_runs.drafters.recorded import early_exit_drafter, prompt_lookup_drafter
+    from real_runs.drafters.recorded import (
+        early_exit_drafter,
+        layer_skip_drafter,
+        prompt_lookup_drafter,
+        suffix_automaton_drafter,
+    )
 
-    options = session.options
+    options, model = session.options, session.model
+    fit_texts = _fit_texts(session)
     made: list[RecordedDrafter] = []
     for name in options.drafters:
         if name == "prompt-lookup":
             made.append(prompt_lookup_drafter(options.ngram_sizes, options.most_draft_tokens))
+        elif name == "suffix-automaton":
+            made.append(suffix_automaton_drafter(options.least_match, options.most_draft_tokens))
+        elif name == "early-exit":
+            bridge, parameters = _exit_bridge(session, fit_texts)
+            made.append(early_exit_drafter(model, bridge, parameters=parameters))
         else:
-            bridge, parameters = _bridge(session)
-            made.append(early_exit_drafter(session.model, bridge, parameters=parameters))
+            across, parameters = _gap_bridge(session, fit_texts)
+            start, stop = session.setup["skipped_layers"]
+            made.append(layer_skip_drafter(model, (start, stop), across, parameters=parameters))
     return made
 
 
-def _bridge(session: _Session) -> tuple[Bridge, dict[str, Any]]:
-    """The fitted bridge and its parameters; read from beside the part file if the same recipe made it."""
-    from real_runs.drafters.bridge_fit import FitRecipe, bridge_sha256, fit_bridge, load_bridge, save_bridge
+def _fit_texts(session: _Session) -> _FitTexts:
+    """The text for fitting bridges; the model writes its part of it when it is first asked for, and once."""
     from real_runs.drafters.fit_data import FitData
 
     options = session.options
@@ -167,43 +184,83 @@ def _bridge(session: _Session) -> tuple[Bridge, dict[str, Any]]:
         help_characters=options.fit_characters,
         seed=options.seed,
     )
-    recipe = FitRecipe(
-        model_sha256=session.setup["model_sha256"],
-        dtype=options.dtype,
-        exit_layer=session.setup["exit_layer"],
-        ridge=options.ridge,
-        data=data.title,
-        data_sha256=data.sha256,
+
+    def report(done: int, total: int) -> None:
+        session.report("fit", done, total, "own answers")
+
+    return data, cache(lambda: data.sequences(session.model, session.tokenizer, report))
+
+
+def _exit_bridge(session: _Session, fit_texts: _FitTexts) -> tuple[Bridge, dict[str, Any]]:
+    """The early exit's bridge and its parameters."""
+    from real_runs.drafters.bridge_fit import FitRecipe, fit_bridge
+
+    exit_layer, ridge = session.setup["exit_layer"], session.options.ridge
+    recipe = FitRecipe(exit_layer=exit_layer, **_recipe_values(session, fit_texts))
+    bridge, fitted = _stored_or_fitted(
+        session.options.out / f"{session.setup['name']}--exit{exit_layer}-bridge.safetensors",
+        recipe,
+        lambda: fit_bridge(session.model, fit_texts[1](), exit_layer=exit_layer, ridge=ridge),
     )
-    path = options.out / f"{session.setup['name']}--exit{recipe.exit_layer}-bridge.safetensors"
+    return bridge, {"exit_layer": exit_layer, "layers": session.model.config.layers, **fitted}
+
+
+def _gap_bridge(session: _Session, fit_texts: _FitTexts) -> tuple[Bridge | None, dict[str, Any]]:
+    """The bridge across the skipped layers, None where none is wanted, and the layer skip's parameters."""
+    from real_runs.drafters.layer_skip import GapRecipe, fit_gap
+
+    (start, stop), layers, ridge = session.setup["skipped_layers"], session.model.config.layers, session.options.ridge
+    parameters = {"skipped_layers": [start, stop], "layers": layers, "draft_layers": layers - (stop - start)}
+    if not session.options.skip_bridge:
+        return None, parameters
+    recipe = GapRecipe(exit_layer=start, stop_layer=stop, **_recipe_values(session, fit_texts))
+    bridge, fitted = _stored_or_fitted(
+        session.options.out / f"{session.setup['name']}--skip{start}-{stop}-bridge.safetensors",
+        recipe,
+        lambda: fit_gap(session.model, fit_texts[1](), start=start, stop=stop, ridge=ridge),
+    )
+    return bridge, parameters | fitted
+
+
+def _recipe_values(session: _Session, fit_texts: _FitTexts) -> dict[str, Any]:
+    return {
+        "model_sha256": session.setup["model_sha256"],
+        "dtype": session.options.dtype,
+        "ridge": session.options.ridge,
+        "data": fit_texts[0].title,
+        "data_sha256": fit_texts[0].sha256,
+    }
+
+
+def _stored_or_fitted(path: Path, recipe: FitRecipe, fit: Callable[[], Bridge]) -> tuple[Bridge, dict[str, Any]]:
+    """A bridge, read from beside the part file if the same recipe made it, and how it was made."""
+    from real_runs.drafters.bridge_fit import bridge_sha256, load_bridge, save_bridge
+
     bridge = load_bridge(path, recipe)
     if bridge is None:
-        sequences = data.sequences(
-            session.model,
-            session.tokenizer,
-            lambda done, total: session.report("fit", done, total, "own answers"),
-        )
-        bridge = fit_bridge(session.model, sequences, exit_layer=recipe.exit_layer, ridge=recipe.ridge)
+        bridge = fit()
         save_bridge(bridge, recipe, path)
-    parameters = {
-        "exit_layer": recipe.exit_layer,
-        "layers": session.model.config.layers,
+    return bridge, {
         "ridge": recipe.ridge,
         "fit_data": recipe.data,
         "fit_data_sha256": recipe.data_sha256,
         "fit_tokens": bridge.fit_tokens,
         "bridge_sha256": bridge_sha256(bridge),
     }
-    return bridge, parameters
 
 
 def _setup(options: RecordOptions, source: ModelSource, prompts: PromptSet, *, layers: int) -> dict[str, Any]:
     """All that a recording depends on: a part file of another setup is not continued."""
     import torch
 
+    from real_runs.drafters.layer_skip import check_gap, default_gap
+
     exit_layer = options.exit_layer or max(1, round(layers / 3))
     if "early-exit" in options.drafters and not exit_layer < layers:
         raise InputError(f"must lie in 1..{layers - 1}", key="exit_layer", value=exit_layer)
+    skipped = options.skipped_layers or default_gap(layers)
+    if "layer-skip" in options.drafters:
+        check_gap(*skipped, layers)
     return {
         "recorder": RECORDER_VERSION,
         "name": source.name,
@@ -216,7 +273,10 @@ def _setup(options: RecordOptions, source: ModelSource, prompts: PromptSet, *, l
         "max_new_tokens": options.max_new_tokens,
         "ngram_sizes": list(options.ngram_sizes),
         "most_draft_tokens": options.most_draft_tokens,
+        "least_match": options.least_match,
         "exit_layer": exit_layer,
+        "skipped_layers": list(skipped),
+        "skip_bridge": options.skip_bridge,
         "ridge": options.ridge,
         "fit_characters": options.fit_characters,
         "fit_answers": options.fit_answers,

@@ -23,13 +23,17 @@ class RecordOptions:
         out: folder for the traces and the part file.
         prompts: prompt file; None: the shipped set.
         prompts_per_kind: take only the first so many prompts of every kind; None: all.
-        drafters: of "prompt-lookup", "early-exit".
+        drafters: of "prompt-lookup", "early-exit", "suffix-automaton", "layer-skip".
         temperatures: sampling modes; 0 is greedy.
         max_new_tokens: longest answer, 1..4096.
         ngram_sizes: of prompt lookup, longest first.
-        most_draft_tokens: longest proposal of prompt lookup.
+        least_match: shortest suffix that the suffix automaton drafts from, in tokens.
+        most_draft_tokens: longest proposal of prompt lookup and of the suffix automaton.
         exit_layer: layers before the early exit; None: a third of them.
-        ridge: penalty of the bridge's fit, per token.
+        skipped_layers: first layer that the layer skip leaves out, and first one after them; None: from two
+            fifths to two thirds.
+        skip_bridge: whether a fitted bridge crosses the skipped layers.
+        ridge: penalty of a bridge's fit, per token.
         fit_characters: help text that the bridge is fitted on.
         fit_answers: answers to each fit question that it is fitted on, too.
         seed: of sampling.
@@ -47,8 +51,11 @@ class RecordOptions:
     temperatures: tuple[float, ...] = (0.0, 0.8)
     max_new_tokens: int = 160
     ngram_sizes: tuple[int, ...] = (3, 2, 1)
+    least_match: int = 2
     most_draft_tokens: int = 20
     exit_layer: int | None = None
+    skipped_layers: tuple[int, int] | None = None
+    skip_bridge: bool = True
     ridge: float = 1e-3
     fit_characters: int = 80_000
     fit_answers: int = 16
@@ -61,6 +68,7 @@ class RecordOptions:
     def __post_init__(self) -> None:
         rules: Mapping[str, bool] = {
             "max_new_tokens": 1 <= self.max_new_tokens <= 4096,
+            "least_match": 1 <= self.least_match <= 1000,
             "most_draft_tokens": 1 <= self.most_draft_tokens <= 1000,
             "prompts_per_kind": self.prompts_per_kind is None or self.prompts_per_kind >= 1,
             "threads": self.threads is None or 1 <= self.threads <= 1024,

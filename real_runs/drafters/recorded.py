@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from hardware_profiles.errors import UnknownNameError
 from real_runs.decoding.generate import Generation
 from real_runs.drafters.early_exit import DRAFT_DEPTH, RANK_WIDTH, Bridge, chain_lengths, token_ranks
+from real_runs.drafters.layer_skip import GapLlama, text_ranks
 from real_runs.drafters.prompt_lookup import lookup_lengths
+from real_runs.drafters.suffix_automaton import suffix_lengths
 from real_runs.models.llama import Llama
 
-DRAFTERS = ("prompt-lookup", "early-exit")
+DRAFTERS = ("prompt-lookup", "early-exit", "suffix-automaton", "layer-skip")
 
 Observation = Callable[[Sequence[int], Generation], Mapping[str, NDArray[Any]]]
 
@@ -84,6 +86,53 @@ def early_exit_drafter(model: Llama, bridge: Bridge, *, parameters: Mapping[str,
         observe=observe,
         trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": True},
         capture_layer=bridge.exit_layer,
+    )
+
+
+def suffix_automaton_drafter(least_match: int, most: int) -> RecordedDrafter:
+    """Suffix automaton with a least match length and a longest proposal."""
+
+    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any]]:
+        lengths = suffix_lengths(prompt, generation.tokens, least_match=least_match, most=most)
+        return {"emitted": lengths.emitted, "drafted": lengths.drafted}
+
+    return RecordedDrafter(
+        name="suffix-automaton",
+        method="n-gram",
+        title=f"suffix automaton over the request, matches of {least_match} tokens or more",
+        parameters={
+            "least_match": least_match,
+            "most_draft_tokens": most,
+            "match": "longest suffix, most recent earlier",
+        },
+        notes=f"Exact for chains of up to {most} draft tokens. An n-gram lookup whose n has no upper limit.",
+        observe=observe,
+    )
+
+
+def layer_skip_drafter(
+    model: Llama, gap: tuple[int, int], bridge: Bridge | None, *, parameters: Mapping[str, Any]
+) -> RecordedDrafter:
+    """The target less the layers gap[0]..gap[1]-1, with a fitted bridge or none in their place."""
+    start, stop = gap
+    drafter = GapLlama(model, start=start, stop=stop, bridge=bridge)
+
+    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any]]:
+        rank = text_ranks(drafter, prompt, generation.tokens)
+        return {"emitted": chain_lengths(rank), "rank": rank}
+
+    crossing = "ridge bridge" if bridge else "no bridge"
+    return RecordedDrafter(
+        name="layer-skip",
+        method="layer-skip",
+        title=f"layers {start} to {stop - 1} of {model.config.layers} skipped, {crossing}",
+        parameters={**parameters, "draft_depth": DRAFT_DEPTH, "candidates": RANK_WIDTH},
+        notes="Depth invariant: the drafter has a cache of its own, in which true tokens are re-read in draft mode "
+        "at every depth. Ranks come from one pass over the text, where a step reads a token or a few at a time: a "
+        "near tie may round the other way. Exact at any depth, for chains and for static trees over the top "
+        f"{RANK_WIDTH} candidates.",
+        observe=observe,
+        trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": True},
     )
 
 
