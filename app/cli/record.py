@@ -21,7 +21,10 @@ def record(
     prompts_per_kind: Annotated[int | None, typer.Option("--prompts-per-kind", help="Only the first so many.")] = None,
     drafter: Annotated[
         list[str] | None,
-        typer.Option("--drafter", help="prompt-lookup or early-exit; repeat for both (default)."),
+        typer.Option(
+            "--drafter",
+            help="prompt-lookup, early-exit, suffix-automaton or layer-skip; repeat; default: the first two.",
+        ),
     ] = None,
     temperature: Annotated[
         list[float] | None, typer.Option("--temperature", help="0 is greedy; repeat (default: 0 and 0.8).")

@@ -152,7 +152,8 @@ def _scenario(scenario: Scenario, source: Source) -> Scenario:
     draft = scenario.draft if load_method(source.method).drafter == "draft_model" else None
     known = replace(scenario, method=source.method, draft=draft)
     parameters = source.trace.provenance.extra.get("parameters")
-    recorded = parameters.get("exit_layer") if isinstance(parameters, Mapping) else None
+    told = parameters if isinstance(parameters, Mapping) else {}
+    recorded = told.get("exit_layer", told.get("draft_layers"))  # layers that a draft pass runs
     if known.exit_layer is None and isinstance(recorded, int) and not source.borrowed:
         return replace(known, exit_layer=recorded)
     return known

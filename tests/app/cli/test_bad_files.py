@@ -70,8 +70,8 @@ BAD_TREES = [
 FILES = [
     *((f"tree --acceptance {{vector-{name}}} --out {{out}}", f"{{vector-{name}}}: acceptance{rule}") for name, rule in (
         ("empty", ": must be a list of 1..4096 numbers"), ("negative", "[1]: must be a probability in 0..1, got '-1'"),
-        ("sum", ": siblings exclude each other"), ("text", "[0]: must be a probability"), ("ragged", "[1]: must be a list"),
-        ("nan", "[0]: must be a probability"), ("mixed", "[1]: must be a list"), ("true", "[0]: must be a probability"))),
+        ("sum", ": siblings exclude each other"), ("text", "[0]: must be a probability"), ("ragged", "[1]: must be a"),
+        ("nan", "[0]: must be a probability"), ("mixed", "[1]: must be a list"), ("true", "[0]: must be a prob"))),
     *((f"traces import {{position-{name}}} --format position-json -o {{out}}", f"{{position-{name}}}: requests{rule}")
       for name, rule in (("none", ": must hold at least one"), ("zero", "[0].emitted[0]: "),
                          ("drafted", "[0].drafted: must be as long as emitted"), ("number", ": must be a list"))),

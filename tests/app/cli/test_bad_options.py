@@ -126,10 +126,15 @@ def test_nothing_is_no_batch(refused, line, least):
     refused(f"{line} 0", 2, f"must lie in {least}..", "got '0'")
 
 
-@pytest.mark.parametrize(("line", "text"), [(line, text) for line, texts in WHOLE + REAL for text in texts])
-def test_numbers(refused, line, text):
+@pytest.mark.parametrize(("line", "text"), [(line, text) for line, texts in WHOLE for text in texts])
+def test_whole_numbers(refused, line, text):
     option = line.rpartition(" ")[2].removeprefix("--")
     assert option in refused(f"{line} {text}", 2, "got ").replace("_", "-")
+
+
+@pytest.mark.parametrize(("line", "text"), [(line, text) for line, texts in REAL for text in texts])
+def test_numbers(refused, line, text):
+    refused(f"{line} {text}", 2, f"rooftree: {line.rpartition(' ')[2]}: ", "got ")
 
 
 @pytest.mark.parametrize(("text", "fragment"), OVERRIDES)

@@ -1,9 +1,12 @@
 """Answers that must agree with each other and with the layers below, whatever the numbers are."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+import costmodel
+import hardware_profiles
 from costmodel.optimizers.static_tree import optimal_values
 from traces.replay import replay_chain, replay_tree
 from traces.store import read_acceptance
@@ -61,17 +64,17 @@ def test_bandwidth_shortens_steps_and_price_does_not(rooftree, files):
     assert predict(rooftree, *words, "--set", "device.price_usd_per_hour=9") == before
 
 
-def test_a_device_file_is_the_device_it_copies(rooftree, files, root, tmp_path):
+def test_a_device_file_is_the_device_it_copies(rooftree, files, tmp_path):
     copy = tmp_path / "mine.toml"
-    copy.write_text((root / "hardware_profiles/data/h100-sxm.toml").read_text())
+    copy.write_text((Path(hardware_profiles.__file__).parent / "data" / "h100-sxm.toml").read_text())
     words = ("--trace", files.lookup, "--batch", "8", "--draft-tokens", "3")
     assert predict(rooftree, *words, "--device", copy) == predict(rooftree, *words, "--device", "h100-sxm")
 
 
-def test_a_config_json_is_the_model_it_describes(rooftree, files, root, tmp_path):
+def test_a_config_json_is_the_model_it_describes(rooftree, files, tmp_path):
     import tomllib
 
-    config = tomllib.loads((root / f"costmodel/models/{MODEL}.toml").read_text())["config"]
+    config = tomllib.loads((Path(costmodel.__file__).parent / "models" / f"{MODEL}.toml").read_text())["config"]
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
     words = ("predict", "--trace", files.lookup, "--batch", "8", "--draft-tokens", "3", "--json", "--model")

@@ -1,0 +1,200 @@
+"""The command itself: help, silence, misuse, pipes, and what it loads before it knows what is asked."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.cli import main as entry
+from hardware_profiles.errors import InfeasibleError, InputError
+
+EVERYWHERE = ("--json", "--out", "--seed", "--quiet")
+SETTING = ("--model", "--draft", "--device", "--tp", "--engine", "--dtype", "--kv-dtype", "--draft-passes",
+           "--draft-bytes", "--set", "--match-rate", "--batch", "--context", "--draft-tokens")  # fmt: skip
+OPTIONS = {
+    "optimize": (*SETTING, "--trace", "--slo-ttft", "--slo-tpot", "--method", "--tree-nodes"),
+    "predict": (*SETTING, "--trace", "--acceptance", "--tree", "--method", "--include-prefill", "--fidelity"),
+    "replay": ("--draft-tokens", "--tree", "--match-rate"),
+    "tree": ("--acceptance", "--nodes", "--depth"),
+    "traces import": ("--format", "-o", "--model", "--method", "--drafter", "--match-rate"),
+    "traces inspect": ("--draft-tokens",),
+    "export": ("--from", "--batch", "--context", "--schedule", "--model", "--draft", "--method", "--draft-tokens",
+               "--tree", "--engine-version", "--synthetic", "--acceptance-by-depth", "--trace"),
+    "record": ("--model", "--prompts", "--drafter", "--temperature", "--resume"),
+    "devices": ("--set",),
+    "models": (),
+    "methods": (),
+}  # fmt: skip
+
+
+def installed(*words, **options):
+    """The command in a process of its own, as its console script starts it."""
+    script = Path(sys.executable).with_name("rooftree")
+    start = [str(script)] if script.exists() else [sys.executable, "-c", "from app.cli.main import main; exit(main())"]
+    settings = {"capture_output": True, "text": True, "timeout": 120} | options
+    return subprocess.run([*start, *map(str, words)], check=False, **settings)
+
+
+@pytest.mark.parametrize("verb", OPTIONS)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_of_every_verb_lists_its_options(rooftree, verb, flag):
+    done = rooftree(*verb.split(), flag)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"Usage: rooftree {verb} ")
+    for option in (*EVERYWHERE, *OPTIONS[verb]):
+        assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", done.out), option
+
+
+def test_help_of_the_command_lists_the_verbs(rooftree):
+    done = rooftree("--help")
+    verbs = re.findall(r"^  ([a-z-]+)  ", done.out.partition("Commands:")[2], re.MULTILINE)
+    assert set(verbs) >= {verb.split()[0] for verb in OPTIONS}
+    for verb in verbs:
+        shown = rooftree(verb, "--help")
+        assert (shown.code, shown.err) == (0, "") and shown.out.startswith(f"Usage: rooftree {verb} ")
+
+
+def test_no_verb_is_help_and_not_success(rooftree):
+    for words, usage in (((), "Usage: rooftree [OPTIONS] COMMAND"), (("traces",), "Usage: rooftree traces")):
+        done = rooftree(*words)
+        assert (done.code, done.out) == (2, "") and done.err.startswith(usage)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["optimise"], "No such command 'optimise'. Did you mean 'optimize'?; see `rooftree --help`"),
+        (["traces", "imprt"], "No such command 'imprt'"),
+        (["predict"], "Missing option '--model'; see `rooftree predict --help`"),
+        (["predict", "--modle", "gpt2"], "No such option: --modle"),
+        (["predict", "--model"], "Option '--model' requires an argument"),
+        (["replay"], "Missing argument"),
+        (["replay", "a.parquet", "b.parquet"], "unexpected extra argument"),
+    ],
+)
+def test_misuse_is_one_line_that_points_to_help(rooftree, words, told):
+    done = rooftree(*words)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err and done.err.count("\n") == 1 and "--help`" in done.err
+
+
+def test_quiet_prints_nothing(rooftree, files, tmp_path):
+    position = tmp_path / "position.json"
+    position.write_text('{"requests":[{"emitted":[1,2]}]}')
+    for words in (
+        ("optimize", "--trace", files.lookup, "--batch", "1", "--draft-tokens", "1", "--out", tmp_path),
+        ("predict", "--model", "gpt2", "--method", "n-gram", "--acceptance", "0.5"),
+        ("replay", files.ranks),
+        ("tree", "--acceptance", files.vector, "--nodes", "4", "--out", tmp_path),
+        ("traces", "import", position, "--format", "position-json", "-o", tmp_path / "position.parquet"),
+        ("traces", "inspect", files.ranks),
+        ("export", "vllm", "--model", "gpt2", "--method", "n-gram", "--draft-tokens", "2", "--out", tmp_path),
+        ("devices",),
+        ("models", "gpt2"),
+        ("methods", "n-gram"),
+    ):
+        done = rooftree(*words, "--quiet")
+        assert (done.code, done.out, done.err) == (0, "", ""), words
+        assert rooftree(*words).out, words
+    assert (tmp_path / "recommendation.json").is_file() and (tmp_path / "tree-4.json").is_file()
+
+
+def test_quiet_does_not_silence_the_json_asked_for(rooftree):
+    assert rooftree("models", "gpt2", "--quiet", "--json").answer["models"]
+
+
+def test_tables_show_the_numbers_of_the_json(rooftree, files):
+    words = ("replay", files.ranks, "--draft-tokens", "2")
+    (chain,) = rooftree(*words, "--json").answer["chains"]
+    table = rooftree(*words).out
+    assert f"{chain['tokens_per_step']:.4f}" in table and str(chain["steps"]) in table and "K=2" in table
+
+
+@pytest.mark.parametrize("error", [InputError("a\nb", file="f\nile", key="k"), InfeasibleError("cannot\r\nbe")])
+def test_an_error_is_one_line_whatever_it_holds(monkeypatch, capsys, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(entry, "cli", fail)
+    assert entry.main(["x"]) == error.exit_code
+    told = capsys.readouterr().err
+    assert told.startswith("rooftree: ") and len(told.splitlines()) == 1
+
+
+def test_an_error_of_the_program_is_not_dressed_up_as_one_of_the_user(monkeypatch):
+    def fail(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(entry, "cli", fail)
+    with pytest.raises(ZeroDivisionError):
+        entry.main(["x"])
+
+
+def test_an_interrupt_ends_the_command(monkeypatch, rooftree):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("costmodel.model_library.load_model", interrupted)
+    done = rooftree("models", "gpt2")
+    assert (done.code, done.out) == (130, "")
+
+
+def test_starting_loads_nothing_heavy():
+    heavy = ("numpy", "numba", "pyarrow", "pydantic", "torch", "pandas", "rich", "transformers", "plotly", "yaml")
+    look = f"import sys, app.cli.main; print(*(name for name in {heavy} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_the_installed_command_answers(files):
+    done = installed("replay", files.ranks, "--draft-tokens", "2", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["chains"][0]["draft_tokens"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(("predict", "--model", "gtp2", "--acceptance", "0.5"), 2), (("nonsense",), 2),
+     (("predict", "--model", "llama-3.1-405b", "--method", "n-gram", "--acceptance", "0.5"), 3)],
+)  # fmt: skip
+def test_the_installed_command_fails_in_one_line(words, code):
+    done = installed(*words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith("rooftree: ") and done.stderr.count("\n") == 1
+
+
+def test_the_installed_command_helps():
+    done = installed("optimize", "--help")
+    assert done.returncode == 0 and "--slo-tpot" in done.stdout and not done.stderr
+
+
+@pytest.mark.parametrize("words", [("models", "--json"), ("models", "gpt2", "--json"), ("models",), ("--help",)])
+def test_a_reader_that_leaves_gets_no_traceback(words):
+    """Both ways a pipe breaks: while an answer is written, and when the rest is flushed at the end."""
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = installed(*words, capture_output=False, stdout=write, stderr=subprocess.PIPE)
+    finally:
+        os.close(write)
+    assert done.stderr == "" and done.returncode == 1
+
+
+def test_a_terminal_without_the_letters_still_gets_its_answer():
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    done = installed("models", "gpt2", env=environment)
+    assert (done.returncode, done.stderr) == (0, "") and "gpt2" in done.stdout
+
+
+def test_a_file_name_that_is_no_text_does_no_harm(files, tmp_path):
+    name = tmp_path / os.fsdecode(b"v\xff.json")
+    name.write_bytes(files.vector.read_bytes())
+    done = installed("tree", "--acceptance", name, "--nodes", "4", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["inputs"]["acceptance"] == str(name)
+    missing = installed("replay", tmp_path / os.fsdecode(b"\xff.parquet"))
+    assert missing.returncode == 2 and missing.stderr.count("\n") == 1
