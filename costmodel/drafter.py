@@ -92,8 +92,10 @@ def custom_drafter(target: Architecture, *, passes: int, bytes_read: float, weig
     Raises:
         InputError: fewer than one pass, or no bytes.
     """
-    if passes < 1 or not bytes_read > 0:
-        raise InputError("--draft-passes must be >= 1 and --draft-bytes > 0", value=(passes, bytes_read))
+    if passes < 1 or not 0 < bytes_read < float("inf"):
+        raise InputError(
+            "--draft-passes must be >= 1 and --draft-bytes positive and finite", value=(passes, bytes_read)
+        )
     values = round(bytes_read / weight_bytes)
     matrix = ("weights", max(1, values // target.hidden), target.hidden)
     return Drafter(

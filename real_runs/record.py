@@ -255,8 +255,8 @@ def _setup(options: RecordOptions, source: ModelSource, prompts: PromptSet, *, l
 
     from real_runs.drafters.layer_skip import check_gap, default_gap
 
-    exit_layer = options.exit_layer or max(1, round(layers / 3))
-    if "early-exit" in options.drafters and not exit_layer < layers:
+    exit_layer = max(1, round(layers / 3)) if options.exit_layer is None else options.exit_layer
+    if "early-exit" in options.drafters and not 1 <= exit_layer < layers:
         raise InputError(f"must lie in 1..{layers - 1}", key="exit_layer", value=exit_layer)
     skipped = options.skipped_layers or default_gap(layers)
     if "layer-skip" in options.drafters:

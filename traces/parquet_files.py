@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,12 @@ def write_parquet(table: pa.Table, path: str | Path) -> None:
         path: file to write; its folder must exist.
 
     Raises:
-        InputError: the place cannot be written.
+        InputError: the place cannot be written, or something that is no plain file stands there.
     """
     target = Path(path)
-    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    if not target.name or (os.path.lexists(target) and not target.is_file()):
+        raise InputError("must be a plain file, or a name that is free", file=target or "''")
+    part = target.with_name(f".{target.name[:200]}.{uuid.uuid4().hex}.part")
     try:
         with part.open("xb") as stream:
             pq.write_table(table, stream, compression="zstd", row_group_size=ROW_GROUP_ROWS, write_page_checksum=True)
@@ -48,7 +50,8 @@ def write_parquet(table: pa.Table, path: str | Path) -> None:
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror or error})", file=target) from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 @contextmanager

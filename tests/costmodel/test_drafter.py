@@ -69,5 +69,6 @@ def test_custom_drafter_reads_what_it_was_told():
     assert 2.0 * outputs * inputs == pytest.approx(1e9, rel=1e-3)
     assert drafter.passes == "once"
     assert custom_drafter(TARGET, passes=4, bytes_read=1e9, weight_bytes=2.0).passes == "per_token"
-    with pytest.raises(InputError, match="draft-bytes"):
-        custom_drafter(TARGET, passes=0, bytes_read=1e9, weight_bytes=2.0)
+    for passes, size in ((0, 1e9), (1, 0.0), (1, float("inf")), (1, float("nan"))):
+        with pytest.raises(InputError, match="draft-bytes"):
+            custom_drafter(TARGET, passes=passes, bytes_read=size, weight_bytes=2.0)

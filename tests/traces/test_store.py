@@ -1,6 +1,7 @@
 """Files: what is written comes back, and nothing foreign or damaged gets through as anything but an InputError."""
 
 import json
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -320,3 +321,18 @@ def test_what_cannot_be_stored():
     for value in (object(), float("nan")):
         with pytest.raises(InputError, match="JSON values"):
             acceptance_table(AcceptanceTrace(**trace, provenance=Provenance(extra={"x": value})))
+
+
+def test_what_is_no_plain_file_is_never_replaced(tmp_path):
+    """A trace written over a pipe or a folder would take its place; both stay as they were."""
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    trace = AcceptanceTrace(offsets=np.array([0, 2]), emitted=np.array([2, 1]))
+    for place in (pipe, folder):
+        with pytest.raises(InputError, match="plain file"):
+            write_acceptance(trace, place)
+    assert pipe.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [folder, pipe]
+    with pytest.raises(InputError, match="cannot be written"):
+        write_acceptance(trace, tmp_path / ("x" * 300))
