@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.acceptance import Acceptance, from_depth_rates, from_replay, geometric
-from costmodel.estimate import estimate, intervals, needed_bytes, prefill_s, throughput_speedup
+from costmodel.estimate import (
+    estimate,
+    intervals,
+    mixed_prefill_s,
+    needed_bytes,
+    prefill_s,
+    throughput_speedup,
+)
 from costmodel.scenario import Scenario, build_setting
 from costmodel.uncertainty import dominant_terms, draw_steps, interval
 from hardware_profiles.errors import InputError
@@ -141,3 +148,13 @@ def test_acceptance_of_a_proposer_that_rests():
         setting, Acceptance(draft_tokens=5, tokens_per_step=1.3, proposed_tokens=5.0), batch=64, context=512
     )
     assert float(resting.speedup) > 1.15 * float(always.speedup)
+
+
+def test_a_prompt_beside_others_costs_less_than_alone():
+    """The step reads the weights anyway; what a prompt adds grows with its length."""
+    alone = float(prefill_s(EAGLE, prompt_tokens=128, drafts=False))
+    beside = [float(mixed_prefill_s(EAGLE, prompt_tokens=p, decode_rows=16.0, drafts=False)) for p in (128, 512, 2048)]
+    assert 0 < beside[0] < 0.5 * alone
+    assert beside == sorted(beside)
+    drafted = float(mixed_prefill_s(EAGLE, prompt_tokens=128, decode_rows=16.0))
+    assert drafted > beside[0], "a feature drafter keeps a cache of its own"
