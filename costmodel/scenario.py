@@ -4,7 +4,7 @@ Resolves model, device, method, engine and precision, applies defaults, and chec
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from costmodel.architecture import Architecture
 from costmodel.backends import can_split_verify
@@ -19,6 +19,7 @@ from costmodel.precision import BYTES_PER_VALUE, Precision, precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device
+from traces.schema import AcceptanceTrace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +105,22 @@ def method_of(trace_method: str) -> str:
         f"the trace names no known method; pass --method, one of {', '.join(method_names())}",
         key="method", value=trace_method or None,
     )  # fmt: skip
+
+
+def with_match_rate(trace: AcceptanceTrace, method: str, match_rate: float | None) -> AcceptanceTrace:
+    """A trace whose missing proposals are stood in for by a stated share of steps.
+
+    Only drafters that may propose nothing (n-gram) rest; for the others a match rate means nothing and is left out.
+
+    Args:
+        trace: level 1 or more.
+        method: slug of the method it recorded.
+        match_rate: share of steps with a proposal; None changes nothing.
+    """
+    rests = load_method(method).drafter == "ngram"
+    if match_rate is None or not rests or trace.drafted is not None:
+        return trace
+    return replace(trace, match_rate=match_rate)
 
 
 def _precision(scenario: Scenario, target: Architecture, device: Device) -> Precision:

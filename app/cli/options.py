@@ -27,7 +27,9 @@ Context = Annotated[str, typer.Option("--context", help="Cached tokens per reque
 DraftTokens = Annotated[str | None, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")]
 MatchRate = Annotated[
     float | None,
-    typer.Option("--match-rate", help="Share of steps with a proposal, where a trace does not tell."),
+    typer.Option(
+        "--match-rate", help="Share of steps in which an n-gram drafter proposes, where a trace does not tell."
+    ),
 ]
 DraftPasses = Annotated[
     int | None, typer.Option("--draft-passes", min=1, help="Passes per step of an unpublished drafter.")

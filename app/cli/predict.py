@@ -80,7 +80,7 @@ def predict(
     """Cost every combination of batch, context and draft length; K=0 is plain decoding."""
     from app.cli.output import deliver, require_folder
     from costmodel.forward import Fidelity as KnownFidelity
-    from costmodel.scenario import Scenario, build_setting
+    from costmodel.scenario import Scenario, build_setting, with_match_rate
     from hardware_profiles.errors import InputError
     from traces.library import read_trace
 
@@ -95,10 +95,12 @@ def predict(
         require_folder(out)
     share = ratio(match_rate, "--match-rate")
     rate = ratio(acceptance, "--acceptance")
-    recorded = read_trace(trace, match_rate=share) if trace else None
+    recorded = read_trace(trace) if trace else None
     if recorded is not None:
         recorded.require(1, "predicting")
     slug = method_slug(method, "--method") or _recorded_method(recorded)
+    if recorded is not None:
+        recorded = with_match_rate(recorded, slug, share)
     setting = build_setting(
         Scenario(
             model=model,

@@ -21,7 +21,7 @@ from costmodel.optimizers.candidates import (
     tree_candidates,
 )
 from costmodel.optimizers.search import Choice, Contender, Limits, Optimum, search
-from costmodel.scenario import Scenario, build_setting, method_of
+from costmodel.scenario import Scenario, build_setting, method_of, with_match_rate
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.library import read_trace
 from traces.schema import AcceptanceTrace
@@ -102,7 +102,7 @@ def recommend(
         draft_tokens: chain lengths to compare; None takes 1 to 8, and up to 16 for n-gram drafters.
         tree_sizes: draft tokens of the trees to build where a trace holds ranks; empty for none.
         limits: latency limits.
-        match_rate: share of steps with a proposal, for traces that did not record it.
+        match_rate: share of steps with a proposal, for n-gram traces that did not record it.
         drop_unfit: leave out batches that do not fit memory instead of raising.
         seed: of the split, the bootstrap and the error draws.
         progress: called with a line of text as work goes on.
@@ -139,13 +139,11 @@ def recommend(
 def _read(path: Path, scenario: Scenario, match_rate: float | None) -> Source:
     trace = read_trace(path)
     trace.require(1, "searching configurations")
-    if match_rate is not None and trace.drafted is None:
-        trace = replace(trace, match_rate=match_rate)
     named = trace.provenance.method
     method = method_of(named) if named else scenario.method
     if load_method(method).drafter == "none":
         raise InputError("the trace names no method; pass --method", file=path, key="method")
-    return Source(path=path, trace=trace, method=method, borrowed=False)
+    return Source(path=path, trace=with_match_rate(trace, method, match_rate), method=method, borrowed=False)
 
 
 def _scenario(scenario: Scenario, source: Source) -> Scenario:

@@ -123,3 +123,12 @@ def test_a_trace_without_a_method_needs_one(tmp_path):
     assert named.contenders[0].method == "early-exit"
     with pytest.raises(InputError, match="at least one trace"):
         recommend(QUESTION, [], **GRID)
+
+
+def test_a_match_rate_concerns_only_drafters_that_may_rest(tmp_path):
+    """One `--match-rate` for several traces must not make an early exit look cheaper."""
+    bare = replace(recording(), rank=None, rank_width=0, depth_invariant=False)
+    file = tmp_path / "early-exit.parquet"
+    write_acceptance(bare, file)
+    plain, rated = (recommend(QUESTION, [file], match_rate=rate, **GRID).winners[0] for rate in (None, 0.2))
+    assert plain.tokens_per_s == rated.tokens_per_s
