@@ -11,6 +11,7 @@ import numpy as np
 
 from costmodel.ops import Array
 from hardware_profiles.errors import InputError
+from traces.bootstrap import resampled_tokens_per_step
 from traces.replay import Replay
 from traces.tree import Tree
 
@@ -51,14 +52,12 @@ def from_replay(
         tree_source: what the tree was built from.
     """
     ratio = replay.proposal_ratio if replay.draft_tokens else 0.0
-    tokens = multiplicities @ replay.tokens.astype(np.float64)
-    steps = multiplicities @ replay.steps.astype(np.float64)
     return Acceptance(
         draft_tokens=replay.draft_tokens if tree is None else tree.draft_tokens,
         tokens_per_step=float(replay.tokens_per_step),
         proposal_ratio=ratio,
         proposed_tokens=replay.drafted_per_step / ratio if ratio > 0 else 0.0,
-        samples=tokens / np.maximum(steps, 1e-300),
+        samples=resampled_tokens_per_step(replay, multiplicities),
         tree=tree,
         tree_source=tree_source,
     )

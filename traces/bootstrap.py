@@ -92,7 +92,7 @@ def bootstrap_tokens_per_step(
     return float(low), float(high)
 
 
-def resampled_tokens_per_step(replay: Replay, counts: NDArray[np.int32]) -> NDArray[np.float64]:
+def resampled_tokens_per_step(replay: Replay, counts: NDArray[np.int32] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Pooled tokens per step of every resample, float64[resamples]; resamples without a step are left out.
 
     Raises:
