@@ -41,6 +41,8 @@ def encode_header(trace: AcceptanceTrace | RequestTrace) -> bytes:
             "probability_width": None if trace.draft_ids is None else trace.draft_ids.shape[1],
             "summary": None if trace.summary is None else asdict(trace.summary),
         }
+        if trace.expansions is not None:
+            header["expansions"] = {key: getattr(trace.expansions, key) for key in ("nodes", "depth", "width")}
     else:
         header["kind"] = "requests"
     header["provenance"] = {item.name: getattr(trace.provenance, item.name) for item in fields(Provenance)}

@@ -25,7 +25,7 @@ from traces.schema import SCHEMA_VERSION
 
 KIND = "kernels"
 MAX_KERNEL_ROWS = 1_000_000
-OPERATIONS = ("attention", "prefill_attention", "gemm", "moe", "copy", "read", "write", "launch")
+OPERATIONS = ("attention", "prefill_attention", "gemm", "moe", "copy", "read", "write", "launch", "step")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +50,8 @@ class KernelRow:
         inputs: K of a matrix product; model width of an expert layer.
         experts: experts of the layer.
         experts_per_token: experts that each token visits.
+        model: shipped name of the model whose pass a step is; "" for single kernels.
+        layers: layers that a step ran; 0 for single kernels.
         splits: parts that the cache was split into by us; 0 where the kernel decides.
         packed: the query heads of a group share rows against one key/value head.
         median_s: median time of one call.
@@ -86,6 +88,8 @@ class KernelRow:
     inputs: int = 0
     experts: int = 0
     experts_per_token: int = 0
+    model: str = ""
+    layers: int = 0
     splits: int = 0
     packed: bool = False
     median_s: float
@@ -117,10 +121,11 @@ class KernelRow:
             )
 
 
-_TEXTS = ("job", "operation", "implementation", "kernels", "dtype", "mask")
+_TEXTS = ("job", "operation", "implementation", "kernels", "dtype", "mask", "model")
 _FLAGS = ("packed", "cold", "graph")
 _REALS = ("median_s", "low_s", "high_s", "cpu_ratio", "flops", "bytes")
 _INTEGERS = tuple(f.name for f in fields(KernelRow) if f.name not in (*_TEXTS, *_FLAGS, *_REALS))
+_LATER = ("model", "layers")  # files from before whole passes were timed have no such columns
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -228,8 +233,11 @@ def read_kernels(path: str | Path) -> KernelTrace:
             raise InputError(f"must hold at most {MAX_KERNEL_ROWS} rows", file=file, value=parquet.metadata.num_rows)
         table = parquet.read()
         table.validate(full=True)
-    columns: dict[str, Sequence[Any]] = {name: texts(table, name, file) for name in _TEXTS}
+    absent = [name for name in _LATER if name not in table.column_names]
+    columns: dict[str, Sequence[Any]] = {name: texts(table, name, file) for name in _TEXTS if name not in absent}
     for name in (*_INTEGERS, *_FLAGS):
+        if name in absent:
+            continue
         values = numbers(table, name, file)
         if values.dtype.kind not in "iu" or (name in _FLAGS and not np.isin(values, (0, 1)).all()):
             raise InputError("must hold whole numbers, and flags 0 or 1", file=file, key=name)

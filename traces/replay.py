@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from traces.provenance import POLICY_KEY
 from traces.schema import AcceptanceTrace
 from traces.tree import Tree
 from traces.walks import Counts, chain_starts, walk_chain, walk_limited_chain, walk_tree
@@ -90,7 +91,8 @@ def replay_chain(trace: AcceptanceTrace, draft_tokens: int) -> Replay:
         Counts per request.
 
     Raises:
-        InputError: the trace is a summary, or K is no whole number >= 0.
+        InputError: the trace is a summary, K is no whole number >= 0, or the recording is of one policy alone and
+            K is neither its number of draft tokens nor 0.
 
     Example:
         >>> trace = AcceptanceTrace(offsets=np.array([0, 4]), emitted=np.array([3, 1, 1, 2]))
@@ -99,6 +101,7 @@ def replay_chain(trace: AcceptanceTrace, draft_tokens: int) -> Replay:
     """
     trace.require(1, "replaying a chain")
     count = _chain_length(draft_tokens)
+    _check_policy(trace, count)
     assert trace.emitted is not None
     first = trace.first_step_position
     tokens = np.maximum(trace.output_tokens - first, 0)
@@ -177,6 +180,7 @@ def step_starts(trace: AcceptanceTrace, shape: int | Tree) -> Counts:
     assert trace.emitted is not None
     limit = _NO_LIMIT if trace.drafted is None else trace.drafted
     length = min(_chain_length(shape), _LONGEST)
+    _check_policy(trace, length)
     steps = chain_starts(trace.emitted, limit, trace.offsets, trace.first_step_position, length, found)
     return found[:steps].copy()
 
@@ -204,6 +208,18 @@ def _without_drafted(trace: AcceptanceTrace, steps: Counts, hits: Counts, draft_
         return np.zeros_like(steps), np.zeros_like(steps)
     proposed = steps if trace.match_rate is None else hits
     return proposed, proposed * draft_tokens
+
+
+def _check_policy(trace: AcceptanceTrace, draft_tokens: int) -> None:
+    """A drafter that learns from what was verified is known by the steps it took, and by no others."""
+    policy = trace.provenance.extra.get(POLICY_KEY)
+    if policy is not None and draft_tokens not in (0, policy):
+        raise InputError(
+            f"the recorded steps drafted {policy} tokens each, and this drafter's others cannot be told from them",
+            file=trace.file,
+            key="draft_tokens",
+            value=draft_tokens,
+        )
 
 
 def _chain_length(draft_tokens: int) -> int:

@@ -18,43 +18,16 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from traces.arrays import IntArray, checked_floats, checked_integers, consistent_ranks
+from traces.expansions import Expansions
 from traces.naming import naming
+from traces.provenance import Provenance
 from traces.summary import Summary
+
+__all__ = ["LEVEL_NAMES", "MAX_RANK_WIDTH", "SCHEMA_VERSION", "AcceptanceTrace", "Provenance", "RequestTrace"]
 
 SCHEMA_VERSION = 1
 MAX_RANK_WIDTH = 4096
 LEVEL_NAMES = ("summary", "lengths", "ranks", "probabilities")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Provenance:
-    """Where a trace comes from. Empty text means unknown.
-
-    Attributes:
-        model: target model.
-        drafter: draft model or drafting mechanism.
-        method: slug of the decoding method.
-        device: what the recording ran on.
-        dtype: number format of the target's weights.
-        sampling: sampling settings, e.g. ``{"temperature": 0.8}``.
-        dataset: name of the prompts.
-        dataset_sha256: digest of the prompts.
-        recorder_version: program and version that wrote the recording.
-        notes: what a reader must know before trusting a number.
-        extra: further JSON values, such as the share of outputs that loop.
-    """
-
-    model: str = ""
-    drafter: str = ""
-    method: str = ""
-    device: str = ""
-    dtype: str = ""
-    sampling: Mapping[str, Any] = field(default_factory=dict)
-    dataset: str = ""
-    dataset_sha256: str = ""
-    recorder_version: str = ""
-    notes: str = ""
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 _PROBABILITIES = ("draft_ids", "draft_probs", "target_probs", "emitted_target_prob", "residual_mass")
@@ -79,8 +52,15 @@ class AcceptanceTrace:
             `rank_width`; [n] if `depth_invariant`, else [n, depth] (depth 0 predicts output position i).
         rank_width: candidates recorded per position.
         depth_invariant: the drafter re-reads true tokens at every depth, so rank[i, d] = rank[i + d].
-        draft_ids: int32[n, W], with draft_probs and target_probs float16[n, W], emitted_target_prob and
-            residual_mass float16[n]: all five or none.
+        draft_ids: int32[n, W], the drafter's W likeliest tokens given the true prefix, best first, -1 where there
+            are fewer; the first of the five arrays of level 3, which are there together or not at all.
+        draft_probs: float16[n, W], the drafter's probabilities of `draft_ids` at temperature 1.
+        target_probs: float16[n, W], the target's probabilities of `draft_ids` at the temperature of the recording
+            (`provenance.sampling`), from which its text was drawn; of a greedy recording at temperature 1, where
+            they tell how sure the target was and nothing about how the text was drawn.
+        emitted_target_prob: float16[n], likewise of the token that the text goes on with.
+        residual_mass: float16[n], likewise of all tokens outside `draft_ids` together.
+        expansions: one draft tree per position, for policies that choose a part of it; at any level but 0.
         summary: counts without positions.
         extra_columns: further per-request columns, passed through (wall times, digests).
         file: where it was read from, for messages.
@@ -106,6 +86,7 @@ class AcceptanceTrace:
     target_probs: NDArray[np.float16] | None = None
     emitted_target_prob: NDArray[np.float16] | None = None
     residual_mass: NDArray[np.float16] | None = None
+    expansions: Expansions | None = None
     summary: Summary | None = None
     extra_columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     file: str | None = None
@@ -130,6 +111,7 @@ class AcceptanceTrace:
             self._set("drafted", checked_integers(self.drafted, np.int16, "drafted", n, lowest=0))
         self._check_ranks()
         self._check_probabilities()
+        self._check_expansions()
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -176,6 +158,17 @@ class AcceptanceTrace:
             self._set(name, checked_floats(getattr(self, name), np.float16, name, wide))
         for name in ("emitted_target_prob", "residual_mass"):
             self._set(name, checked_floats(getattr(self, name), np.float16, name, (self.positions,)))
+
+    def _check_expansions(self) -> None:
+        if self.expansions is None:
+            return
+        if self.emitted is None or self.expansions.positions != self.positions:
+            wanted = f"must have one tree per output position ({self.positions})"
+            raise InputError(wanted, key="expansions", value=self.expansions.positions)
+        left = np.repeat(self.offsets[1:], self.output_tokens) - np.arange(self.positions)
+        true = self.expansions.on_path
+        if np.any(self.expansions.levels()[true] > np.repeat(left, self.expansions.sizes)[true]):
+            raise InputError("no node behind the end of a text is on the path", key="expansions.on_path")
 
     @property
     def level(self) -> int:
@@ -245,6 +238,8 @@ class AcceptanceTrace:
         picked: dict[str, Any] = {
             name: getattr(self, name)[rows] for name in by_position if getattr(self, name) is not None
         }
+        if self.expansions is not None:
+            picked["expansions"] = self.expansions.select(rows)
         return replace(
             self,
             request_ids=tuple(self.request_ids[i] for i in chosen),

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from traces.expansion_columns import EXPANSION_COLUMNS, expansion_columns, read_expansions
 from traces.header import (
     METADATA_KEY,
     decode_header,
@@ -29,7 +30,7 @@ from traces.schema import AcceptanceTrace, RequestTrace
 
 _FLAT = ("emitted", "drafted", "emitted_target_prob", "residual_mass")
 _WIDE = ("draft_ids", "draft_probs", "target_probs")
-_ACCEPTANCE_COLUMNS = ("request", "prompt_kind", "prompt_tokens", "rank", *_FLAT, *_WIDE)
+_ACCEPTANCE_COLUMNS = ("request", "prompt_kind", "prompt_tokens", "rank", *_FLAT, *_WIDE, *EXPANSION_COLUMNS)
 _EXTRA_KINDS = (
     pa.types.is_integer,
     pa.types.is_floating,
@@ -70,6 +71,8 @@ def acceptance_table(trace: AcceptanceTrace) -> pa.Table:
         if values is not None:
             width = values.shape[1] if values.ndim == 2 else 1
             columns[name] = list_column(values.reshape(-1), lengths * width)
+    if trace.expansions is not None:
+        columns |= expansion_columns(trace.expansions, trace.offsets)
     for name, column in trace.extra_columns.items():
         if name in _ACCEPTANCE_COLUMNS:
             raise InputError("an extra column must not bear a column's own name", key=name)
@@ -109,6 +112,7 @@ def read_acceptance(path: str | Path) -> AcceptanceTrace:
         rank_width=whole_number(header, "rank_width", file, 0) or 0,
         depth_invariant=invariant,
         summary=summary_of(header, file),
+        expansions=read_expansions(table, header, request_lengths, file),
         extra_columns=_extra_columns(table, file),
         file=file,
         **per_position,

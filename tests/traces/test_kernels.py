@@ -56,6 +56,15 @@ def test_a_trace_without_rows_is_whole(tmp_path):
     assert read_kernels(tmp_path / "k.parquet") == empty
 
 
+def test_files_from_before_passes_were_timed_are_read(tmp_path):
+    table = kernel_table(TRACE)
+    pq.write_table(table.drop_columns(["model", "layers"]), tmp_path / "k.parquet")
+    assert read_kernels(tmp_path / "k.parquet") == TRACE
+    pq.write_table(table.drop_columns(["splits"]), tmp_path / "k.parquet")
+    with pytest.raises(InputError, match="splits"):
+        read_kernels(tmp_path / "k.parquet")
+
+
 def test_every_field_of_a_row_has_a_column():
     assert set(kernel_table(TRACE).column_names) == {each.name for each in fields(KernelRow)}
 
