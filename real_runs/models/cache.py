@@ -1,13 +1,16 @@
 """Where do keys and values of past tokens lie?
 
-A static cache: allocated once, written in place. A forward writes the slots after `length`; only `commit` and
-`compact` decide which of them stay, so a rejected draft costs nothing to forget. Leaves out paging.
+A static cache: allocated once, written in place, one length per row. A forward writes the slots after a row's
+length; only `commit` and `compact` decide which of them stay, so a rejected draft costs nothing to forget.
+Leaves out paging.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
 
 import torch
 
@@ -15,8 +18,21 @@ from hardware_profiles.errors import InputError
 from real_runs.models.config import LlamaConfig
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Slots:
+    """Where the tokens of a pass are written, row by row.
+
+    Attributes:
+        index: int64 [B, T], the slot of every token.
+        stop: slots that attention looks at: past the last one written in any row.
+    """
+
+    index: torch.Tensor
+    stop: int
+
+
 class KVCache:
-    """Keys and values of one batch of equally long sequences.
+    """Keys and values of a batch of sequences, each with its own length.
 
     Args:
         config: the model's shape.
@@ -26,7 +42,7 @@ class KVCache:
         dtype: their number format.
 
     Attributes:
-        length: committed slots; those after it are scratch.
+        lengths: committed slots of every row; those after them are scratch.
     """
 
     def __init__(
@@ -40,35 +56,115 @@ class KVCache:
     ) -> None:
         shape = (config.layers, batch, config.kv_heads, capacity, config.head_dim)
         self.keys = torch.zeros(shape, device=device, dtype=dtype)  # [layers, B, kv heads, slots, head dim]
-        self.values = torch.zeros(shape, device=device, dtype=dtype)
+        self.values = torch.zeros((*shape[:-1], config.value_dim), device=device, dtype=dtype)
         self.capacity = capacity
-        self.length = 0
+        self.lengths = [0] * batch
 
-    def write(self, layer: int, start: int, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Store `[B, kv heads, T, head dim]` in the slots start..start+T-1 of a layer."""
-        stop = start + keys.shape[2]
+    @property
+    def batch(self) -> int:
+        """Rows."""
+        return len(self.lengths)
+
+    @property
+    def length(self) -> int:
+        """Committed slots, the same in every row.
+
+        Raises:
+            InputError: rows differ.
+        """
+        if min(self.lengths) != max(self.lengths):
+            raise InputError("rows differ in length: use lengths", key="length", value=self.lengths)
+        return self.lengths[0]
+
+    @length.setter
+    def length(self, value: int) -> None:
+        self.lengths = [value] * self.batch
+
+    def write(self, layer: int, start: int | Slots, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Store `[B, kv heads, T, head dim]` in a layer: in the slots start..start+T-1, or in each row's own.
+
+        Raises:
+            InputError: it does not fit.
+        """
+        stop = start.stop if isinstance(start, Slots) else start + keys.shape[2]
         if stop > self.capacity:
             raise InputError(f"the cache holds {self.capacity} tokens", key="capacity", value=stop)
+        if isinstance(start, Slots):
+            place = start.index[:, None, :, None]
+            self.keys[layer].scatter_(2, place.expand_as(keys), keys)
+            self.values[layer].scatter_(2, place.expand_as(values), values)
+            return
         self.keys[layer, :, :, start:stop] = keys
         self.values[layer, :, :, start:stop] = values
 
-    def commit(self, tokens: int) -> None:
-        """Keep the first `tokens` scratch slots."""
-        if not 0 <= tokens <= self.capacity - self.length:
-            raise InputError(f"must lie in 0..{self.capacity - self.length}", key="tokens", value=tokens)
-        self.length += tokens
+    def commit(self, tokens: int | Sequence[int]) -> None:
+        """Keep the first `tokens` scratch slots of every row, or so many of each."""
+        counts = [tokens] * self.batch if isinstance(tokens, int) else list(tokens)
+        if len(counts) != self.batch:
+            raise InputError(f"must have one number for each of {self.batch} rows", key="tokens", value=len(counts))
+        for length, count in zip(self.lengths, counts, strict=True):
+            if not 0 <= count <= self.capacity - length:
+                raise InputError(f"must lie in 0..{self.capacity - length}", key="tokens", value=count)
+        self.lengths = [length + count for length, count in zip(self.lengths, counts, strict=True)]
 
-    def compact(self, kept: Sequence[int]) -> None:
+    def compact(self, kept: Sequence[int] | Sequence[Sequence[int]]) -> None:
         """Keep some scratch slots, moved next to the committed ones.
 
         Args:
-            kept: offsets from `length`, ascending: the accepted path through a tree, root first.
+            kept: offsets from the row's length, ascending: the accepted path through a tree, root first. One
+                list per row; a batch of one takes the bare list.
+
+        Raises:
+            InputError: offsets that do not ascend from 0, or that lie beyond the cache.
         """
-        if any(b <= a for a, b in itertools.pairwise(kept)) or any(slot < 0 for slot in kept):
-            raise InputError("must ascend from 0", key="kept", value=list(kept))
-        chosen = torch.tensor([self.length + slot for slot in kept], device=self.keys.device, dtype=torch.long)
-        stop = self.length + len(kept)
-        # indexing copies, so sources that overlap the destination are read before they are overwritten
-        self.keys[:, :, :, self.length : stop] = self.keys[:, :, :, chosen]
-        self.values[:, :, :, self.length : stop] = self.values[:, :, :, chosen]
-        self.length = stop
+        rows = self._kept_rows(kept)
+        moved = [row for row, path in enumerate(rows) if list(path) != list(range(len(path)))]
+        if len(moved) == self.batch == 1:
+            length, path = self.lengths[0], list(rows[0])
+            chosen = torch.tensor([length + slot for slot in path], device=self.keys.device)
+            # indexing copies, so sources that overlap the destination are read before they are overwritten
+            self.keys[:, :, :, length : length + len(path)] = self.keys[:, :, :, chosen]
+            self.values[:, :, :, length : length + len(path)] = self.values[:, :, :, chosen]
+        elif moved:
+            self._move(rows)
+        self.lengths = [length + len(path) for length, path in zip(self.lengths, rows, strict=True)]
+
+    def release(self, row: int) -> None:
+        """Drop a row; the last row moves into its place, and the batch has one row less."""
+        last = self.batch - 1
+        if not 0 <= row <= last:
+            raise InputError(f"must lie in 0..{last}", key="row", value=row)
+        if row != last:
+            length = self.lengths[last]
+            self.keys[:, row, :, :length] = self.keys[:, last, :, :length]
+            self.values[:, row, :, :length] = self.values[:, last, :, :length]
+            self.lengths[row] = length
+        self.lengths.pop()
+        self.keys, self.values = self.keys[:, :last], self.values[:, :last]
+
+    def _move(self, rows: Sequence[Sequence[int]]) -> None:
+        """Gather and scatter all rows at once; shorter rows are padded by making their last move again."""
+        most = max(len(path) for path in rows)
+        moves = []
+        for length, path in zip(self.lengths, rows, strict=True):
+            own = [(length + to, length + slot) for to, slot in enumerate(path)] or [(0, 0)]
+            moves.append(own + own[-1:] * (most - len(own)))
+        pairs = torch.tensor(moves, device=self.keys.device)[None, :, None, :, :]
+        for stored in (self.keys, self.values):
+            shape = (*stored.shape[:3], most, stored.shape[4])
+            to, source = (pairs[..., side, None].expand(shape) for side in (0, 1))
+            stored.scatter_(3, to, stored.gather(3, source))
+
+    def _kept_rows(self, kept: Sequence[int] | Sequence[Sequence[int]]) -> list[Sequence[int]]:
+        rows = cast(
+            "list[Sequence[int]]",
+            [kept] if self.batch == 1 and (not kept or isinstance(kept[0], int)) else list(kept),
+        )
+        if len(rows) != self.batch or any(isinstance(path, int) for path in rows):
+            raise InputError(f"must have one list for each of {self.batch} rows", key="kept", value=list(kept))
+        for length, path in zip(self.lengths, rows, strict=True):
+            if any(b <= a for a, b in itertools.pairwise(path)) or any(slot < 0 for slot in path):
+                raise InputError("must ascend from 0", key="kept", value=list(path))
+            if path and length + path[-1] >= self.capacity:
+                raise InputError(f"must lie below {self.capacity - length}", key="kept", value=path[-1])
+        return rows

@@ -1,30 +1,24 @@
 """Which shape and which conventions does a Llama-family model have?
 
-Reads them from a Hugging Face `config.json` or from GGUF metadata. Families whose forward differs (mixtures
-of experts, sliding windows, YaRN) are refused by name instead of being run wrongly. Leaves out the weights.
+Reads them from a Hugging Face `config.json` or from GGUF metadata. Files of families whose forward differs
+(mixtures of experts, sliding windows) are refused by name instead of being run wrongly; such layers run with
+random weights alone (`weights_like`). Leaves out the weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from costmodel.architecture import Attention, Block, FeedForward
 from hardware_profiles.errors import InputError
+from real_runs.models.rope import RopeScaling, gguf_rope, hf_rope
+
+__all__ = ["FAMILIES", "LlamaConfig", "RopeScaling", "from_gguf", "from_hf", "token_ids"]
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
-ROPE_KINDS = ("default", "linear", "llama3")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RopeScaling:
-    """How rotary frequencies are stretched: `kind` of `ROPE_KINDS`; the last three serve "llama3" alone."""
-
-    kind: str = "default"
-    factor: float = 1.0
-    low_frequency_factor: float = 1.0
-    high_frequency_factor: float = 4.0
-    original_positions: int = 8192
+_PLAIN = RopeScaling()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +41,8 @@ class LlamaConfig:
         attention_bias: biases on the query, key and value projections (Qwen2).
         max_positions: longest sequence the model was made for.
         eos_ids: tokens that end a generation.
+        blocks: what every layer is made of; empty: all are what the fields above say.
+        learned_positions: rows of a learned position embedding, which stands in for rotation; 0: none.
     """
 
     vocabulary: int
@@ -58,12 +54,14 @@ class LlamaConfig:
     ffn_width: int
     norm_eps: float = 1e-5
     rope_theta: float = 10000.0
-    rope_scaling: RopeScaling = RopeScaling()
+    rope_scaling: RopeScaling = _PLAIN
     tied_head: bool = True
     qk_norm: bool = False
     attention_bias: bool = False
     max_positions: int = 8192
     eos_ids: tuple[int, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    learned_positions: int = 0
 
     def __post_init__(self) -> None:
         for name in ("vocabulary", "width", "layers", "heads", "kv_heads", "head_dim", "ffn_width"):
@@ -73,10 +71,30 @@ class LlamaConfig:
             raise InputError(f"must divide the {self.heads} query heads", key="kv_heads", value=self.kv_heads)
         if self.head_dim % 2:
             raise InputError("must be even for rotary embedding", key="head_dim", value=self.head_dim)
-        if self.rope_scaling.kind not in ROPE_KINDS:
-            raise InputError(
-                f"must be one of {', '.join(ROPE_KINDS)}", key="rope_scaling", value=self.rope_scaling.kind
-            )
+        self.rope_scaling.check(self.head_dim)
+
+    def block(self, layer: int) -> Block:
+        """What a layer is made of."""
+        if self.blocks:
+            return self.blocks[layer]
+        attention = Attention(
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            bias=self.attention_bias,
+            qk_norm=self.qk_norm,
+        )
+        return Block(attention=attention, feed_forward=FeedForward(width=self.ffn_width), norms=2)
+
+    @property
+    def value_dim(self) -> int:
+        """Values stored per token and key/value head beside the key; 0 with latent attention, whose key is both."""
+        return 0 if self.blocks and self.blocks[0].attention.is_mla else self.head_dim
+
+    @property
+    def rotated_dim(self) -> int:
+        """Width of the part of a head that positions turn."""
+        return self.blocks[0].attention.rope_dim if not self.value_dim else self.head_dim
 
 
 def from_hf(values: Mapping[str, Any], *, file: str | None = None) -> LlamaConfig:
@@ -107,7 +125,7 @@ def from_hf(values: Mapping[str, Any], *, file: str | None = None) -> LlamaConfi
     try:
         heads, width = int(values["num_attention_heads"]), int(values["hidden_size"])
         positions = int(values.get("max_position_embeddings", 8192))
-        theta, scaling = _hf_rope(values, positions)
+        theta, scaling = hf_rope(values, positions)
         return LlamaConfig(
             vocabulary=int(values["vocab_size"]),
             width=width,
@@ -133,20 +151,14 @@ def from_hf(values: Mapping[str, Any], *, file: str | None = None) -> LlamaConfi
         raise InputError(error.message, file=file, key=error.key, value=error.value) from None
 
 
-def _hf_rope(values: Mapping[str, Any], positions: int) -> tuple[float, RopeScaling]:
-    """Rotary base and scaling: `rope_scaling` before Transformers 5, `rope_parameters` since."""
-    rope = {**(values.get("rope_scaling") or {}), **(values.get("rope_parameters") or {})}
-    theta = float(rope.get("rope_theta") or values.get("rope_theta") or 10000.0)
-    return theta, RopeScaling(
-        kind=str(rope.get("rope_type") or rope.get("type") or "default"),
-        factor=float(rope.get("factor", 1.0)),
-        low_frequency_factor=float(rope.get("low_freq_factor", 1.0)),
-        high_frequency_factor=float(rope.get("high_freq_factor", 4.0)),
-        original_positions=int(rope.get("original_max_position_embeddings", positions)),
-    )
-
-
-def from_gguf(metadata: Mapping[str, Any], *, tied_head: bool, vocabulary: int, file: str | None = None) -> LlamaConfig:
+def from_gguf(
+    metadata: Mapping[str, Any],
+    *,
+    tied_head: bool,
+    vocabulary: int,
+    file: str | None = None,
+    rope_factors: Mapping[str, Sequence[float]] | None = None,
+) -> LlamaConfig:
     """Read GGUF metadata (`key -> value`).
 
     Args:
@@ -154,6 +166,7 @@ def from_gguf(metadata: Mapping[str, Any], *, tied_head: bool, vocabulary: int, 
         tied_head: the file holds no tensor `output.weight`.
         vocabulary: rows of the embedding tensor.
         file: named in errors.
+        rope_factors: the file's LongRoPE factors, "short" and "long", where it has them.
 
     Raises:
         InputError: another architecture, a missing key or a rotary scaling that is not supported.
@@ -170,7 +183,7 @@ def from_gguf(metadata: Mapping[str, Any], *, tied_head: bool, vocabulary: int, 
             int(metadata[f"{family}.attention.head_count"]),
             int(metadata[f"{family}.embedding_length"]),
         )
-        kind = str(metadata.get(f"{family}.rope.scaling.type", "none"))
+        positions = int(metadata.get(f"{family}.context_length", 8192))
         return LlamaConfig(
             vocabulary=vocabulary,
             width=width,
@@ -181,14 +194,11 @@ def from_gguf(metadata: Mapping[str, Any], *, tied_head: bool, vocabulary: int, 
             ffn_width=int(metadata[f"{family}.feed_forward_length"]),
             norm_eps=float(metadata[f"{family}.attention.layer_norm_rms_epsilon"]),
             rope_theta=float(metadata.get(f"{family}.rope.freq_base", 10000.0)),
-            rope_scaling=RopeScaling(
-                kind="default" if kind == "none" else kind,
-                factor=float(metadata.get(f"{family}.rope.scaling.factor", 1.0)),
-            ),
+            rope_scaling=gguf_rope(metadata, str(family), positions, rope_factors or {}),
             tied_head=tied_head,
             qk_norm=family == "qwen3",
             attention_bias=family == "qwen2",
-            max_positions=int(metadata.get(f"{family}.context_length", 8192)),
+            max_positions=positions,
             eos_ids=token_ids(metadata.get("tokenizer.ggml.eos_token_id")),
         )
     except KeyError as error:

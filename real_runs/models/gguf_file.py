@@ -39,6 +39,7 @@ _IN_LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
+_LONGROPE = {"short": "rope_factors_short.weight", "long": "rope_factors_long.weight"}
 _LAYER_TENSOR = re.compile(r"blk\.(\d{1,4})\.(\w+)\.(weight|bias)")
 
 
@@ -69,6 +70,7 @@ def read_gguf(path: Path) -> tuple[LlamaConfig, dict[str, torch.Tensor]]:
         tied_head="output.weight" not in arrays,
         vocabulary=int(arrays["token_embd.weight"].shape[0]),
         file=str(path),
+        rope_factors={side: arrays.pop(name) for side, name in _LONGROPE.items() if name in arrays},
     )
     interleaved = metadata["general.architecture"] in ("llama", "mistral")
     tensors: dict[str, torch.Tensor] = {}

@@ -1,14 +1,12 @@
 """What does a Llama-family model say comes next, and what did it think after layer E?
 
-One small forward: RMSNorm, rotary embedding, grouped-query attention over a static cache, SiLU-gated
-feed-forward. Tokens may form a chain (causal) or a tree (explicit positions and mask), and a pass may stop
-after any layer, which is what an early exit needs. Leaves out training, quantised weights and batches of
-unequal length.
+One small forward over a static cache. Tokens may form a chain (causal) or a tree (explicit positions and mask),
+the rows of a batch may have different lengths, and a pass may stop after any layer, which is what an early exit
+needs. Leaves out training, quantised weights and captured graphs (`graphs`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,9 +15,15 @@ import torch
 from torch.nn import functional
 
 from hardware_profiles.errors import InputError
-from real_runs.models.cache import KVCache
+from real_runs.models.attention import Seen, stacked, visible_slots, within_window
+from real_runs.models.cache import KVCache, Slots
 from real_runs.models.config import LlamaConfig
+from real_runs.models.layers import Norm, layer_of
+from real_runs.models.projection import Head
+from real_runs.models.rotary import Angles, Rotary, rope_frequencies
 from real_runs.models.weights import LoadedWeights
+
+__all__ = ["Llama", "LlamaConfig", "PassOutput", "rope_frequencies"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,24 +39,11 @@ class PassOutput:
     hidden: dict[int, torch.Tensor] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Layer:
-    input_norm: torch.Tensor
-    qkv: torch.Tensor
-    qkv_bias: torch.Tensor | None
-    q_norm: torch.Tensor | None
-    k_norm: torch.Tensor | None
-    output: torch.Tensor
-    ffn_norm: torch.Tensor
-    gate_up: torch.Tensor
-    down: torch.Tensor
-
-
 class Llama:
     """A model ready to run.
 
     Args:
-        weights: configuration and tensors.
+        weights: configuration and tensors; tensors that are where and what they shall be are used as they are.
         device: where to run.
         dtype: number format of weights, activations and cache.
     """
@@ -68,54 +59,74 @@ class Llama:
         self.device, self.dtype = torch.device(device), dtype
         tensors = {name: value.to(self.device, dtype) for name, value in weights.tensors.items()}
         self._embedding = tensors["model.embed_tokens.weight"]
+        self._positions = tensors.get("model.embed_positions.weight")
         self._norm = tensors["model.norm.weight"]
+        self._final_norm = Norm(weight=self._norm, bias=tensors.get("model.norm.bias"), eps=self.config.norm_eps)
         self._head = self._embedding if self.config.tied_head else tensors["lm_head.weight"]
-        self._layers = [_fused_layer(tensors, f"model.layers.{i}") for i in range(self.config.layers)]
-        self._frequencies = rope_frequencies(self.config)
-        if "rope_frequency_divisors" in weights.tensors:
-            self._frequencies = self._frequencies / weights.tensors["rope_frequency_divisors"].double()
-        self._cos, self._sin = self._rope_table(1024)
+        self._to_logits = Head(self._head)
+        self._layers = [layer_of(self.config, index, tensors) for index in range(self.config.layers)]
+        divisors = weights.tensors.get("rope_frequency_divisors")
+        self._rotary = Rotary(self.config, device=self.device, dtype=dtype, divisors=divisors)
+        shapes = (layer.attention.shape for layer in self._layers)
+        self.windows = sorted({shape.window for shape in shapes if shape.window is not None})
 
     def new_cache(self, capacity: int, *, batch: int = 1) -> KVCache:
         """An empty cache of this model's shape and number format."""
         return KVCache(self.config, capacity, batch=batch, device=self.device, dtype=self.dtype)
 
+    @property
+    def weight_bytes(self) -> int:
+        """Weights that a pass reads: all but the rows of the embedding, the head whole and every expert."""
+        return self._head.nbytes + self._norm.nbytes + sum(layer.bytes for layer in self._layers)
+
     @torch.inference_mode()
     def forward(
         self,
-        tokens: torch.Tensor | Sequence[int],
+        tokens: torch.Tensor | Sequence[int] | Sequence[Sequence[int]],
         cache: KVCache,
         *,
-        start: int | None = None,
+        start: int | Sequence[int] | None = None,
         positions: torch.Tensor | None = None,
         mask: torch.Tensor | None = None,
         logits: Literal["all", "last", "none"] = "all",
+        at: Sequence[int] | None = None,
         capture: Sequence[int] = (),
         stop_after: int | None = None,
     ) -> PassOutput:
         """One pass. Writes the cache's slots from `start` on and commits none of them.
 
         Args:
-            tokens: ids [B, T], or T ids for a batch of one.
+            tokens: ids [B, T], or T ids for a batch of one. Rows may be padded on the right: their own tokens
+                never see the padding, and the next pass overwrites its slots.
             cache: keys and values of the tokens before them.
-            start: first slot to write; the cache's length by default.
-            positions: position of every token [T]; slots by default. Siblings of a tree share one.
-            mask: bool [T, start + T], True where a token sees a slot; causal by default.
+            start: first slot to write, in all rows or in each; the rows' lengths by default.
+            positions: position of every token, [T] or [B, T]; slots by default. Siblings of a tree share one.
+            mask: bool [T, S] or [B, T, S], S = largest start + T, True where a token sees a slot; causal by
+                default. Rows that start in different slots need one each.
             logits: for all tokens, the last one, or none.
+            at: one token of each row whose logits are wanted, instead of those of `logits`; the result is
+                [B, 1, vocabulary].
             capture: layer counts whose hidden states to return (0 = embedding, `layers` = before the final
                 norm).
             stop_after: run this many layers only; needs `logits="none"`.
+
+        Raises:
+            InputError: tokens, places or masks that do not fit each other or the cache.
         """
         ids = torch.as_tensor(tokens, device=self.device)
         ids = ids[None] if ids.ndim == 1 else ids
-        first = cache.length if start is None else start
+        batch, count = ids.shape
         layers = self.config.layers if stop_after is None else stop_after
         if not 0 <= layers <= self.config.layers or (layers < self.config.layers and logits != "none"):
             rule = "must not exceed the layers; logits need all of them"
             raise InputError(rule, key="stop_after", value=layers)
-        rotation = self._rotation(first, ids.shape[1], positions)
-        seen = self._attention_mask(first, ids.shape[1], mask)
-        x = functional.embedding(ids, self._embedding)  # [B, T, width]
+        starts = self._starts(start, cache, batch)
+        equal = min(starts) == max(starts)
+        first = starts[0] if equal else self._slots(starts, count)
+        places = self._places(starts, count, positions)
+        rotation = self._rotary.angles(places, int(places.max()))
+        seen = self._seen(starts, count, places, mask)
+        x = self._embedded(ids, places)  # [B, T, width]
         hidden = {0: x} if 0 in capture else {}
         for index in range(layers):
             x = self._layer(index, x, cache, start=first, rotation=rotation, mask=seen)
@@ -123,107 +134,71 @@ class Llama:
                 hidden[index + 1] = x
         if logits == "none":
             return PassOutput(logits=None, hidden=hidden)
-        return PassOutput(logits=self.head(x if logits == "all" else x[:, -1:]), hidden=hidden)
+        if at is not None:
+            x = x[torch.arange(batch, device=self.device), self._row_tokens(at, batch, count)][:, None]
+        elif logits == "last":
+            x = x[:, -1:]
+        return PassOutput(logits=self.head(x), hidden=hidden)
 
     @torch.inference_mode()
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         """Final norm and output head: hidden states [..., width] to float32 logits [..., vocabulary]."""
-        return functional.linear(self._rms_norm(hidden, self._norm), self._head).float()
+        return self._to_logits(self._final_norm(hidden)).float()
 
     def _layer(
-        self,
-        index: int,
-        x: torch.Tensor,
-        cache: KVCache,
-        *,
-        start: int,
-        rotation: tuple[torch.Tensor, torch.Tensor],
-        mask: torch.Tensor | None,
+        self, index: int, x: torch.Tensor, cache: KVCache, *, start: int | Slots, rotation: Angles, mask: Seen
     ) -> torch.Tensor:
-        layer, config = self._layers[index], self.config
-        batch, count = x.shape[:2]
-        stop = start + count
-        qkv = functional.linear(self._rms_norm(x, layer.input_norm), layer.qkv, layer.qkv_bias)
-        heads = qkv.view(batch, count, config.heads + 2 * config.kv_heads, config.head_dim).transpose(1, 2)
-        sizes = [config.heads, config.kv_heads, config.kv_heads]
-        q, k, v = torch.split(heads, sizes, dim=1)  # each [B, heads, T, head dim]
-        if layer.q_norm is not None and layer.k_norm is not None:
-            q, k = self._rms_norm(q, layer.q_norm), self._rms_norm(k, layer.k_norm)
-        cache.write(index, start, _rotated(k, rotation), v)
-        # the query heads of a group are stacked as rows, so that their keys and values are read once
-        packed = _rotated(q, rotation).reshape(batch, config.kv_heads, -1, config.head_dim)
-        attended = functional.scaled_dot_product_attention(
-            packed, cache.keys[index, :, :, :stop], cache.values[index, :, :, :stop], attn_mask=mask
-        )
-        attended = attended.reshape(batch, config.heads, count, config.head_dim).transpose(1, 2)
-        x = x + functional.linear(attended.reshape(batch, count, -1), layer.output)
-        gate, up = functional.linear(self._rms_norm(x, layer.ffn_norm), layer.gate_up).chunk(2, dim=-1)
-        return x + functional.linear(functional.silu(gate) * up, layer.down)
+        return self._layers[index](index, x, cache, start=start, angles=rotation, seen=mask)
 
-    def _rms_norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return functional.rms_norm(x, (weight.shape[0],), weight, self.config.norm_eps)
+    def _embedded(self, ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        x = functional.embedding(ids, self._embedding)
+        return x if self._positions is None else x + self._positions[places.to(self.device)]
 
-    def _attention_mask(self, start: int, count: int, mask: torch.Tensor | None) -> torch.Tensor | None:
-        if mask is None:
-            if count == 1:
-                return None
-            slots = torch.arange(start + count, device=self.device)
-            mask = slots[None] <= (start + torch.arange(count, device=self.device))[:, None]
-        if mask.shape != (count, start + count):
-            raise InputError(f"must have shape {(count, start + count)}", key="mask", value=tuple(mask.shape))
+    def _starts(self, start: int | Sequence[int] | None, cache: KVCache, batch: int) -> list[int]:
+        if batch != cache.batch:
+            raise InputError(f"must have the {cache.batch} rows of the cache", key="tokens", value=batch)
+        if start is None:
+            return cache.lengths
+        starts = [start] * batch if isinstance(start, int) else list(start)
+        if len(starts) != batch or min(starts) < 0:
+            raise InputError(f"must be a slot for each of {batch} rows", key="start", value=starts)
+        return starts
+
+    def _slots(self, starts: Sequence[int], count: int) -> Slots:
+        first = torch.tensor(starts, device=self.device)[:, None]
+        return Slots(index=first + torch.arange(count, device=self.device), stop=max(starts) + count)
+
+    def _row_tokens(self, at: Sequence[int], batch: int, count: int) -> torch.Tensor:
+        if len(at) != batch or not all(0 <= index < count for index in at):
+            raise InputError(f"must be one of {count} tokens for each of {batch} rows", key="at", value=list(at))
+        return torch.tensor(list(at), device=self.device)
+
+    def _places(self, starts: Sequence[int], count: int, positions: torch.Tensor | None) -> torch.Tensor:
+        """Position of every token [1 or B, T], on the host unless it was given elsewhere."""
+        if positions is None:
+            rows = starts[:1] if min(starts) == max(starts) else starts
+            return torch.tensor([list(range(first, first + count)) for first in rows])
+        if positions.shape not in ((count,), (len(starts), count)):
+            rule = f"must have shape {(count,)} or {(len(starts), count)}"
+            raise InputError(rule, key="positions", value=tuple(positions.shape))
+        return positions[None] if positions.ndim == 1 else positions
+
+    def _seen(self, starts: Sequence[int], count: int, places: torch.Tensor, mask: torch.Tensor | None) -> Seen:
+        """Masks of a pass, for layers with and without windows."""
+        stop, equal = max(starts) + count, min(starts) == max(starts)
+        shapes = [(len(starts), count, stop), *([(count, stop), (1, count, stop)] if equal else [])]
+        if mask is not None and mask.shape not in shapes:
+            raise InputError(f"must have shape {shapes[min(1, len(shapes) - 1)]}", key="mask", value=tuple(mask.shape))
+        windows = [window for window in self.windows if window < stop]
+        first = torch.tensor(starts[:1] if equal else list(starts), device=self.device)
+        full = None if mask is None else mask.to(self.device).view(-1, count, stop)
+        if full is None and (count > 1 or not equal):
+            causal = torch.ones(1, count, count, dtype=torch.bool, device=self.device).tril()
+            full = visible_slots(first, causal, stop)
         group = self.config.heads // self.config.kv_heads
-        return mask.to(self.device).repeat(group, 1)[None, None]  # [1, 1, group · T, slots]
-
-    def _rotation(self, start: int, count: int, positions: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-        at = torch.arange(start, start + count, device=self.device) if positions is None else positions.to(self.device)
-        furthest = int(at.max()) + 1
-        if furthest > self._cos.shape[0]:
-            self._cos, self._sin = self._rope_table(2 * furthest)
-        return self._cos[at], self._sin[at]
-
-    def _rope_table(self, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
-        angles = torch.arange(positions, dtype=torch.float64)[:, None] * self._frequencies
-        both = torch.cat([angles, angles], dim=-1)
-        return both.cos().to(self.device, self.dtype), both.sin().to(self.device, self.dtype)
-
-
-def rope_frequencies(config: LlamaConfig) -> torch.Tensor:
-    """Rotary frequencies, radians per position, float64 [head_dim / 2].
-
-    Reference: Su et al., RoFormer, arXiv 2104.09864, eq. 15; "llama3" interpolates between the plain and
-        the divided
-    frequency where a wavelength lies between two shares of the original context length.
-    """
-    exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
-    plain = config.rope_theta**-exponents
-    scaling = config.rope_scaling
-    if scaling.kind == "default":
-        return plain
-    if scaling.kind == "linear":
-        return plain / scaling.factor
-    turns = plain * scaling.original_positions / (2 * math.pi)
-    low, high = scaling.low_frequency_factor, scaling.high_frequency_factor
-    kept = ((turns - low) / (high - low)).clamp(0.0, 1.0)
-    return kept * plain + (1 - kept) * plain / scaling.factor
-
-
-def _rotated(x: torch.Tensor, rotation: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    cos, sin = rotation
-    first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat([-second, first], dim=-1) * sin
-
-
-def _fused_layer(tensors: dict[str, torch.Tensor], at: str) -> _Layer:
-    projections = [f"{at}.self_attn.{x}_proj" for x in "qkv"]
-    biased = f"{projections[0]}.bias" in tensors
-    return _Layer(
-        input_norm=tensors[f"{at}.input_layernorm.weight"],
-        qkv=torch.cat([tensors[f"{name}.weight"] for name in projections]),
-        qkv_bias=torch.cat([tensors[f"{name}.bias"] for name in projections]) if biased else None,
-        q_norm=tensors.get(f"{at}.self_attn.q_norm.weight"),
-        k_norm=tensors.get(f"{at}.self_attn.k_norm.weight"),
-        output=tensors[f"{at}.self_attn.o_proj.weight"],
-        ffn_norm=tensors[f"{at}.post_attention_layernorm.weight"],
-        gate_up=torch.cat([tensors[f"{at}.mlp.{x}_proj.weight"] for x in ("gate", "up")]),
-        down=tensors[f"{at}.mlp.down_proj.weight"],
-    )
+        everywhere = None if full is None else stacked(full, group)
+        by_window: dict[int, torch.Tensor | None] = dict.fromkeys(self.windows, everywhere)
+        for window in windows:
+            near = within_window(first, places.to(self.device), stop, window)
+            by_window[window] = stacked(near if full is None else near & full, group)
+        return Seen(full=everywhere, windows=by_window)

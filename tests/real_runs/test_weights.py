@@ -69,6 +69,8 @@ def write_gguf(path, tensors, *, heads=4, kv_heads=2, **changes):
             stored = "output_norm.weight"
         elif name == "lm_head.weight":
             stored = "output.weight"
+        elif name.startswith("rope_"):
+            stored = name
         else:
             _, _, layer, *rest = name.split(".")
             stored = f"blk.{layer}.{TO_GGUF['.'.join(rest[:-1])]}.{rest[-1]}"
@@ -152,6 +154,17 @@ def test_gguf_restores_names_and_row_order(tmp_path):
     assert config.eos_ids == (3,)
 
 
+def test_gguf_reads_longrope_factors_from_their_tensors(tmp_path):
+    tensors = random_weights(from_hf(HF)).tensors
+    factors = {side: torch.linspace(1.0, top, 4) for side, top in (("short", 1.5), ("long", 6.0))}
+    named = {f"rope_factors_{side}.weight": values for side, values in factors.items()}
+    config, read = read_gguf(write_gguf(tmp_path / "m.gguf", tensors | named))
+    assert config.rope_scaling.kind == "longrope"
+    assert config.rope_scaling.short_factors == pytest.approx(factors["short"].tolist())
+    assert config.rope_scaling.long_factors == pytest.approx(factors["long"].tolist())
+    assert sorted(read) == sorted(tensors)
+
+
 def test_untouched_rows_would_give_other_logits(tmp_path):
     """Negative control: the row order matters, so the test above means something."""
     tensors = random_weights(from_hf(HF), scale=0.3).tensors
@@ -191,7 +204,7 @@ def test_truncated_and_foreign_gguf_are_refused(tmp_path):
         ({"model_type": "gpt2"}, "model_type: must be one of llama"),
         ({"num_key_value_heads": 3}, "kv_heads: must divide the 4 query heads"),
         ({"hidden_size": "wide"}, "wrong type"),
-        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope_scaling: must be one of default"),
+        ({"rope_scaling": {"rope_type": "proportional"}}, "rope_scaling: must be one of default"),
         ({"model_type": "mistral", "sliding_window": 4096}, "sliding windows are not supported"),
         ({"hidden_act": "gelu"}, "SiLU"),
         ({"attention_bias": True}, "attention biases"),

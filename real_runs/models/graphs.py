@@ -1,0 +1,158 @@
+"""How is a pass run without launching its kernels one by one?
+
+Passes of fixed shape: so many rows, tokens and slots, whose inputs lie in buffers that stay where they are. On
+CUDA such a pass is captured once and replayed; elsewhere the same function runs as it is. It asks the device
+nothing and depends on no number of the host that changes: what a row sees follows from its length, on the device.
+Leaves out which layers can be captured: experts one by one cannot, since the host must know which were hit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from hardware_profiles.errors import InputError
+from real_runs.models.attention import Seen, stacked, visible_slots, within_window
+from real_runs.models.cache import KVCache, Slots
+from real_runs.models.llama import Llama
+
+BUCKET_SLOTS = 256
+_WARM_UPS = 2
+
+
+class StaticPass:
+    """One pass of fixed shape over the rows of a cache.
+
+    Attention looks at `slots` slots of every row and masks what a row does not have. The memory-efficient kernel
+    of torch takes such a mask on CUDA, aligned where `slots` is a multiple of 8; its flash kernel takes none.
+
+    Args:
+        model: the model.
+        cache: its rows stay the batch; the pass writes them and commits nothing.
+        tokens: tokens per row.
+        slots: slots that attention looks at, at most the cache's capacity.
+        pool: memory pool to share with other captured passes; None: its own.
+
+    Raises:
+        InputError: slots that the cache does not have, or rotary frequencies that change within them.
+    """
+
+    def __init__(self, model: Llama, cache: KVCache, *, tokens: int, slots: int, pool: Any = None) -> None:
+        if not tokens <= slots <= cache.capacity:
+            raise InputError(f"must lie in {tokens}..{cache.capacity}", key="slots", value=slots)
+        self.model, self.cache, self.slots, self._pool = model, cache, slots, pool
+        device, batch = model.device, cache.batch
+        self._ids = torch.zeros(batch, tokens, dtype=torch.int64, device=device)
+        self._starts = torch.zeros(batch, dtype=torch.int64, device=device)
+        self._positions = torch.zeros(batch, tokens, dtype=torch.int64, device=device)
+        self._among = torch.zeros(batch, tokens, tokens, dtype=torch.bool, device=device)
+        self._causal = torch.ones(tokens, tokens, dtype=torch.bool, device=device).tril()
+        self._steps = torch.arange(tokens, device=device)
+        self._cos, self._sin = model._rotary.table(slots)
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._logits = torch.empty(0)
+
+    @torch.inference_mode()
+    def run(
+        self,
+        tokens: torch.Tensor | Sequence[Sequence[int]],
+        *,
+        starts: Sequence[int] | None = None,
+        positions: torch.Tensor | None = None,
+        among: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Run the pass.
+
+        Args:
+            tokens: ids [B, T].
+            starts: first slot to write in every row; the cache's lengths by default.
+            positions: position of every token [T] or [B, T]; slots by default.
+            among: bool [T, T] or [B, T, T], which tokens of the pass a token sees; those before it and itself by
+                default. What is committed is seen by all.
+
+        Returns:
+            float32 logits [B, T, vocabulary]; the next run overwrites them.
+
+        Raises:
+            InputError: rows that reach past the pass's slots.
+        """
+        first = self.cache.lengths if starts is None else list(starts)
+        if len(first) != self._ids.shape[0] or min(first) < 0 or max(first) + self._ids.shape[1] > self.slots:
+            rule = f"must be {self._ids.shape[0]} rows whose {self._ids.shape[1]} tokens end within {self.slots} slots"
+            raise InputError(rule, key="starts", value=first)
+        self._ids.copy_(torch.as_tensor(tokens))
+        self._starts.copy_(torch.tensor(first))
+        self._positions.copy_(self._starts[:, None] + self._steps if positions is None else positions)
+        self._among.copy_(self._causal if among is None else among)
+        if self.model.device.type != "cuda":
+            return self._pass()
+        if self._graph is None:
+            self._capture()
+        assert self._graph is not None
+        self._graph.replay()
+        return self._logits
+
+    def _pass(self) -> torch.Tensor:
+        model, slots = self.model, self.slots
+        place = Slots(index=self._starts[:, None] + self._steps, stop=slots)
+        angles = self._cos[self._positions][:, :, None], self._sin[self._positions][:, :, None]
+        visible = visible_slots(self._starts, self._among, slots)
+        group = model.config.heads // model.config.kv_heads
+        windows: dict[int, torch.Tensor | None] = {
+            window: stacked(visible & within_window(self._starts, self._positions, slots, window), group)
+            for window in model.windows
+        }
+        seen = Seen(full=stacked(visible, group), windows=windows)
+        x = model._embedded(self._ids, self._positions)
+        for index in range(model.config.layers):
+            x = model._layer(index, x, self.cache, start=place, rotation=angles, mask=seen)
+        return model.head(x)
+
+    def _capture(self) -> None:
+        """Capture the pass; the warm-up before it writes the same slots with the same values."""
+        stream = torch.cuda.Stream(self.model.device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream(self.model.device))
+        with torch.cuda.stream(stream):
+            for _ in range(_WARM_UPS):
+                self._pass()
+        torch.cuda.current_stream(self.model.device).wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            self._logits = self._pass()
+        self._graph = graph
+
+
+class StaticPasses:
+    """Static passes of one cache, made when a shape is first needed.
+
+    Args:
+        model: the model.
+        cache: the cache; its rows may not change while this object serves them.
+    """
+
+    def __init__(self, model: Llama, cache: KVCache) -> None:
+        self._model, self._cache = model, cache
+        self._passes: dict[tuple[int, int], StaticPass] = {}
+        self._pool = torch.cuda.graph_pool_handle() if model.device.type == "cuda" else None
+
+    def run(
+        self,
+        tokens: torch.Tensor | Sequence[Sequence[int]],
+        *,
+        starts: Sequence[int] | None = None,
+        positions: torch.Tensor | None = None,
+        among: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Run the pass of these tokens in the smallest bucket of slots; arguments as `StaticPass.run`."""
+        ids = torch.as_tensor(tokens)
+        count = ids.shape[1]
+        needed = max(self._cache.lengths if starts is None else starts) + count
+        slots = min(-(-needed // BUCKET_SLOTS) * BUCKET_SLOTS, self._cache.capacity)
+        if needed > slots:
+            raise InputError(f"the cache holds {self._cache.capacity} tokens", key="capacity", value=needed)
+        if (count, slots) not in self._passes:
+            made = StaticPass(self._model, self._cache, tokens=count, slots=slots, pool=self._pool)
+            self._passes[count, slots] = made
+        return self._passes[count, slots].run(ids, starts=starts, positions=positions, among=among)
