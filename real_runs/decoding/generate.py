@@ -1,13 +1,14 @@
 """What does the target write by itself, one token a pass?
 
-Plain decoding with an optional look at a layer's hidden states: the reference that speculative decoding
-must equal, and the run that acceptance is recorded from. Leaves out drafting.
+Plain decoding with an optional look at layers' hidden states and at the logits: the reference that speculative
+decoding must equal, and the run that acceptance is recorded from. Leaves out drafting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 
@@ -26,11 +27,19 @@ class Generation:
         ended: "eos", "length" or "loop".
         hidden: per output position the captured layer's hidden state [n, width] that it was predicted from;
             None where none was asked for.
+        states: the same for every captured layer.
+        logits: per output position the logits that it was drawn from, float32 [n, vocabulary]; None where not
+            asked for.
+        seconds: times measured: "prefill_wall_s" and "prefill_cpu_s" up to the first token, "decode_wall_s" and
+            "decode_cpu_s" after it; CPU seconds are those of all threads of the process.
     """
 
     tokens: tuple[int, ...]
     ended: str
     hidden: torch.Tensor | None = None
+    states: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    logits: torch.Tensor | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 def generate(
@@ -40,6 +49,8 @@ def generate(
     *,
     max_new_tokens: int,
     capture_layer: int | None = None,
+    capture_layers: Sequence[int] = (),
+    keep_logits: bool = False,
 ) -> Generation:
     """Decode one request.
 
@@ -48,31 +59,57 @@ def generate(
         prompt: its ids, at least one.
         sampler: greedy or seeded sampling.
         max_new_tokens: length limit, >= 1.
-        capture_layer: keep the hidden states after this many layers.
+        capture_layer: keep the hidden states after this many layers, as `hidden`, too.
+        capture_layers: keep the hidden states after so many layers, as `states`.
+        keep_logits: keep the logits that every token was drawn from.
 
     Raises:
         InputError: an empty prompt, or one that leaves no room for the answer.
     """
     check_room(model, prompt, max_new_tokens)
-    captured = () if capture_layer is None else (capture_layer,)
+    captured = tuple(sorted({*capture_layers, *(() if capture_layer is None else (capture_layer,))}))
     cache, stop = (
         model.new_cache(len(prompt) + max_new_tokens),
         StopRule(model.config.eos_ids, max_new_tokens),
     )
     pending = list(prompt)
     output: list[int] = []
-    hidden: list[torch.Tensor] = []
+    hidden: dict[int, list[torch.Tensor]] = {layer: [] for layer in captured}
+    logits: list[torch.Tensor] = []
     ended = None
+    clock = [_now()]
     while ended is None:
         result = model.forward(pending, cache, logits="last", capture=captured)
         cache.commit(len(pending))
         assert result.logits is not None
         pending = sampler.tokens(result.logits[0], len(output))
         output += pending
-        if capture_layer is not None:
-            hidden.append(result.hidden[capture_layer][0, -1:])
+        for layer, rows in hidden.items():
+            rows.append(result.hidden[layer][0, -1:])
+        if keep_logits:
+            logits.append(result.logits[0].float())
+        if len(output) == 1:
+            clock.append(_now())
         ended = stop.after(output[-1])
-    return Generation(tokens=tuple(output), ended=ended, hidden=torch.cat(hidden) if hidden else None)
+    clock.append(_now())
+    states = {layer: torch.cat(rows) for layer, rows in hidden.items()}
+    return Generation(
+        tokens=tuple(output),
+        ended=ended,
+        hidden=None if capture_layer is None else states[capture_layer],
+        states=states,
+        logits=torch.cat(logits) if keep_logits else None,
+        seconds={
+            f"{phase}_{kind}_s": clock[step + 1][which] - clock[step][which]
+            for step, phase in enumerate(("prefill", "decode"))
+            for which, kind in enumerate(("wall", "cpu"))
+        },
+    )
+
+
+def _now() -> tuple[float, float]:
+    """Wall and CPU clocks; drawing a token has waited for the device."""
+    return time.perf_counter(), time.process_time()
 
 
 def check_room(model: Llama, prompt: Sequence[int], max_new_tokens: int) -> None:

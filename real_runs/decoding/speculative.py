@@ -1,24 +1,28 @@
 """What does draft-and-verify decoding emit, step by step?
 
-A real loop for chains at batch 1: a proposer drafts up to K tokens, one pass of the target checks them all,
-the longest agreeing run is kept and the target's own next token follows it. The prefill emits the first
-token, so the first step starts at output position 1. Leaves out sampled drafts: candidates are
-deterministic, and a draft is kept where it is the token that the target samples.
+The real loop at batch 1, for chains and trees alike: something drafts, one pass of the target reads the draft,
+a judge says which path through it is kept and which tokens are emitted. The prefill emits the first token, so
+the first step starts at output position 1. The chain loop here takes deterministic drafts: one is kept where
+it is the token that the target samples. Leaves out drafts that are sampled (`sampled`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from real_runs.decoding.drafting import Learner, Proposer, Watcher, watcher_of
 from real_runs.decoding.generate import check_room
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.stopping import StopRule
+from real_runs.decoding.times import StepClock, StepTimes
+from real_runs.decoding.tree import TreeLayout
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama
-
-Proposer = Callable[[Sequence[int], KVCache, int], list[int]]
-"""Known ids (prompt and output), the target's cache of all but the last of them, K -> up to K drafted ids."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,12 +34,139 @@ class SpeculativeRun:
         ended: "eos", "length" or "loop".
         drafted: tokens proposed in every step.
         emitted: tokens emitted in every step (accepted + 1, cut where the text ends).
+        times: seconds of every step's phases; empty unless asked for.
     """
 
     tokens: tuple[int, ...]
     ended: str
     drafted: tuple[int, ...]
     emitted: tuple[int, ...]
+    times: tuple[StepTimes, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """What the target is asked to check in one step.
+
+    Attributes:
+        tokens: token of every node, root (the last known token) first.
+        layout: the tree; None for a chain.
+        rows: by node, the distribution float64 [vocabulary] that its children were drawn from; empty where
+            drafts are deterministic.
+    """
+
+    tokens: Sequence[int]
+    layout: TreeLayout | None = None
+    rows: Mapping[int, NDArray[np.float64]] = field(default_factory=dict)
+
+    def children(self, node: int) -> Sequence[int]:
+        """The nodes below a node, in the order in which they are judged."""
+        if self.layout is not None:
+            return self.layout.children[node]
+        return [node + 1] if node + 1 < len(self.tokens) else []
+
+
+Judge = Callable[[Draft, torch.Tensor, int], tuple[list[int], list[int]]]
+"""A draft, the target's logits [T, vocabulary] after its nodes, output position of the token after the root ->
+the accepted path, root first, and the tokens emitted, as many as it has nodes."""
+
+
+def matching(sampler: Sampler) -> Judge:
+    """Keep a draft where it is what the target answers; the answer after the last one kept is the bonus.
+
+    The target answers only where the walk comes by: nodes beside the path cost no draw.
+    """
+
+    def judge(draft: Draft, logits: torch.Tensor, first: int) -> tuple[list[int], list[int]]:
+        greedy = logits.argmax(dim=-1).tolist() if sampler.temperature == 0 else None
+        path, tokens = [0], list[int]()
+        while True:
+            here = path[-1]
+            answer = greedy[here] if greedy else sampler.tokens(logits[here : here + 1], first + len(tokens))[0]
+            tokens.append(answer)
+            right = next((child for child in draft.children(here) if draft.tokens[child] == answer), None)
+            if right is None:
+                return path, tokens
+            path.append(right)
+
+    return judge
+
+
+def decode(
+    model: Llama,
+    prompt: Sequence[int],
+    draft: Callable[[Sequence[int], KVCache], Draft],
+    judge: Judge,
+    *,
+    slots: int,
+    max_new_tokens: int,
+    watcher: Watcher | None = None,
+    learn: Learner | None = None,
+    timed: bool = False,
+) -> SpeculativeRun:
+    """Decode one request by draft and verify, whatever drafts and whatever judges.
+
+    Args:
+        model: the target.
+        prompt: its ids, at least one.
+        draft: known ids and the target's cache of all but the last of them -> what to check.
+        judge: what is kept of it.
+        slots: most scratch slots of a step beside the root's.
+        max_new_tokens: length limit, >= 1.
+        watcher: shown the target's states.
+        learn: told the target's logits after every prompt token and every node, right or wrong.
+        timed: measure the phases of every step.
+
+    Raises:
+        InputError: a prompt that does not fit.
+    """
+    check_room(model, prompt, max_new_tokens)
+    cache = model.new_cache(len(prompt) + max_new_tokens + slots)
+    capture = watcher.capture if watcher else ()
+    stop = StopRule(model.config.eos_ids, max_new_tokens)
+    result = model.forward(prompt, cache, logits="all" if learn else "last", capture=capture)
+    cache.commit(len(prompt))
+    assert result.logits is not None
+    known = [*prompt, *judge(Draft(tokens=prompt[-1:]), result.logits[0, -1:], 0)[1]]
+    _show(watcher, learn, prompt, result.logits[0], result.hidden, range(len(prompt)))
+    ended = stop.after(known[-1])
+    drafted: list[int] = []
+    emitted: list[int] = []
+    clock = StepClock(timed=timed, device=model.device)
+    while ended is None:
+        asked = draft(known, cache)
+        clock.end("draft")
+        tree, length = asked.layout, cache.length
+        result = model.forward(
+            asked.tokens,
+            cache,
+            positions=tree.positions(length) if tree else None,
+            mask=tree.mask(length) if tree else None,
+            capture=capture,
+        )
+        clock.end("verify")
+        assert result.logits is not None
+        path, tokens = judge(asked, result.logits[0], len(known) - len(prompt))
+        cache.compact(path)
+        drafted.append(len(asked.tokens) - 1)
+        emitted.append(0)
+        for token in tokens:
+            known.append(token)
+            emitted[-1] += 1
+            ended = stop.after(token)
+            if ended is not None:
+                break
+        clock.end("rest")
+        _show(watcher, learn, asked.tokens, result.logits[0], result.hidden, path)
+        clock.end("draft")
+        clock.end_step()
+    return SpeculativeRun(
+        tokens=tuple(known[len(prompt) :]),
+        ended=ended,
+        drafted=tuple(drafted),
+        emitted=tuple(emitted),
+        times=clock.steps,
+    )
 
 
 def speculate(
@@ -46,46 +177,32 @@ def speculate(
     *,
     draft_tokens: int,
     max_new_tokens: int,
+    timed: bool = False,
 ) -> SpeculativeRun:
-    """Decode one request by draft and verify.
+    """Decode one request by drafting and verifying chains.
 
     Args:
         model: the target.
         prompt: its ids, at least one.
-        propose: the drafter.
+        propose: the drafter; shown the target's states if it is a `Watcher`.
         sampler: greedy or seeded sampling.
         draft_tokens: K, the most tokens drafted in a step; 0 decodes plainly.
         max_new_tokens: length limit, >= 1.
+        timed: measure the phases of every step.
     """
-    check_room(model, prompt, max_new_tokens)
-    cache, stop = (
-        model.new_cache(len(prompt) + max_new_tokens + draft_tokens),
-        StopRule(model.config.eos_ids, max_new_tokens),
-    )
-    result = model.forward(prompt, cache, logits="last")
-    cache.commit(len(prompt))
-    assert result.logits is not None
-    known = [*prompt, *sampler.tokens(result.logits[0], 0)]
-    ended = stop.after(known[-1])
-    drafted: list[int] = []
-    emitted: list[int] = []
-    while ended is None:
-        drafts = propose(known, cache, draft_tokens)
-        result = model.forward([known[-1], *drafts], cache)
-        assert result.logits is not None
-        answers = sampler.tokens(result.logits[0], len(known) - len(prompt))
-        accepted = agreeing_run(drafts, answers)
-        cache.commit(accepted + 1)
-        drafted.append(len(drafts))
-        emitted.append(0)
-        for token in answers[: accepted + 1]:
-            known.append(token)
-            emitted[-1] += 1
-            ended = stop.after(token)
-            if ended is not None:
-                break
-    return SpeculativeRun(
-        tokens=tuple(known[len(prompt) :]), ended=ended, drafted=tuple(drafted), emitted=tuple(emitted)
+
+    def draft(known: Sequence[int], cache: KVCache) -> Draft:
+        return Draft(tokens=[known[-1], *propose(known, cache, draft_tokens)])
+
+    return decode(
+        model,
+        prompt,
+        draft,
+        matching(sampler),
+        slots=draft_tokens,
+        max_new_tokens=max_new_tokens,
+        watcher=watcher_of(propose),
+        timed=timed,
     )
 
 
@@ -95,3 +212,18 @@ def agreeing_run(drafts: Sequence[int], answers: Sequence[int]) -> int:
     while run < len(drafts) and drafts[run] == answers[run]:
         run += 1
     return run
+
+
+def _show(
+    watcher: Watcher | None,
+    learn: Learner | None,
+    tokens: Sequence[int],
+    logits: torch.Tensor,
+    hidden: Mapping[int, torch.Tensor],
+    kept: Sequence[int],
+) -> None:
+    """Let a drafter see what the target read."""
+    if watcher:
+        watcher.watch(tokens, {layer: states[0] for layer, states in hidden.items()}, kept)
+    if learn:
+        learn(tokens, logits)

@@ -30,23 +30,26 @@ class StopRule:
     def __init__(self, eos_ids: Collection[int], max_new_tokens: int) -> None:
         self._eos_ids = frozenset(eos_ids)
         self._limit = max_new_tokens
-        self._tokens: list[int] = []
-        self._matched = np.zeros(LONGEST_SPAN, dtype=np.int64)  # per span: tokens in a row equal to the one a span back
-        spans = np.arange(1, LONGEST_SPAN + 1)
-        self._needed = np.maximum(LOOP_REPEATS * spans, LOOP_TOKENS) - spans
+        self._count = 0
+        self._places: dict[int, list[int]] = {}  # by token, where it stood among the last LONGEST_SPAN, latest last
+        self._matched: dict[int, int] = {}  # by span, tokens in a row equal to the one a span back; 0 left out
 
     def after(self, token: int) -> str | None:
         """Take one more token; one of `ENDINGS` if it ends the generation, else None."""
-        past = np.asarray(self._tokens[-LONGEST_SPAN:][::-1], dtype=np.int64)
-        equal = np.zeros(LONGEST_SPAN, dtype=bool)
-        equal[: past.size] = past == token
-        self._matched = np.where(equal, self._matched + 1, 0)
-        self._tokens.append(token)
+        here, self._count = self._count, self._count + 1
+        places = [place for place in self._places.get(token, ()) if here - place <= LONGEST_SPAN]
+        self._matched = {here - place: self._matched.get(here - place, 0) + 1 for place in places}
+        self._places[token] = [*places, here]
         if token in self._eos_ids:
             return "eos"
-        if (self._matched >= self._needed).any():
+        if any(matched >= _needed(span) for span, matched in self._matched.items()):
             return "loop"
-        return "length" if len(self._tokens) >= self._limit else None
+        return "length" if self._count >= self._limit else None
+
+
+def _needed(span: int) -> int:
+    """Tokens in a row that equal the one a span back where a loop closes."""
+    return max(LOOP_REPEATS * span, LOOP_TOKENS) - span
 
 
 def looped_tokens(tokens: Sequence[int]) -> int:
@@ -56,6 +59,6 @@ def looped_tokens(tokens: Sequence[int]) -> int:
     for span in range(1, min(LONGEST_SPAN, text.size - 1) + 1):
         differing = np.flatnonzero(text[span:] != text[:-span])
         matched = text.size - span if differing.size == 0 else text.size - span - 1 - int(differing[-1])
-        if matched >= max(LOOP_REPEATS * span, LOOP_TOKENS) - span:
+        if matched >= _needed(span):
             most = max(most, matched)
     return most

@@ -9,7 +9,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+
+
+class TreeLayout:
+    """Positions and masks of one tree at any length of the committed text, built once.
+
+    The mask after L committed tokens is the end of the mask after the longest text: a view, not a copy.
+
+    Args:
+        parents: the tree, root first.
+        most: longest committed text in tokens.
+        device: where the masks live.
+
+    Attributes:
+        parents: the tree.
+        depths: depth of every node, 0 for the root.
+        children: nodes below every node, in order.
+    """
+
+    def __init__(self, parents: Sequence[int], most: int, device: torch.device | str = "cpu") -> None:
+        self.parents, self.depths, self.most = list(parents), node_depths(parents), most
+        self.children: list[list[int]] = [[] for _ in parents]
+        for node, parent in enumerate(self.parents[1:], start=1):
+            self.children[parent].append(node)
+        self._offsets = tree_positions(parents, 0)
+        self._mask = tree_mask(parents, most).to(device)
+
+    def positions(self, length: int) -> torch.Tensor:
+        """Position of every node [T] after `length` committed tokens."""
+        return self._offsets + length
+
+    def mask(self, length: int) -> torch.Tensor:
+        """Which slots every node sees, bool [T, length + T]."""
+        return self._mask[:, self.most - length :]
 
 
 def node_depths(parents: Sequence[int]) -> list[int]:
@@ -33,11 +68,17 @@ def tree_mask(parents: Sequence[int], length: int) -> torch.Tensor:
     nodes = len(parents)
     mask = torch.zeros(nodes, length + nodes, dtype=torch.bool)
     mask[:, :length] = True
+    mask[:, length:] = torch.from_numpy(ancestors(parents))
+    return mask
+
+
+def ancestors(parents: Sequence[int]) -> NDArray[np.bool_]:
+    """Which nodes every node sees in its tree, bool [T, T]: its ancestors and itself."""
+    seen = np.eye(len(parents), dtype=np.bool_)
     for node, parent in enumerate(parents):
         if parent >= 0:
-            mask[node] |= mask[parent]
-        mask[node, length + node] = True
-    return mask
+            seen[node] |= seen[parent]
+    return seen
 
 
 def accepted_path(parents: Sequence[int], tokens: Sequence[int], answers: Sequence[int]) -> list[int]:

@@ -3,45 +3,26 @@
 A real loop at batch 1: a proposer gives every node of the tree its token, one pass of the target checks them
 all, and the walk from the root goes to the child that is what the target answered, while there is one. The
 prefill emits the first token. Leaves out which tree to draft (`costmodel.optimizers`), trees that differ from
-step to step, and sampled drafts: candidates are deterministic.
+step to step (`dynamic_tree`), and sampled drafts (`sampled`): candidates are deterministic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Literal, Protocol
 
 import torch
 
 from hardware_profiles.errors import InputError
+from real_runs.decoding.drafting import Learner, NodeReader, TreeProposer, watcher_of
 from real_runs.decoding.generate import check_room
 from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.speculative import SpeculativeRun
-from real_runs.decoding.stopping import StopRule
-from real_runs.decoding.tree import accepted_path, node_depths, tree_mask, tree_positions
+from real_runs.decoding.speculative import Draft, SpeculativeRun, decode, matching
+from real_runs.decoding.tree import TreeLayout
 from real_runs.drafters.early_exit import Bridge
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama
 from traces.tree import Tree
-
-TreeProposer = Callable[[Sequence[int], KVCache, Tree], list[int]]
-"""Known ids, the target's cache of all but the last of them, a tree in level order -> token of every node."""
-
-Learner = Callable[[Sequence[int], torch.Tensor], None]
-"""Ids that the target has read and its logits after each of them [T, vocabulary]."""
-
-
-class NodeReader(Protocol):
-    """A drafter that reads a node and then has logits for its children."""
-
-    def after_known(self, known: Sequence[int], cache: KVCache) -> torch.Tensor:
-        """Logits [vocabulary] after the last known id; `cache` is the target's, of all ids but that one."""
-
-    def after_nodes(
-        self, tokens: Sequence[int], cache: KVCache, *, start: int, positions: torch.Tensor, mask: torch.Tensor
-    ) -> torch.Tensor:
-        """Logits [T, vocabulary] after T nodes of one level, which lie in the slots from `start` on."""
 
 
 class EarlyExitReader:
@@ -82,34 +63,69 @@ class EarlyExitReader:
         return self._model.head(self._bridge(states[0]))
 
 
-def by_levels(reader: NodeReader) -> TreeProposer:
-    """Draft a tree with one pass of the drafter per level: a node's candidates follow from its own token."""
+class LevelProposer:
+    """Drafts a tree with one pass of the drafter per level: a node's candidates follow from its own token.
 
-    def propose(known: Sequence[int], cache: KVCache, tree: Tree) -> list[int]:
-        root = len(known) - 1
-        tokens = [known[-1]]
-        positions, mask = tree_positions(tree.parents, root), tree_mask(tree.parents, root)
-        widest = max(tree.ranks) + 1
-        candidates = [best_first(reader.after_known(known, cache), widest)] if tree.draft_tokens else []
+    Positions and masks are built once per tree and cache.
+
+    Attributes:
+        reader: the drafter.
+    """
+
+    def __init__(self, reader: NodeReader) -> None:
+        self.reader = reader
+        self._layouts: dict[tuple[Tree, int], TreeLayout] = {}
+
+    def __call__(self, known: Sequence[int], cache: KVCache, tree: Tree) -> list[int]:
+        """Token of every node: the form `speculate_tree` calls."""
+        tokens, root, widest = [known[-1]], len(known) - 1, max(tree.ranks) + 1
+        if not tree.draft_tokens:
+            return tokens
+        layout = self._layout(tree, cache)
+        positions, mask = layout.positions(root), layout.mask(root)
+        candidates = best_first_rows(self.reader.after_known(known, cache)[None], widest)
         for start, stop in pairwise(accumulate(tree.level_widths(), initial=1)):
             tokens += [candidates[tree.parents[node]][tree.ranks[node]] for node in range(start, stop)]
             if stop == tree.nodes:
                 break
-            logits = reader.after_nodes(
+            logits = self.reader.after_nodes(
                 tokens[start:],
                 cache,
                 start=root + start,
                 positions=positions[start:stop],
                 mask=mask[start:stop, : root + stop],
             )
-            candidates += [best_first(row, widest) for row in logits]
+            candidates += best_first_rows(logits, widest)
         return tokens
 
-    return propose
+    def _layout(self, tree: Tree, cache: KVCache) -> TreeLayout:
+        key = (tree, cache.capacity)
+        if key not in self._layouts:
+            self._layouts = {key: TreeLayout(tree.parents, cache.capacity, cache.keys.device)}
+        return self._layouts[key]
+
+
+def by_levels(reader: NodeReader) -> LevelProposer:
+    """A proposer that drafts trees level by level with a reader."""
+    return LevelProposer(reader)
 
 
 def best_first(logits: torch.Tensor, count: int) -> list[int]:
     """Ids of the `count` largest logits, largest first; equal logits by id, as recorded ranks count them."""
+    return best_first_rows(logits[None], count)[0]
+
+
+def best_first_rows(logits: torch.Tensor, count: int) -> list[list[int]]:
+    """`best_first` of every row of logits [T, vocabulary]."""
+    values, ids = logits.topk(min(count + 1, logits.shape[-1]), dim=-1)
+    tied = (values[:, 1:] == values[:, :-1]).any(dim=-1).tolist()
+    return [
+        _among_ties(row, count) if is_tied else best[:count]
+        for row, best, is_tied in zip(logits, ids.tolist(), tied, strict=True)
+    ]
+
+
+def _among_ties(logits: torch.Tensor, count: int) -> list[int]:
     least = logits.topk(count).values[-1]
     ids = (logits >= least).nonzero()[:, 0]
     order = logits[ids].argsort(descending=True, stable=True)
@@ -125,69 +141,50 @@ def speculate_tree(
     tree: Tree,
     max_new_tokens: int,
     learn: Learner | None = None,
+    timed: bool = False,
 ) -> SpeculativeRun:
     """Decode one request by drafting and verifying the same tree in every step.
 
     Args:
         model: the target.
         prompt: its ids, at least one.
-        propose: the drafter; `by_levels` makes one of a `NodeReader`.
+        propose: the drafter; `by_levels` makes one of a `NodeReader`. If it or its reader is a `Watcher`, it is
+            shown the target's states.
         sampler: greedy or seeded sampling; the tokens of a level share the draw of their position.
         tree: the tree; the root alone decodes plainly.
         max_new_tokens: length limit, >= 1.
         learn: told what the target answered after every prompt token and every node, right or wrong.
+        timed: measure the phases of every step.
 
     Raises:
         InputError: a prompt that does not fit, or ranks beyond the vocabulary.
     """
     check_room(model, prompt, max_new_tokens)
-    if max(tree.ranks) >= model.config.vocabulary:
-        raise InputError(f"must lie below {model.config.vocabulary}", key="ranks", value=max(tree.ranks))
-    tree = Tree.from_paths(tree.paths())  # level after level, whatever order it came in
-    depths = node_depths(tree.parents)
-    cache = model.new_cache(len(prompt) + max_new_tokens + tree.draft_tokens)
-    stop = StopRule(model.config.eos_ids, max_new_tokens)
-    logits = _read(model, prompt, cache, None, "all" if learn else "last")
-    cache.commit(len(prompt))
-    if learn:
-        learn(prompt, logits)
-    known = [*prompt, *sampler.tokens(logits[-1:], 0)]
-    ended = stop.after(known[-1])
-    emitted: list[int] = []
-    while ended is None:
-        nodes = propose(known, cache, tree)
-        logits = _read(model, nodes, cache, tree, "all")
-        if learn:
-            learn(nodes, logits)
-        first = len(known) - len(prompt)
-        answers = [sampler.tokens(logits[node][None], first + depth)[0] for node, depth in enumerate(depths)]
-        path = accepted_path(tree.parents, nodes, answers)
-        cache.compact(path)
-        emitted.append(0)
-        for node in path:
-            known.append(answers[node])
-            emitted[-1] += 1
-            ended = stop.after(answers[node])
-            if ended is not None:
-                break
-    return SpeculativeRun(
-        tokens=tuple(known[len(prompt) :]),
-        ended=ended,
-        drafted=(tree.draft_tokens,) * len(emitted),
-        emitted=tuple(emitted),
+    tree = level_ordered(tree, model.config.vocabulary)
+    layout = TreeLayout(tree.parents, len(prompt) + max_new_tokens, model.device)
+
+    def draft(known: Sequence[int], cache: KVCache) -> Draft:
+        return Draft(tokens=propose(known, cache, tree), layout=layout)
+
+    return decode(
+        model,
+        prompt,
+        draft,
+        matching(sampler),
+        slots=tree.draft_tokens,
+        max_new_tokens=max_new_tokens,
+        watcher=watcher_of(propose),
+        learn=learn,
+        timed=timed,
     )
 
 
-def _read(
-    model: Llama, tokens: Sequence[int], cache: KVCache, tree: Tree | None, rows: Literal["all", "last"]
-) -> torch.Tensor:
-    """The target's logits [T or 1, vocabulary] after a text, or after the nodes of a tree."""
-    result = model.forward(
-        tokens,
-        cache,
-        positions=tree_positions(tree.parents, cache.length) if tree else None,
-        mask=tree_mask(tree.parents, cache.length) if tree else None,
-        logits=rows,
-    )
-    assert result.logits is not None
-    return result.logits[0]
+def level_ordered(tree: Tree, vocabulary: int) -> Tree:
+    """The same tree, level after level, whatever order it came in.
+
+    Raises:
+        InputError: ranks beyond the vocabulary.
+    """
+    if max(tree.ranks) >= vocabulary:
+        raise InputError(f"must lie below {vocabulary}", key="ranks", value=max(tree.ranks))
+    return Tree.from_paths(tree.paths())

@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from hardware_profiles.errors import InputError
 from real_runs.drafters.bridge_fit import FitRecipe, fit_bridge
 from real_runs.drafters.early_exit import RANK_WIDTH, Bridge
-from real_runs.models.cache import KVCache
+from real_runs.models.attention import Seen
+from real_runs.models.cache import KVCache, Slots
 from real_runs.models.llama import Llama
+from real_runs.models.rotary import Angles
 
 _SCALE_SEQUENCES = 16
 _ROWS_AT_ONCE = 256
@@ -66,9 +68,9 @@ class GapLlama(Llama):
         x: torch.Tensor,
         cache: KVCache,
         *,
-        start: int,
-        rotation: tuple[torch.Tensor, torch.Tensor],
-        mask: torch.Tensor | None,
+        start: int | Slots,
+        rotation: Angles,
+        mask: Seen,
     ) -> torch.Tensor:
         if index == self._gap and self._bridge is not None:
             crossed = self._bridge(x)

@@ -14,15 +14,30 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import UnknownNameError
 from real_runs.decoding.generate import Generation
+from real_runs.decoding.sampling import Sampler
+from real_runs.decoding.speculative import SpeculativeRun
 from real_runs.drafters.early_exit import DRAFT_DEPTH, RANK_WIDTH, Bridge, chain_lengths, token_ranks
 from real_runs.drafters.layer_skip import GapLlama, text_ranks
 from real_runs.drafters.prompt_lookup import lookup_lengths
 from real_runs.drafters.suffix_automaton import suffix_lengths
+from real_runs.drafters.token_recycling import CANDIDATES, NOTES, TokenRecycling, default_tree, walked_trace
 from real_runs.models.llama import Llama
+from traces.expansions import Expansions
+from traces.schema import Provenance
 
-DRAFTERS = ("prompt-lookup", "early-exit", "suffix-automaton", "layer-skip")
+DRAFTERS = (
+    "prompt-lookup",
+    "early-exit",
+    "suffix-automaton",
+    "layer-skip",
+    "feature-head",
+    "medusa-heads",
+    "draft-model",
+    "token-recycling",
+)
 
-Observation = Callable[[Sequence[int], Generation], Mapping[str, NDArray[Any]]]
+Observation = Callable[[Sequence[int], Generation], Mapping[str, NDArray[Any] | Expansions]]
+Decoding = Callable[[Sequence[int], Sampler, int], SpeculativeRun]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,9 +50,13 @@ class RecordedDrafter:
         title: what it is, in words.
         parameters: JSON values that fix what it proposes.
         notes: what a reader of the trace must know.
-        observe: prompt ids and generation -> `emitted` and, where they apply, `drafted` and `rank`.
+        observe: prompt ids and generation -> `emitted` and, where they apply, `drafted`, `rank`, `draft_ids`,
+            `draft_probs` and `expansions`.
         trace_fields: further fields of the trace.
         capture_layer: layers after which it reads the target's hidden states; None: it reads none.
+        decode: of a drafter that cannot watch a finished text: prompt ids, sampler and length limit -> a run of
+            its own, which then stands in place of the generation.
+        policy_draft_tokens: draft tokens of its steps, where nothing else can be replayed; None: any can be.
     """
 
     name: str
@@ -48,12 +67,14 @@ class RecordedDrafter:
     observe: Observation
     trace_fields: Mapping[str, Any] = field(default_factory=dict)
     capture_layer: int | None = None
+    decode: Decoding | None = None
+    policy_draft_tokens: int | None = None
 
 
 def prompt_lookup_drafter(sizes: Sequence[int], most: int) -> RecordedDrafter:
     """Prompt lookup with n-gram sizes and a longest proposal."""
 
-    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any]]:
+    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any] | Expansions]:
         lengths = lookup_lengths(prompt, generation.tokens, sizes=sizes, most=most)
         return {"emitted": lengths.emitted, "drafted": lengths.drafted}
 
@@ -70,7 +91,7 @@ def prompt_lookup_drafter(sizes: Sequence[int], most: int) -> RecordedDrafter:
 def early_exit_drafter(model: Llama, bridge: Bridge, *, parameters: Mapping[str, Any]) -> RecordedDrafter:
     """Early exit through a fitted bridge."""
 
-    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any]]:
+    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any] | Expansions]:
         assert generation.hidden is not None
         rank = token_ranks(model, bridge, generation.hidden, generation.tokens)
         return {"emitted": chain_lengths(rank), "rank": rank}
@@ -92,7 +113,7 @@ def early_exit_drafter(model: Llama, bridge: Bridge, *, parameters: Mapping[str,
 def suffix_automaton_drafter(least_match: int, most: int) -> RecordedDrafter:
     """Suffix automaton with a least match length and a longest proposal."""
 
-    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any]]:
+    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any] | Expansions]:
         lengths = suffix_lengths(prompt, generation.tokens, least_match=least_match, most=most)
         return {"emitted": lengths.emitted, "drafted": lengths.drafted}
 
@@ -117,7 +138,7 @@ def layer_skip_drafter(
     start, stop = gap
     drafter = GapLlama(model, start=start, stop=stop, bridge=bridge)
 
-    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any]]:
+    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any] | Expansions]:
         rank = text_ranks(drafter, prompt, generation.tokens)
         return {"emitted": chain_lengths(rank), "rank": rank}
 
@@ -134,6 +155,40 @@ def layer_skip_drafter(
         observe=observe,
         trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": True},
     )
+
+
+def token_recycling_drafter(model: Llama, nodes: int) -> RecordedDrafter:
+    """Token recycling with its own tree; every request starts with an empty table.
+
+    A table kept over requests would tie each request to all before it: no part of such a recording could be
+    taken out, drawn again or resumed.
+    """
+    tree = default_tree(nodes=nodes, candidates=min(CANDIDATES, model.config.vocabulary))
+
+    def decode(prompt: Sequence[int], sampler: Sampler, most: int) -> SpeculativeRun:
+        from real_runs.decoding.tree_speculative import speculate_tree
+
+        table = TokenRecycling(model.config.vocabulary, candidates=min(CANDIDATES, model.config.vocabulary))
+        return speculate_tree(model, prompt, table, sampler, tree=tree, max_new_tokens=most, learn=table.learn)
+
+    return RecordedDrafter(
+        name="token-recycling",
+        method="token-recycling",
+        title=f"token recycling, tree of {tree.draft_tokens} draft tokens",
+        parameters={"tree": tree.to_json(), "candidates": CANDIDATES, "table": "empty before every request"},
+        notes=f"{NOTES} Every request starts with an empty table: one kept over requests would draft better.",
+        observe=lambda _, __: {},
+        decode=decode,
+        policy_draft_tokens=tree.draft_tokens,
+    )
+
+
+def walked_lengths(run: SpeculativeRun) -> dict[str, NDArray[Any] | Expansions]:
+    """The lengths that a run leaves at the positions where its steps started."""
+    trace = walked_trace([run], Provenance())
+    assert trace.emitted is not None
+    assert trace.drafted is not None
+    return {"emitted": trace.emitted, "drafted": trace.drafted}
 
 
 def check_drafters(names: Sequence[str]) -> None:

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from hardware_profiles.errors import InputError
-from real_runs.drafters.recorded import DRAFTERS
 from real_runs.record import record
 from real_runs.record_options import RecordOptions
 from traces.replay import replay_chain, replay_tree
 from traces.store import read_acceptance
 from traces.tree import Tree
 
+DRAFTERS = ("prompt-lookup", "early-exit", "suffix-automaton", "layer-skip")
 PROMPTS = """
 title = "two"
 [[prompts]]

@@ -1,0 +1,253 @@
+"""Which tree is worth drafting here, given what the drafter believes?
+
+Trees that differ from step to step: a node's value is the product of the drafter's probabilities along its
+path, and the nodes of highest value are verified. One routine drafts them over a `NodeReader`; a policy says
+what is read in a pass of the drafter: one node after another in order of value (`best-first`), a level at a
+time with every node that may still belong to the best (`levels`; the same tree, in as many passes as it has
+levels, for more nodes read), or a level at a time with a fixed beam (`beam`, as EAGLE-2; another tree where
+the beam is narrower than the budget). Candidates are deterministic, so that matching what the target samples
+is exact. Leaves out trees whose candidates are sampled (`sampled`).
+
+Reference: Xiong et al., DySpec, arXiv 2410.11744 (there children are sampled); Li et al., EAGLE-2, arXiv
+2406.16858; Wang et al., OPT-Tree, arXiv 2406.17276 (stopping by the gain of a level).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from hardware_profiles.errors import InputError
+from real_runs.decoding.drafting import NodeReader, watcher_of
+from real_runs.decoding.sampling import Sampler
+from real_runs.decoding.speculative import Draft, SpeculativeRun, decode, matching
+from real_runs.decoding.tree import TreeLayout
+from real_runs.decoding.tree_speculative import best_first_rows
+from real_runs.models.cache import KVCache
+from real_runs.models.llama import Llama
+
+Order = Literal["best-first", "levels", "beam"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DynamicPolicy:
+    """How a tree is drafted anew in every step.
+
+    Attributes:
+        order: what a pass of the drafter reads.
+        draft_tokens: most nodes that are verified, root not counted, >= 1.
+        depth: most draft levels, >= 1.
+        width: candidates considered below a node, >= 1.
+        beam: nodes read per level, for "beam", >= 1.
+        least_value: nodes of a smaller value are not drafted, 0..1.
+        least_gain: drafting stops after a level that raised the sum of the values kept by no more than this;
+            what a pass of the drafter costs in passes of the target is a natural choice. 0 never stops;
+            "best-first" has no levels and must have 0.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    order: Order = "levels"
+    draft_tokens: int = 32
+    depth: int = 8
+    width: int = 8
+    beam: int = 8
+    least_value: float = 0.0
+    least_gain: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("draft_tokens", "depth", "width", "beam"):
+            if getattr(self, name) < 1:
+                raise InputError("must be >= 1", key=name, value=getattr(self, name))
+        if self.order not in ("best-first", "levels", "beam"):
+            raise InputError("must be best-first, levels or beam", key="order", value=self.order)
+        if not 0 <= self.least_value <= 1:
+            raise InputError("must lie in 0..1", key="least_value", value=self.least_value)
+        if not self.least_gain >= 0 or (self.least_gain and self.order == "best-first"):
+            raise InputError("must be >= 0, and 0 for best-first", key="least_gain", value=self.least_gain)
+
+    @property
+    def slots(self) -> int:
+        """Most scratch slots of a step beside the root's: nodes verified, or nodes read while drafting."""
+        per_level = self.beam if self.order == "beam" else self.draft_tokens
+        return max(self.draft_tokens, 1 if self.order == "best-first" else per_level * (self.depth - 1))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DynamicTree:
+    """A tree drafted for one step, in order of value; node 0 is the root.
+
+    Attributes:
+        tokens: token of every node.
+        parents: parent of every node, -1 for the root; parents come first.
+        values: product of the drafter's probabilities along the path, 1 for the root.
+        passes: passes of the drafter that it took.
+        nodes_read: nodes that the drafter read, the root included.
+    """
+
+    tokens: tuple[int, ...]
+    parents: tuple[int, ...]
+    values: tuple[float, ...]
+    passes: int
+    nodes_read: int
+
+
+class _Growth:
+    """Candidates found so far; each is a node of a tree that is larger than the one to be verified."""
+
+    def __init__(self, reader: NodeReader, known: Sequence[int], cache: KVCache, policy: DynamicPolicy) -> None:
+        self._reader, self._cache, self._policy = reader, cache, policy
+        self._root = len(known) - 1
+        self.tokens, self.parents, self.depths, self.logs = [known[-1]], [-1], [0], [0.0]
+        self._paths = {0: [self._root]}  # by node read, the slots that it sees beside the known text
+        self.passes = 1
+        self._add_children([0], reader.after_known(known, cache)[None])
+
+    @property
+    def nodes_read(self) -> int:
+        return len(self._paths)
+
+    def read(self, nodes: Sequence[int]) -> None:
+        """One pass of the drafter over candidates, none an ancestor of another."""
+        start = self._root + self.nodes_read
+        mask = np.zeros((len(nodes), start + len(nodes)), dtype=np.bool_)
+        mask[:, : self._root] = True
+        for row, node in enumerate(nodes):
+            self._paths[node] = [*self._paths[self.parents[node]], start + row]
+            mask[row, self._paths[node]] = True
+        logits = self._reader.after_nodes(
+            [self.tokens[node] for node in nodes],
+            self._cache,
+            start=start,
+            positions=torch.tensor([self._root + self.depths[node] for node in nodes]),
+            mask=torch.from_numpy(mask),
+        )
+        self.passes += 1
+        self._add_children(nodes, logits)
+
+    def best(self, count: int) -> list[int]:
+        """The candidates of highest value, highest first; of equal ones the first found, so parents first."""
+        order = np.argsort(-np.asarray(self.logs[1:]), kind="stable")[:count] + 1
+        return [int(node) for node in order]
+
+    def _add_children(self, nodes: Sequence[int], logits: torch.Tensor) -> None:
+        ids = best_first_rows(logits, min(self._policy.width, logits.shape[-1]))
+        chosen = logits.gather(1, torch.tensor(ids, device=logits.device))
+        least = math.log(self._policy.least_value) if self._policy.least_value else -math.inf
+        rows = (chosen - logits.logsumexp(dim=-1, keepdim=True)).tolist()
+        for node, tokens, logs in zip(nodes, ids, rows, strict=True):
+            for token, log in zip(tokens, logs, strict=True):
+                value = self.logs[node] + min(log, 0.0)
+                if value >= least:
+                    self.tokens.append(token)
+                    self.parents.append(node)
+                    self.depths.append(self.depths[node] + 1)
+                    self.logs.append(value)
+
+
+def draft_tree(reader: NodeReader, known: Sequence[int], cache: KVCache, policy: DynamicPolicy) -> DynamicTree:
+    """Draft the tree of one step.
+
+    Args:
+        reader: the drafter.
+        known: prompt and output ids.
+        cache: the target's, of all known ids but the last.
+        policy: what to read and what to keep.
+    """
+    growth = _Growth(reader, known, cache, policy)
+    if policy.order == "best-first":
+        kept = _by_value(growth, policy)
+    else:
+        _by_levels(growth, policy)
+        kept = growth.best(policy.draft_tokens)
+    nodes = [0, *kept]
+    place = {node: index for index, node in enumerate(nodes)}
+    return DynamicTree(
+        tokens=tuple(growth.tokens[node] for node in nodes),
+        parents=(-1, *(place[growth.parents[node]] for node in kept)),
+        values=tuple(math.exp(growth.logs[node]) for node in nodes),
+        passes=growth.passes,
+        nodes_read=growth.nodes_read,
+    )
+
+
+def speculate_dynamic(
+    model: Llama,
+    prompt: Sequence[int],
+    reader: NodeReader,
+    sampler: Sampler,
+    *,
+    policy: DynamicPolicy,
+    max_new_tokens: int,
+    timed: bool = False,
+) -> SpeculativeRun:
+    """Decode one request by drafting and verifying another tree in every step.
+
+    Args:
+        model: the target.
+        prompt: its ids, at least one.
+        reader: the drafter; shown the target's states if it is a `Watcher`.
+        sampler: greedy or seeded sampling; the tokens of a level share the draw of their position.
+        policy: how trees are drafted.
+        max_new_tokens: length limit, >= 1.
+        timed: measure the phases of every step.
+
+    Raises:
+        InputError: a prompt that does not fit.
+    """
+
+    def draft(known: Sequence[int], cache: KVCache) -> Draft:
+        tree = draft_tree(reader, known, cache, policy)
+        return Draft(tokens=tree.tokens, layout=TreeLayout(tree.parents, len(known) - 1, model.device))
+
+    return decode(
+        model,
+        prompt,
+        draft,
+        matching(sampler),
+        slots=policy.slots,
+        max_new_tokens=max_new_tokens,
+        watcher=watcher_of(reader),
+        timed=timed,
+    )
+
+
+def _by_value(growth: _Growth, policy: DynamicPolicy) -> list[int]:
+    """Take the candidate of highest value, read it, and so on: a pass of the drafter per node."""
+    heap = [(-log, node) for node, log in enumerate(growth.logs) if node]
+    heapq.heapify(heap)
+    kept: list[int] = []
+    while heap and len(kept) < policy.draft_tokens:
+        node = heapq.heappop(heap)[1]
+        kept.append(node)
+        if growth.depths[node] < policy.depth and len(kept) < policy.draft_tokens:
+            found = len(growth.logs)
+            growth.read([node])
+            for child in range(found, len(growth.logs)):
+                heapq.heappush(heap, (-growth.logs[child], child))
+    return kept
+
+
+def _by_levels(growth: _Growth, policy: DynamicPolicy) -> None:
+    """Read level after level, while there is something to read and the last level was worth its pass."""
+    kept = growth.best(policy.draft_tokens)
+    value = sum(math.exp(growth.logs[node]) for node in kept)
+    for depth in range(1, policy.depth):
+        if policy.order == "beam":
+            level = [node for node in growth.best(len(growth.logs)) if growth.depths[node] == depth][: policy.beam]
+        else:
+            level = [node for node in kept if growth.depths[node] == depth]
+        if not level:
+            return
+        growth.read(level)
+        kept, before = growth.best(policy.draft_tokens), value
+        value = sum(math.exp(growth.logs[node]) for node in kept)
+        if value - before <= policy.least_gain and policy.least_gain > 0:
+            return

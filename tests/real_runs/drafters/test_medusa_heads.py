@@ -1,0 +1,140 @@
+"""Medusa heads: real loops against replay, candidates by depth alone, the start by least squares, and training."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardware_profiles.errors import InputError
+from real_runs.decoding.generate import generate
+from real_runs.decoding.sampling import Sampler
+from real_runs.decoding.tree_speculative import by_levels, speculate_tree
+from real_runs.drafters.head_data import HeadText
+from real_runs.drafters.head_training import HeadTraining
+from real_runs.drafters.medusa_fit import fit_medusa_heads
+from real_runs.drafters.medusa_heads import MedusaHeads, MedusaReader, read_out
+from real_runs.drafters.observed_heads import observed_medusa_heads
+from traces.replay import replay_tree, step_starts
+from traces.schema import AcceptanceTrace
+from traces.tree import Tree, chain_tree
+
+TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
+
+
+def written_text(model, rows=12, length=60):
+    """Rows that the target wrote greedily: what it will decode is alike."""
+    tokens, states, ids, chances = [], [], [], []
+    for seed in range(1, rows + 1):
+        sampler = Sampler(temperature=0.7, seed=seed, request="t", positions=length)
+        made = generate(model, [seed, 5], sampler, max_new_tokens=length - 2).tokens
+        row = [seed, 5, *made, *([1] * length)][:length]
+        read = model.forward(row, model.new_cache(length), capture=(4,))
+        best = torch.softmax(read.logits[0], dim=-1).topk(16)
+        state = read.hidden[4][0]
+        tokens.append(row)
+        states.append((state * torch.rsqrt(state.square().mean(-1, keepdim=True))).half())
+        ids.append(best.indices.int())
+        chances.append(best.values.half())
+    return HeadText(
+        tokens=torch.tensor(tokens),
+        states={4: torch.stack(states)},
+        likeliest=torch.stack(ids),
+        probabilities=torch.stack(chances),
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_model):
+    training = HeadTraining(steps=80, rows=12, learning_rate=2e-3, vocabulary=97, others=0)
+    losses = []
+    text = written_text(tiny_model)
+    heads = fit_medusa_heads(tiny_model, text, training, heads=3, report=lambda *told: losses.append(told[2]))
+    assert losses[-1] < losses[0], "every step reads all rows: training improves on the least-squares start"
+    return heads
+
+
+def run_and_told(model, heads, prompt, tree, *, temperature=0.0, length=40, reader=None):
+    sampler = Sampler(temperature=temperature, seed=2, request="r", positions=length)
+    made = generate(model, prompt, sampler, max_new_tokens=length)
+    propose = by_levels(reader or MedusaReader(model, heads))
+    run = speculate_tree(model, prompt, propose, sampler, tree=tree, max_new_tokens=length)
+    assert run.tokens == made.tokens
+    arrays = observed_medusa_heads(model, heads, parameters={}).observe(prompt, made)
+    assert arrays["rank"].shape == (len(made.tokens), 3)
+    trace = AcceptanceTrace(
+        offsets=np.array([0, len(made.tokens)]),
+        first_step_position=1,
+        emitted=arrays["emitted"],
+        rank=arrays["rank"],
+        rank_width=16,
+    )
+    starts = np.append(step_starts(trace, tree), trace.positions)
+    assert replay_tree(trace, tree).steps.tolist() == [starts.size - 1]
+    return run, np.diff(starts).tolist()
+
+
+@settings(max_examples=8)
+@given(
+    st.lists(st.integers(1, 96), min_size=1, max_size=10),
+    st.sampled_from([0.0, 0.7]),
+    st.sampled_from([TREE, chain_tree(1), chain_tree(3)]),
+    st.integers(1, 45),
+)
+def test_real_loop_takes_the_steps_that_its_ranks_replay(tiny_model, trained, prompt, temperature, tree, length):
+    run, told = run_and_told(tiny_model, trained, prompt, tree, temperature=temperature, length=length)
+    assert list(run.emitted) == told
+
+
+def test_trained_heads_accept(tiny_model, trained):
+    steps = tokens = 0
+    reader = MedusaReader(tiny_model, trained)
+    for seed in range(1, 6):
+        run, told = run_and_told(tiny_model, trained, [seed, 5], TREE, reader=reader)
+        assert list(run.emitted) == told
+        steps, tokens = steps + len(run.emitted), tokens + sum(run.emitted)
+    assert tokens > 1.05 * steps
+
+
+def test_candidates_follow_from_depth_alone(tiny_model, trained):
+    """Whatever tokens the nodes hold, and whoever their parents are."""
+    reader, cache = MedusaReader(tiny_model, trained), tiny_model.new_cache(20)
+    made = tiny_model.forward([3, 9, 27], cache, capture=(4,))
+    reader.watch([3, 9, 27], {4: made.hidden[4][0]}, [0, 1, 2])
+    root = reader.after_known([3, 9, 27, 5], cache)
+    positions, mask = torch.tensor([4, 4, 5]), torch.ones(3, 7, dtype=torch.bool)
+    nodes = [
+        reader.after_nodes(tokens, cache, start=4, positions=positions, mask=mask) for tokens in ([1, 2, 3], [9, 9, 9])
+    ]
+    assert torch.equal(nodes[0], nodes[1])
+    torch.testing.assert_close(nodes[0][0], nodes[0][1])
+    assert not torch.allclose(nodes[0][0], nodes[0][2])
+    assert not torch.allclose(nodes[0][0], root)
+
+
+def test_heads_start_as_least_squares_maps(tiny_model):
+    """A rate that moves nothing leaves the closed form; its residual is orthogonal to its input but for the penalty."""
+    text = written_text(tiny_model, rows=6)
+    heads = fit_medusa_heads(tiny_model, text, HeadTraining(steps=1, learning_rate=1e-12), heads=2)
+    for depth in range(2):
+        x = torch.cat([row[1 : -(depth + 1)].float() for row in text.states[4]])
+        y = torch.cat([row[depth + 2 :].float() for row in text.states[4]])
+        weight = heads.across[depth]
+        torch.testing.assert_close((y - x @ weight.T).T @ x / len(x), 1e-3 * weight, atol=1e-4, rtol=1e-2)
+
+
+def test_nodes_deeper_than_the_heads_know_nothing(tiny_model, trained):
+    logits = read_out(tiny_model, trained, torch.ones(2, 32), [2, 3])
+    assert logits[0].any()
+    assert not logits[1].any()
+
+
+def test_reader_that_was_shown_nothing_says_so(tiny_model, trained):
+    with pytest.raises(InputError, match="states"):
+        MedusaReader(tiny_model, trained).after_known([1, 2], tiny_model.new_cache(4))
+
+
+@pytest.mark.parametrize("heads", [0, 33])
+def test_numbers_of_heads_out_of_range_are_refused(tiny_config, heads):
+    with pytest.raises(InputError, match="heads"):
+        MedusaHeads(tiny_config, heads=heads)
