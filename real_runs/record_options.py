@@ -23,8 +23,13 @@ class RecordOptions:
         out: folder for the traces and the part file.
         prompts: prompt file; None: the shipped set.
         prompts_per_kind: take only the first so many prompts of every kind; None: all.
-        drafters: of "prompt-lookup", "early-exit", "suffix-automaton", "layer-skip".
+        drafters: of `drafters.recorded.DRAFTERS`.
         temperatures: sampling modes; 0 is greedy.
+        level: 2: lengths and, where the drafter names candidates, ranks; 3: the probabilities of both models too,
+            for drafters that have any.
+        candidates: whose probabilities are kept per position at level 3, 1..8.
+        expansion_nodes: draft tokens of the tree that is kept per position, for drafters that have
+            probabilities; 0: none is.
         max_new_tokens: longest answer, 1..4096.
         ngram_sizes: of prompt lookup, longest first.
         least_match: shortest suffix that the suffix automaton drafts from, in tokens.
@@ -33,6 +38,12 @@ class RecordOptions:
         skipped_layers: first layer that the layer skip leaves out, and first one after them; None: from two
             fifths to two thirds.
         skip_bridge: whether a fitted bridge crosses the skipped layers.
+        draft_model: of the drafter "draft-model": a `.gguf` file or a Hugging Face folder; None: one is made out of
+            the target.
+        recycling_nodes: nodes of token recycling's tree, root included.
+        head_steps: training steps of heads and of a draft model; None: what each kind is known to need.
+        head_rows: rows of text that the model writes for heads to be trained on.
+        head_row_tokens: tokens of every such row.
         ridge: penalty of a bridge's fit, per token.
         fit_characters: help text that the bridge is fitted on.
         fit_answers: answers to each fit question that it is fitted on, too.
@@ -49,6 +60,9 @@ class RecordOptions:
     prompts_per_kind: int | None = None
     drafters: tuple[str, ...] = ("prompt-lookup", "early-exit")
     temperatures: tuple[float, ...] = (0.0, 0.8)
+    level: int = 2
+    candidates: int = 8
+    expansion_nodes: int = 0
     max_new_tokens: int = 160
     ngram_sizes: tuple[int, ...] = (3, 2, 1)
     least_match: int = 2
@@ -56,6 +70,11 @@ class RecordOptions:
     exit_layer: int | None = None
     skipped_layers: tuple[int, int] | None = None
     skip_bridge: bool = True
+    draft_model: Path | None = None
+    recycling_nodes: int = 80
+    head_steps: int | None = None
+    head_rows: int = 160
+    head_row_tokens: int = 320
     ridge: float = 1e-3
     fit_characters: int = 80_000
     fit_answers: int = 16
@@ -70,6 +89,13 @@ class RecordOptions:
             "max_new_tokens": 1 <= self.max_new_tokens <= 4096,
             "least_match": 1 <= self.least_match <= 1000,
             "most_draft_tokens": 1 <= self.most_draft_tokens <= 1000,
+            "level": self.level in (2, 3),
+            "candidates": 1 <= self.candidates <= 8,
+            "expansion_nodes": 0 <= self.expansion_nodes <= 4096,
+            "recycling_nodes": 1 <= self.recycling_nodes <= 1024,
+            "head_steps": self.head_steps is None or 1 <= self.head_steps <= 1_000_000,
+            "head_rows": 1 <= self.head_rows <= 100_000,
+            "head_row_tokens": 8 <= self.head_row_tokens <= 8192,
             "prompts_per_kind": self.prompts_per_kind is None or self.prompts_per_kind >= 1,
             "threads": self.threads is None or 1 <= self.threads <= 1024,
             "fit_characters": 0 <= self.fit_characters <= 10_000_000,

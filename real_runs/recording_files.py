@@ -14,13 +14,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from real_runs.prompt_set import PromptSet
+from traces.provenance import POLICY_KEY
 
 if TYPE_CHECKING:
     from real_runs.drafters.recorded import RecordedDrafter
     from traces.schema import AcceptanceTrace
 
 SHOWN_DRAFT_TOKENS = (1, 3, 5, 8)
-_COLUMNS = ("ended", "tokens", "looped_tokens", "output_sha256", "wall_s", "cpu_s")
+_COLUMNS = (
+    "ended",
+    "tokens",
+    "looped_tokens",
+    "output_sha256",
+    "wall_s",
+    "cpu_s",
+    "prefill_wall_s",
+    "prefill_cpu_s",
+    "decode_wall_s",
+    "decode_cpu_s",
+    "observe_wall_s",
+    "observe_cpu_s",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,12 +88,14 @@ def write_recordings(
     """
     from traces.store import write_acceptance
 
-    by_job = {(entry["temperature"], entry["request"]): entry for entry in entries}
+    for left in out.glob(f".{setup['name']}--*.parquet.*.part"):
+        left.unlink()  # a run that was killed while it wrote this very file
+    places = {(entry["temperature"], entry["request"]): place for place, entry in enumerate(entries)}
     files = []
     for temperature in setup["temperatures"]:
-        ordered = [by_job[temperature, prompt.id] for prompt in prompts.prompts]
         for drafter in drafters:
-            trace, kinds = _trace(setup, prompts, drafter, temperature, ordered)
+            watched = [_of(drafter.name, entries[places[temperature, prompt.id]]) for prompt in prompts.prompts]
+            trace, kinds = _trace(setup, prompts, drafter, temperature, watched)
             path = out / f"{setup['name']}--{drafter.name}--{mode_name(temperature)}.parquet"
             write_acceptance(trace, path)
             files.append(
@@ -95,6 +111,14 @@ def write_recordings(
     return RecordReport(files=tuple(files))
 
 
+def _of(drafter: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """One drafter's arrays of a finished request, and its columns: its own where it has them."""
+    mine = entry["drafters"][drafter]
+    columns = {**entry, **mine["columns"]} if "tokens" not in mine["columns"] else mine["columns"]
+    columns = {name: columns[name] for name in _COLUMNS if name in columns}
+    return {"prompt_tokens": entry["prompt_tokens"], "columns": columns, "arrays": mine["arrays"]}
+
+
 def _trace(
     setup: Mapping[str, Any],
     prompts: PromptSet,
@@ -103,25 +127,26 @@ def _trace(
     entries: Sequence[Mapping[str, Any]],
 ) -> tuple[AcceptanceTrace, dict[str, dict[str, Any]]]:
     """The trace, its results per kind in the provenance, and those results."""
+    from real_runs.recording_arrays import concatenated
     from traces.schema import AcceptanceTrace, Provenance
 
-    watched = [entry["drafters"][drafter.name] for entry in entries]
     arrays: dict[str, Any] = {
-        key: np.concatenate([np.asarray(each[key], dtype=np.int16) for each in watched]) for key in watched[0]
+        key: concatenated([entry["arrays"][key] for entry in entries]) for key in entries[0]["arrays"]
     }
-    lengths = [entry["tokens"] for entry in entries]
+    columns = {name: [entry["columns"][name] for entry in entries] for name in entries[0]["columns"]}
     bare = AcceptanceTrace(
         request_ids=tuple(prompt.id for prompt in prompts.prompts),
         prompt_kinds=tuple(prompt.kind for prompt in prompts.prompts),
         prompt_tokens=np.array([entry["prompt_tokens"] for entry in entries], dtype=np.int32),
-        offsets=np.cumsum([0, *lengths], dtype=np.int64),
+        offsets=np.cumsum([0, *columns["tokens"]], dtype=np.int64),
         # the prefill's own logits give the first token: the first step starts behind it
         first_step_position=1,
-        extra_columns={name: [entry[name] for entry in entries] for name in _COLUMNS},
+        extra_columns=columns,
         **arrays,
         **drafter.trace_fields,
     )
-    kinds = results_by_kind(bare)
+    policy = drafter.policy_draft_tokens
+    kinds = results_by_kind(bare, SHOWN_DRAFT_TOKENS if policy is None else (policy,))
     provenance = Provenance(
         model=setup["model"],
         drafter=drafter.title,
@@ -145,19 +170,23 @@ def _trace(
             "parameters": dict(drafter.parameters),
             "looped_ratio": kinds["all"]["looped_ratio"],
             "results": kinds,
-        },
+        }
+        | ({} if policy is None else {POLICY_KEY: policy}),
     )
     return replace(bare, provenance=provenance), kinds
 
 
-def results_by_kind(trace: AcceptanceTrace) -> dict[str, dict[str, Any]]:
+def results_by_kind(
+    trace: AcceptanceTrace, draft_tokens: Sequence[int] = SHOWN_DRAFT_TOKENS
+) -> dict[str, dict[str, Any]]:
     """Sizes, looped share, tokens per step by K and shares of ranks, per prompt kind and for "all"."""
     kinds = list(dict.fromkeys(trace.prompt_kinds))
     chosen = {kind: [i for i, each in enumerate(trace.prompt_kinds) if each == kind] for kind in kinds}
-    return {kind: _results(trace.select(requests)) for kind, requests in chosen.items()} | {"all": _results(trace)}
+    parts = {kind: trace.select(requests) for kind, requests in chosen.items()} | {"all": trace}
+    return {kind: _results(part, draft_tokens) for kind, part in parts.items()}
 
 
-def _results(trace: AcceptanceTrace) -> dict[str, Any]:
+def _results(trace: AcceptanceTrace, draft_tokens: Sequence[int]) -> dict[str, Any]:
     from traces.replay import replay_chain
 
     stepping = int(np.maximum(trace.output_tokens - trace.first_step_position, 0).sum()) > 0
@@ -165,9 +194,7 @@ def _results(trace: AcceptanceTrace) -> dict[str, Any]:
         "requests": trace.requests,
         "tokens": trace.positions,
         "looped_ratio": sum(trace.extra_columns["looped_tokens"]) / max(trace.positions, 1),
-        "tokens_per_step": {
-            str(count): round(replay_chain(trace, count).tokens_per_step, 4) for count in SHOWN_DRAFT_TOKENS
-        }
+        "tokens_per_step": {str(count): round(replay_chain(trace, count).tokens_per_step, 4) for count in draft_tokens}
         if stepping
         else {},
     }

@@ -69,6 +69,7 @@ def inspect(
     """Show what a trace holds: level, provenance, and tokens per step by prompt kind."""
     from app.cli.output import deliver, require_folder
     from traces.library import read_trace
+    from traces.provenance import POLICY_KEY
     from traces.store import describe
 
     if out is not None:
@@ -77,7 +78,11 @@ def inspect(
     facts: dict[str, Any] = describe(file) if file.suffix.lower() == ".parquet" else {"file": str(file)}
     if facts.get("kind", "acceptance") == "acceptance":
         trace = read_trace(file)
+        if (policy := trace.provenance.extra.get(POLICY_KEY)) is not None:
+            lengths = [policy]  # nothing else can be replayed
         held = {"kind": "acceptance", "level": trace.level, "requests": trace.requests, "positions": trace.positions}
+        held |= {"probabilities": None if trace.draft_ids is None else int(trace.draft_ids.shape[1])}
+        held |= {"expansions": _expansions(trace)}
         facts |= held | {"kinds": _by_kind(trace, lengths) if trace.level >= 1 else []}
     inputs = {"file": str(file), "draft_tokens": lengths, "seed": seed}
     deliver({"inputs": inputs, **facts}, name="trace", json=json, out=out)
@@ -104,6 +109,17 @@ def _print(facts: dict[str, Any], lengths: list[int]) -> None:
     ]
     if rows:
         print_table("tokens per step", ["prompt kind", "requests", "tokens", *(f"K={k}" for k in lengths)], rows)
+
+
+def _expansions(trace: Any) -> dict[str, Any] | None:
+    """Sizes of the draft trees that are kept per position."""
+    if trace.expansions is None:
+        return None
+    trees = trace.expansions
+    return {
+        "nodes": trees.nodes, "depth": trees.depth, "width": trees.width, "total_nodes": trees.size,
+        "nodes_per_position": trees.size / max(trees.positions, 1),
+    }  # fmt: skip
 
 
 def _by_kind(trace: Any, lengths: list[int]) -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ record(RecordOptions(out=Path(sys.argv[1]), model=Path(sys.argv[2]), prompts=Pat
        progress=killed)
 """
 SMALL = {"max_new_tokens": 24, "fit_characters": 3000, "fit_answers": 2, "threads": 1}
-TIMES = {"wall_s", "cpu_s"}
+TIMES = ("_wall_s", "_cpu_s")
 NAMES = [
     f"tiny-llama--{drafter}--{mode}.parquet"
     for mode in ("greedy", "t0.8")
@@ -72,7 +72,7 @@ def undisturbed(options):
 def columns(path):
     """Every column of a trace but the times, and its provenance."""
     trace = read_acceptance(path)
-    extra = {name: list(column) for name, column in trace.extra_columns.items() if name not in TIMES}
+    extra = {name: list(column) for name, column in trace.extra_columns.items() if not f"_{name}".endswith(TIMES)}
     arrays = {
         name: None if values is None else values.tolist()
         for name, values in (("emitted", trace.emitted), ("drafted", trace.drafted), ("rank", trace.rank))

@@ -14,19 +14,27 @@ ENTRIES = [{"request": f"r{i}", "rank": [i, -1]} for i in range(5)]
 
 
 def written(path, entries=ENTRIES):
-    log = RecordingLog(path, SETUP, resume=False)
-    for entry in entries:
-        log.append(entry)
+    with RecordingLog(path, SETUP, resume=False) as log:
+        for entry in entries:
+            log.append(entry)
     return path
+
+
+def read(path):
+    with RecordingLog(path, SETUP, resume=True) as log:
+        return list(log.finished)
 
 
 def test_finished_requests_come_back(tmp_path):
     path = written(tmp_path / "deep" / "x.part.jsonl")
-    log = RecordingLog(path, SETUP, resume=True)
-    assert log.finished == ENTRIES
-    log.append({"request": "next"})
-    assert RecordingLog(path, SETUP, resume=True).finished == [*ENTRIES, {"request": "next"}]
-    log.remove()
+    with RecordingLog(path, SETUP, resume=True) as log:
+        assert list(log.finished) == ENTRIES
+        log.append({"request": "next"})
+        assert (len(log.finished), log.finished[-1]) == (6, {"request": "next"})
+        assert log.finished[1:3] == ENTRIES[1:3]
+    assert read(path) == [*ENTRIES, {"request": "next"}]
+    with RecordingLog(path, SETUP, resume=True) as log:
+        log.remove()
     assert not path.exists()
 
 
@@ -36,16 +44,38 @@ def test_a_cut_anywhere_loses_the_cut_line_only(tmp_path_factory, data):
     whole = path.read_bytes()
     size = data.draw(st.integers(0, len(whole)))
     path.write_bytes(whole[:size])
-    log = RecordingLog(path, SETUP, resume=True)
-    lines = max(whole[:size].count(b"\n") - 1, 0)
-    assert log.finished == ENTRIES[:lines]
-    for entry in ENTRIES[lines:]:
-        log.append(entry)
+    with RecordingLog(path, SETUP, resume=True) as log:
+        lines = max(whole[:size].count(b"\n") - 1, 0)
+        assert list(log.finished) == ENTRIES[:lines]
+        for entry in ENTRIES[lines:]:
+            log.append(entry)
     assert path.read_bytes() == whole
 
 
+def test_one_process_at_a_time(tmp_path):
+    path = written(tmp_path / "x.part.jsonl")
+    with RecordingLog(path, SETUP, resume=True) as first:
+        for resume in (True, False):
+            with pytest.raises(InputError, match="another process is recording"):
+                RecordingLog(path, SETUP, resume=resume)
+        first.append({"request": "next"})
+    assert read(path) == [*ENTRIES, {"request": "next"}]
+
+
+def test_a_refused_log_lets_go_of_the_file(tmp_path):
+    path = written(tmp_path / "x.part.jsonl")
+    with pytest.raises(InputError, match="seed"):
+        RecordingLog(path, {**SETUP, "seed": 2}, resume=True)
+    assert read(path) == ENTRIES
+
+
+def test_what_cannot_be_opened_is_refused(tmp_path):
+    with pytest.raises(InputError, match="cannot be opened"):
+        RecordingLog(tmp_path, SETUP, resume=True)
+
+
 def test_resuming_nothing_starts_afresh(tmp_path):
-    assert RecordingLog(tmp_path / "x.part.jsonl", SETUP, resume=True).finished == []
+    assert read(tmp_path / "x.part.jsonl") == []
 
 
 def test_an_unfinished_recording_is_not_overwritten(tmp_path):
@@ -65,7 +95,8 @@ def test_another_setup_is_refused_by_name(tmp_path, changes):
 
 def test_tuples_and_lists_are_the_same_setup(tmp_path):
     path = written(tmp_path / "x.part.jsonl")
-    assert RecordingLog(path, {**SETUP, "temperatures": (0.0, 0.8)}, resume=True).finished == ENTRIES
+    with RecordingLog(path, {**SETUP, "temperatures": (0.0, 0.8)}, resume=True) as log:
+        assert list(log.finished) == ENTRIES
 
 
 @pytest.mark.parametrize("content", [b"\x00\xff\xfe\n", b"[1, 2]\n", b"hello\nworld\n"])
@@ -80,5 +111,7 @@ def test_foreign_files_are_refused_and_kept(tmp_path, content):
 def test_lines_are_json(tmp_path):
     lines = written(tmp_path / "x.part.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [SETUP, *ENTRIES]
-    with pytest.raises(ValueError, match="JSON compliant"):
-        RecordingLog(tmp_path / "x.part.jsonl", SETUP, resume=True).append({"wall_s": float("nan")})
+    with RecordingLog(tmp_path / "x.part.jsonl", SETUP, resume=True) as log:
+        with pytest.raises(ValueError, match="JSON compliant"):
+            log.append({"wall_s": float("nan")})
+        assert list(log.finished) == ENTRIES
