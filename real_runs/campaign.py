@@ -2,38 +2,49 @@
 
 Jobs run by priority, each in a process of its own, while their estimates fit in what is left. A job that
 fails, hangs or loses its device becomes a record and the next one runs; what is finished is on disk at any
-moment and is not run again on resume. Leaves out what the jobs measure (`real_runs.kernels`).
+moment and is not run again on resume, and recordings and decode jobs go on where they were cut. Leaves out what
+jobs measure (`job_process`) and what lies where afterwards (`results`).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import signal
-import subprocess
-import sys
-import threading
+import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from hardware_profiles.errors import InputError, RooftreeError
-from real_runs.campaign_file import Campaign, Job, digest, read_campaign
-from real_runs.results import SUMMARY, kernel_files, merge_job, read_summary, write_summary
+from real_runs.campaign_file import Campaign, digest, read_campaign
+from real_runs.campaign_jobs import DecodeJob, Job, ModelJob, RecordJob
+from real_runs.campaign_measures import measures
+from real_runs.campaign_process import Stop, locked, run_child, stopping
+from real_runs.decode_table import read_decode
+from real_runs.job_process import ROWS, STATE, perform, work_folder
+from real_runs.recording_job import trace_files
+from real_runs.results import (
+    SUMMARY,
+    WORK,
+    bring_back_unfinished,
+    keep_unfinished,
+    kernel_files,
+    merge_job,
+    merge_recordings,
+    merge_runs,
+    read_summary,
+    write_summary,
+)
 from traces.kernels import read_kernels
 
 State = Literal["finished", "cut", "failed", "skipped", "stopped"]
 OVERRUN = 1.5  # a job is ended at so many times its estimate, and what a process takes to start
 START_S = 20.0
 RESERVE_S = 6.0  # kept at the end of the budget for writing
-GRACE_S = 20.0  # between asking a job to end and killing it
-_PART = "running.parquet"
-_LOG = "log.txt"
-_LOG_BYTES = 1 << 20
+LEAST_RESUMABLE_S = 30.0  # with less left, a job that can be resumed is not begun either
+_MODULE = "real_runs.job_process"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,11 +53,12 @@ class JobOutcome:
 
     Attributes:
         name: of the job.
-        state: "finished"; "cut" (ended before all shapes were timed); "failed" (the reason says how; rows that
-            were written by then are kept); "skipped" (did not fit in the time left); "stopped" by a signal.
+        state: "finished"; "cut" (ended before all was done: a later call goes on with recordings and decode jobs);
+            "failed" (the reason says how; rows that were written by then are kept); "skipped" (did not fit in the
+            time left, or its model is not there); "stopped" by a signal.
         reason: in words; "" where finished.
         seconds: wall time.
-        rows: rows that the results hold of it.
+        rows: rows, runs or trace files that the results hold of it.
         digest: of its parameters.
         resumed: finished by an earlier call.
     """
@@ -62,21 +74,27 @@ class JobOutcome:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CampaignReport:
-    """What a campaign left: its folder and the outcome of every job, in the order they were tried."""
+    """What a campaign left: its folder, the outcome of every job in the order they were tried, and `measures`."""
 
     out: Path
     outcomes: tuple[JobOutcome, ...]
     seconds: float
+    measures: Mapping[str, Any]
 
 
-@dataclass(kw_only=True, slots=True)
-class _Stop:
-    """Set by SIGTERM or SIGINT while a campaign runs."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Call:
+    """One call of a campaign."""
 
-    signals: list[int] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(self.signals)
+    campaign: Campaign
+    file: Path
+    out: Path
+    budget_s: float
+    isolate: bool
+    command: str
+    started: float
+    stop: Stop
+    lock: int | None
 
 
 def run_campaign(
@@ -86,6 +104,7 @@ def run_campaign(
     out: Path,
     resume: bool = False,
     isolate: bool = True,
+    model_file: Path | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> CampaignReport:
     """Run the jobs of a campaign file.
@@ -93,143 +112,122 @@ def run_campaign(
     Args:
         file: YAML file.
         budget_s: wall time for everything, > 0.
-        out: folder for `kernels.parquet`, `summary.json` and `log.txt`.
+        out: folder for the results, `summary.json` and `log.txt`.
         resume: go on in a folder that holds results; finished jobs with the same parameters are kept.
         isolate: run each job in a process of its own; false runs them in this one.
+        model_file: model of the recordings and decode jobs that name none.
         progress: told what is under way.
 
     Raises:
-        InputError: a bad file, or a folder that holds results and `resume` was not asked for.
+        InputError: a bad file, or a folder that holds results and `resume` was not asked for, or where another
+            campaign is at work.
     """
-    campaign = read_campaign(file)
+    campaign = _with_model(read_campaign(file), model_file)
     if not budget_s > 0:
         raise InputError("must be positive", key="--budget", value=budget_s)
-    begun, started = time.monotonic(), time.time()
+    begun = time.monotonic()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"must be a folder that can be made ({error.strerror})", key="--out", value=str(out)) from None
-    earlier = read_summary(out)
-    if (earlier or kernel_files(out)) and not resume:
-        raise InputError("holds results: pass --resume to go on, or name another folder", file=out)
-    outcomes = _earlier_outcomes(earlier, campaign)
-    command = shlex.join(["rooftree", "campaign", file.name, "--budget", f"{budget_s:g}s"])
-    with _stopping() as stop:
+    with locked(out) as lock, stopping() as stop:
+        earlier = read_summary(out)
+        if (earlier or kernel_files(out)) and not resume:
+            raise InputError("holds results: pass --resume to go on, or name another folder", file=out)
+        call = _Call(
+            campaign=campaign, file=file, out=out, budget_s=budget_s, isolate=isolate, started=time.time(),
+            command=shlex.join(["rooftree", "campaign", file.name, "--budget", f"{budget_s:g}s"]),
+            stop=stop, lock=lock,
+        )  # fmt: skip
+        outcomes = _earlier_outcomes(earlier, campaign)
+        bring_back_unfinished(out)
+        _forget_other_work(out, campaign, outcomes)
         for job in campaign.by_priority():
             if job.name in outcomes and outcomes[job.name].state in ("finished", "cut"):
                 continue
             left = budget_s - RESERVE_S - (time.monotonic() - begun)
-            if stop:
-                outcome = JobOutcome(name=job.name, state="stopped", reason="the campaign was stopped before it")
-            elif job.estimate_s > left:
-                reason = f"estimated at {job.estimate_s:g} s with {max(left, 0):.0f} s left"
-                outcome = JobOutcome(name=job.name, state="skipped", reason=reason)
-            else:
-                progress(f"{job.name}: about {job.estimate_s:g} s, {left:.0f} s left")
-                limit_s = min(left, OVERRUN * job.estimate_s + START_S)
-                outcome = _run(job, campaign, out, limit_s, stop, isolate, command)
-            outcomes[job.name] = outcome
-            _save(out, campaign, file, outcomes, budget_s, started, command)
-            progress(f"{job.name}: {outcome.state}, {outcome.rows} rows, {outcome.seconds:.0f} s {outcome.reason}")
-    _save(out, campaign, file, outcomes, budget_s, started, command)
+            outcomes[job.name] = _tried(call, job, left, progress)
+            _save(call, outcomes)
+            if outcomes[job.name].state == "finished":
+                shutil.rmtree(work_folder(out, campaign, job), ignore_errors=True)
+        dropped = keep_unfinished(out)
+        _save(call, outcomes, dropped=dropped)
+        found = measures(out)
     ordered = tuple(outcomes[job.name] for job in campaign.by_priority())
-    return CampaignReport(out=out, outcomes=ordered, seconds=time.monotonic() - begun)
+    return CampaignReport(out=out, outcomes=ordered, seconds=time.monotonic() - begun, measures=found)
 
 
-def _run(
-    job: Job, campaign: Campaign, out: Path, limit_s: float, stop: _Stop, isolate: bool, command: str
-) -> JobOutcome:
-    """Run one job and put its rows into the results, whatever became of it."""
-    begun, part = time.monotonic(), out / _PART
-    part.unlink(missing_ok=True)
+def _tried(call: _Call, job: Job, left: float, progress: Callable[[str], None]) -> JobOutcome:
+    """Run a job if it fits in the time left."""
+    needed = min(job.estimate_s, LEAST_RESUMABLE_S) if job.resumable else job.estimate_s
+    if call.stop:
+        return JobOutcome(name=job.name, state="stopped", reason="the campaign was stopped before it")
+    if needed > left:
+        reason = f"estimated at {job.estimate_s:g} s with {max(left, 0):.0f} s left"
+        return JobOutcome(name=job.name, state="skipped", reason=reason)
+    progress(f"{job.name}: about {job.estimate_s:g} s, {left:.0f} s left")
+    outcome = _run(call, job, min(left, OVERRUN * job.estimate_s + START_S))
+    progress(f"{job.name}: {outcome.state}, {outcome.rows} rows, {outcome.seconds:.0f} s {outcome.reason}")
+    return outcome
+
+
+def _run(call: _Call, job: Job, limit_s: float) -> JobOutcome:
+    """Run one job and put what it left into the results, whatever became of it."""
+    begun, part, said = time.monotonic(), call.out / ROWS, call.out / STATE
+    for path in (part, said):
+        path.unlink(missing_ok=True)
+    state: State
     try:
-        if isolate:
-            _in_a_process(job, campaign, out, part, limit_s, stop, command)
+        if call.isolate:
+            asked = {
+                "job": job.name, "campaign": call.campaign.model_dump(by_alias=True, mode="json"),
+                "out": str(call.out.resolve()), "deadline_epoch_s": time.time() + limit_s, "command": call.command,
+            }  # fmt: skip
+            run_child(asked, call.out, module=_MODULE, title=job.name, limit_s=limit_s, stop=call.stop, lock=call.lock)
         else:
-            _in_this_process(job, campaign, part, limit_s, stop, command)
-        state, reason = _state_of_rows(part, stop)
+            perform(
+                job, call.campaign, call.out,
+                deadline=time.monotonic() + limit_s, should_stop=lambda: bool(call.stop), command=call.command,
+            )  # fmt: skip
+        state, reason = _state_said(said) if isinstance(job, ModelJob) else _state_of_rows(part, call.stop)
     except Exception as error:  # a campaign outlives its jobs
         state, reason = "failed", f"{type(error).__name__}: {error}"[:500]
     rows = 0
-    if part.exists():
-        try:
-            rows = merge_job(out, job.name, read_kernels(part))
-        except RooftreeError as error:
-            state, reason = "failed", str(error)[:500]
-        part.unlink(missing_ok=True)
-    if state in ("finished", "cut") and rows == 0:
+    try:
+        rows = _merged(call, job, part, state)
+    except (RooftreeError, OSError) as error:
+        state, reason = "failed", str(error)[:500]
+    for path in (part, said):
+        path.unlink(missing_ok=True)
+    if state in ("finished", "cut") and rows == 0 and not job.resumable:
         state, reason = "failed", "no shape could be timed"
+    if state == "cut" and call.stop:
+        state = "stopped"
     seconds = round(time.monotonic() - begun, 3)
-    return JobOutcome(
-        name=job.name, state=state, reason=reason, seconds=seconds, rows=rows, digest=digest(campaign, job)
-    )
+    known = digest(call.campaign, job)
+    return JobOutcome(name=job.name, state=state, reason=reason, seconds=seconds, rows=rows, digest=known)
 
 
-def _in_this_process(job: Job, campaign: Campaign, part: Path, limit_s: float, stop: _Stop, command: str) -> None:
-    from real_runs.kernels.job import run_job
-    from traces.kernels import write_kernels
-
-    deadline = time.monotonic() + limit_s
-    trace = run_job(job, campaign, deadline=deadline, should_stop=lambda: bool(stop), part=part, command=command)
-    write_kernels(trace, part)
-
-
-def _in_a_process(
-    job: Job, campaign: Campaign, out: Path, part: Path, limit_s: float, stop: _Stop, command: str
-) -> None:
-    """Run a job in a child process; ask it to end when stopped or late, kill it when it does not.
-
-    Raises:
-        RuntimeError: the child failed, with the last line that it wrote.
-    """
-    asked = {
-        "job": job.name, "campaign": campaign.model_dump(by_alias=True), "part": str(part.resolve()),
-        "deadline_epoch_s": time.time() + limit_s, "command": command,
-    }  # fmt: skip
-    root = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
-    log_path = out / _LOG
-    with log_path.open("ab") as log:
-        log.write(f"== {job.name}\n".encode())
-        log.flush()
-        child = subprocess.Popen(
-            [sys.executable, "-m", "real_runs.kernels.job"],
-            stdin=subprocess.PIPE, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
-        try:
-            assert child.stdin is not None
-            with child.stdin as stream:
-                stream.write(json.dumps(asked).encode())
-            _await(child, time.monotonic() + limit_s, stop)
-        finally:
-            if child.poll() is None:
-                child.kill()
-                child.wait()
-    _shorten(log_path)
-    if child.returncode:
-        raise RuntimeError(f"ended with {child.returncode}: {_last_line(log_path)}")
+def _merged(call: _Call, job: Job, part: Path, state: State) -> int:
+    """Put rows, runs or trace files into the results; how many there are."""
+    if isinstance(job, RecordJob):
+        files = trace_files(work_folder(call.out, call.campaign, job)) if state == "finished" else {}
+        if files:
+            merge_recordings(call.out, job.name, files)
+        return len(files)
+    if not part.exists():
+        return 0
+    if isinstance(job, DecodeJob):
+        return merge_runs(call.out, job.name, read_decode(part))
+    return merge_job(call.out, job.name, read_kernels(part))
 
 
-def _await(child: subprocess.Popen[bytes], deadline: float, stop: _Stop) -> None:
-    """Wait for a child; after the deadline or a stop it has `GRACE_S` to end by itself.
-
-    Raises:
-        RuntimeError: it had to be killed.
-    """
-    asked_at: float | None = None
-    while child.poll() is None:
-        now = time.monotonic()
-        if asked_at is None and (stop or now > deadline + RESERVE_S / 2):
-            child.send_signal(signal.SIGTERM)
-            asked_at = now
-        if asked_at is not None and now > asked_at + GRACE_S:
-            child.kill()
-            child.wait()
-            raise RuntimeError("did not end when asked to, and was killed")
-        time.sleep(0.05)
+def _state_said(said: Path) -> tuple[State, str]:
+    found = json.loads(said.read_text(encoding="utf-8"))
+    return found["state"], found["reason"]
 
 
-def _state_of_rows(part: Path, stop: _Stop) -> tuple[State, str]:
+def _state_of_rows(part: Path, stop: Stop) -> tuple[State, str]:
     """What the rows say: finished, or cut short by the deadline, a signal or a lost device."""
     skipped = read_kernels(part).skipped
     short = [each for each in skipped if each.get("reason") in ("no time left", "stopped")]
@@ -244,72 +242,61 @@ def _state_of_rows(part: Path, stop: _Stop) -> tuple[State, str]:
 
 
 def _earlier_outcomes(earlier: Mapping[str, Any], campaign: Campaign) -> dict[str, JobOutcome]:
-    """Finished jobs of an earlier call whose parameters are still the same."""
-    digests = {job.name: digest(campaign, job) for job in campaign.jobs}
+    """Jobs that an earlier call has done with, whose parameters are still the same."""
+    jobs = {job.name: job for job in campaign.jobs}
     kept = {}
     for name, entry in earlier.get("jobs", {}).items():
-        same = isinstance(entry, dict) and name in digests and entry.get("digest") == digests[name]
-        if same and entry.get("state") in ("finished", "cut"):
+        if not isinstance(entry, dict) or name not in jobs or entry.get("digest") != digest(campaign, jobs[name]):
+            continue
+        if entry.get("state") == "finished" or (entry.get("state") == "cut" and not jobs[name].resumable):
             kept[name] = JobOutcome(
-                name=name, state=entry["state"], reason=str(entry.get("reason", "")), digest=digests[name],
+                name=name, state=entry["state"], reason=str(entry.get("reason", "")), digest=str(entry["digest"]),
                 seconds=float(entry.get("seconds", 0.0)), rows=int(entry.get("rows", 0)), resumed=True,
             )  # fmt: skip
     return kept
 
 
-def _save(
-    out: Path, campaign: Campaign, file: Path, outcomes: Mapping[str, JobOutcome], budget_s: float, started: float,
-    command: str,
-) -> None:  # fmt: skip
+def _forget_other_work(out: Path, campaign: Campaign, done: Mapping[str, JobOutcome]) -> None:
+    """Delete unfinished work of jobs that are done, gone or changed."""
+    wanted = {work_folder(out, campaign, job) for job in campaign.jobs if job.resumable and job.name not in done}
+    for folder in (out / WORK).glob("*"):
+        if folder not in wanted:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _with_model(campaign: Campaign, model_file: Path | None) -> Campaign:
+    """The campaign with a model for the jobs that want one and name none."""
+    if model_file is None:
+        return campaign
+    jobs = [
+        job.model_copy(update={"model_file": str(model_file)})
+        if isinstance(job, ModelJob) and job.model_file is None
+        else job
+        for job in campaign.jobs
+    ]
+    return campaign.model_copy(update={"jobs": jobs})
+
+
+def _save(call: _Call, outcomes: Mapping[str, JobOutcome], dropped: list[str] | None = None) -> None:
     kept = ("state", "reason", "seconds", "rows", "digest")
+    campaign = call.campaign.model_dump(by_alias=True, mode="json")
+    for job in campaign["jobs"]:  # where a file lay is nobody's business
+        job |= {key: PurePath(job[key]).name for key in ("model_file", "prompts") if job.get(key)}
     write_summary(
-        out,
+        call.out,
         {
             "schema": 1,
-            "title": campaign.title,
-            "file": file.name,
-            "command": command,
-            "budget_s": budget_s,
-            "started_epoch_s": round(started, 3),
-            "campaign": campaign.model_dump(by_alias=True),
+            "title": call.campaign.title,
+            "file": call.file.name,
+            "command": call.command,
+            "budget_s": call.budget_s,
+            "started_epoch_s": round(call.started, 3),
+            "campaign": campaign,
             "jobs": {name: {key: getattr(each, key) for key in kept} for name, each in outcomes.items()},
+            "measures": measures(call.out),
+            **({"unfinished_dropped": dropped} if dropped else {}),
         },
     )
-
-
-@contextmanager
-def _stopping() -> Iterator[_Stop]:
-    """Turn SIGTERM and SIGINT into a flag while the block runs; a second one ends the process as usual."""
-    stop = _Stop()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    wanted: tuple[int, ...] = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.getsignal(number) for number in wanted}
-
-    def note(number: int, frame: object) -> None:
-        stop.signals.append(number)
-        signal.signal(number, before[number] or signal.SIG_DFL)
-
-    for number in wanted:
-        signal.signal(number, note)
-    try:
-        yield stop
-    finally:
-        for number in wanted:
-            signal.signal(number, before[number] or signal.SIG_DFL)
-
-
-def _last_line(log: Path) -> str:
-    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "nothing was written"
-
-
-def _shorten(log: Path) -> None:
-    """Keep the end of a log that has grown past its limit."""
-    raw = log.read_bytes()
-    if len(raw) > _LOG_BYTES:
-        log.write_bytes(raw[-_LOG_BYTES // 2 :])
 
 
 __all__ = ["SUMMARY", "CampaignReport", "JobOutcome", "State", "run_campaign"]

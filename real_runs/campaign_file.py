@@ -1,7 +1,7 @@
 """What does a campaign file say?
 
-A YAML file of jobs, each a kind with its parameters, a priority and an estimate of its time, checked before
-anything runs. Leaves out running them (`campaign`).
+A YAML file of jobs, each a kind with its parameters (`campaign_jobs`), a priority and an estimate of its time,
+checked before anything runs. Leaves out running them (`campaign`).
 """
 
 from __future__ import annotations
@@ -12,110 +12,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from hardware_profiles.errors import InputError
+from real_runs.campaign_jobs import AnyJob, Closed, Job
 
 MAX_CAMPAIGN_BYTES = 1 << 20
-Count = Annotated[int, Field(ge=1, le=1 << 40)]
-Counts = Annotated[list[Count], Field(min_length=1, max_length=64)]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,60}$")]
-Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
 
 
-class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Job(_Closed):
-    """What every job has.
-
-    Attributes:
-        name: unique in its file.
-        priority: lower runs first.
-        estimate_s: seconds it is expected to take; it is begun only if they are left, and ended some
-            time after 1.5 times as long.
-        dtype: number format of the operands.
-        graph: replay captured graphs where the device can; false launches one by one.
-        repeats: most repeats of one measurement.
-        budget_s: seconds of one measurement.
-        longest_call_s: calls that would take longer are left out.
-        kernel_names: look up which kernels ran.
-    """
-
-    name: Name
-    priority: int = Field(default=10, ge=0, le=1000)
-    estimate_s: float = Field(gt=0, le=86400)
-    dtype: Dtype = "bf16"
-    graph: bool = True
-    repeats: int = Field(default=15, ge=3, le=10_000)
-    budget_s: float = Field(default=0.05, gt=0, le=600)
-    longest_call_s: float = Field(default=1.0, gt=0, le=600)
-    kernel_names: bool = True
-
-
-class AttentionJob(Job):
-    """Decode and verify attention over requests, query tokens and context; all forms that run by default."""
-
-    kind: Literal["attention"]
-    model: str
-    tensor_parallel: int = Field(default=1, ge=1, le=64)
-    mask: Literal["causal", "tree"] = "causal"
-    requests: Counts
-    query_tokens: Counts
-    context: Counts
-    implementations: Annotated[list[str], Field(min_length=1, max_length=32)] | None = None
-
-
-class PrefillJob(Job):
-    """Attention over chunks behind prefixes; prefix 0 is a whole prompt."""
-
-    kind: Literal["prefill"]
-    model: str
-    tensor_parallel: int = Field(default=1, ge=1, le=64)
-    requests: Counts
-    chunk: Counts
-    prefix: Annotated[list[Annotated[int, Field(ge=0, le=1 << 24)]], Field(min_length=1, max_length=64)]
-    implementations: Annotated[list[str], Field(min_length=1, max_length=32)] | None = None
-
-
-class GemmJob(Job):
-    """Matrix products of `rows` tokens with every weight of each model."""
-
-    kind: Literal["gemm"]
-    models: Annotated[list[str], Field(min_length=1, max_length=16)]
-    tensor_parallel: int = Field(default=1, ge=1, le=64)
-    rows: Counts
-    head: bool = True
-
-
-class MoeJob(Job):
-    """Expert layers over `rows` tokens."""
-
-    kind: Literal["moe"]
-    model: str
-    rows: Counts
-    routings: Annotated[list[Literal["balanced", "random"]], Field(min_length=1, max_length=2)] = ["balanced", "random"]
-
-
-class CopyJob(Job):
-    """Copies, reads and writes of buffers of `sizes_bytes`."""
-
-    kind: Literal["copy"]
-    sizes_bytes: Counts
-
-
-class LaunchJob(Job):
-    """Chains of so many small kernels."""
-
-    kind: Literal["launch"]
-    kernels: Counts
-
-
-AnyJob = Annotated[AttentionJob | PrefillJob | GemmJob | MoeJob | CopyJob | LaunchJob, Field(discriminator="kind")]
-
-
-class Campaign(_Closed):
+class Campaign(Closed):
     """A list of jobs for one device.
 
     Attributes:
@@ -157,9 +62,7 @@ class Campaign(_Closed):
 
 def digest(campaign: Campaign, job: Job) -> str:
     """Of everything that a job's rows depend on: its parameters and the campaign's device settings."""
-    settings = campaign.model_dump(exclude={"jobs", "title"}) | {
-        "job": job.model_dump(exclude={"priority", "estimate_s"})
-    }
+    settings = campaign.model_dump(exclude={"jobs", "title"}) | {"job": job.identity()}
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -1,24 +1,35 @@
 """What does a campaign leave behind, and how is it read again?
 
-`kernels.parquet` with the rows of all jobs (a second and third file where one would grow too large) and
-`summary.json` with what became of every job; both are whole after every job. Leaves out running jobs.
+`kernels.parquet` with the rows of all timed jobs, `decode.parquet` with the runs of all decode jobs,
+`recordings.zip` with the trace files of all recordings (the first and the last get a second file where one would
+grow too large), and `summary.json` with what became of every job; all are whole after every job. What unfinished
+recordings and decode jobs have so far lies in `work/` while a campaign runs and in `unfinished.zip` after it.
+Leaves out running jobs.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError
+from real_runs.decode_table import DecodeTable, read_decode, write_decode
+from real_runs.packing import packed, unpacked
 from traces.kernels import KernelTrace, read_kernels, write_kernels
 
 MAX_PACKED_BYTES = 16 << 20
-MAX_KERNEL_FILES = 5  # beside the summary, the running job's file and the log: eight in all
+# with the summary, the log, decode.parquet and unfinished.zip: eight files in all
+MAX_KERNEL_FILES = 2
+MAX_RECORDING_FILES = 2
 SUMMARY = "summary.json"
+DECODE = "decode.parquet"
+WORK = "work"
+UNFINISHED = "unfinished.zip"
 _MAX_SUMMARY_BYTES = 16 << 20
 _MOST_SKIPPED = 2000
 
@@ -31,11 +42,16 @@ def results_folders(root: Path | None = None) -> list[Path]:
 
 def kernel_files(folder: Path) -> list[Path]:
     """The files with rows, in order."""
-    return sorted(folder.glob("kernels*.parquet"), key=lambda path: (len(path.stem), path.stem))
+    return _numbered(folder, "kernels*.parquet")
+
+
+def recording_files(folder: Path) -> list[Path]:
+    """The archives with recordings, in order."""
+    return _numbered(folder, "recordings*.zip")
 
 
 def read_results(folder: Path) -> KernelTrace | None:
-    """Rows of all jobs; None where there are none yet.
+    """Rows of all timed jobs; None where there are none yet.
 
     Raises:
         InputError: a damaged file.
@@ -45,6 +61,24 @@ def read_results(folder: Path) -> KernelTrace | None:
         return None
     rows = tuple(row for trace in traces for row in trace.rows)
     return replace(traces[0], rows=rows)
+
+
+def read_runs(folder: Path) -> DecodeTable | None:
+    """Runs of all decode jobs; None where there are none.
+
+    Raises:
+        InputError: a damaged file.
+    """
+    return read_decode(folder / DECODE) if (folder / DECODE).exists() else None
+
+
+def read_recordings(folder: Path) -> dict[str, bytes]:
+    """Trace files of all recordings as `<job>/<file>`.
+
+    Raises:
+        InputError: a damaged archive.
+    """
+    return {name: data for path in recording_files(folder) for name, data in unpacked(path).items()}
 
 
 def merge_job(folder: Path, job: str, trace: KernelTrace) -> int:
@@ -97,6 +131,93 @@ def write_packed(folder: Path, trace: KernelTrace, *, limit_bytes: int = MAX_PAC
     raise InputError(f"rows need more than {MAX_KERNEL_FILES} files of {limit_bytes} bytes", file=folder)
 
 
+def merge_runs(folder: Path, job: str, table: DecodeTable) -> int:
+    """Put a decode job's runs in place of what the folder holds of that job.
+
+    Returns:
+        Runs of that job.
+    """
+    old = read_runs(folder)
+    kept = () if old is None else tuple(run for run in old.runs if run.job != job)
+    about = {} if old is None else dict(old.provenance)
+    merged = DecodeTable(runs=kept + table.runs, provenance=about | {job: dict(table.provenance)})
+    write_decode(merged, folder / DECODE)
+    return len(table.runs)
+
+
+def merge_recordings(
+    folder: Path, job: str, files: Mapping[str, bytes], *, limit_bytes: int = MAX_PACKED_BYTES
+) -> None:
+    """Put a recording's trace files in place of what the folder holds of that job.
+
+    Args:
+        folder: results folder.
+        job: its name; entries are `<job>/<file>`.
+        files: contents by file name.
+        limit_bytes: largest archive.
+
+    Raises:
+        InputError: they do not fit in `MAX_RECORDING_FILES` archives; the folder is left as it was.
+    """
+    kept = {name: data for name, data in read_recordings(folder).items() if not name.startswith(f"{job}/")}
+    parts: list[dict[str, bytes]] = [{}]
+    for name, data in sorted((kept | {f"{job}/{name}": data for name, data in files.items()}).items()):
+        if parts[-1] and _archived_bytes(parts[-1] | {name: data}) > limit_bytes:
+            parts.append({})
+        parts[-1][name] = data
+    if len(parts) > MAX_RECORDING_FILES or max(map(_archived_bytes, parts)) > limit_bytes:
+        wanted = f"recordings need more than {MAX_RECORDING_FILES} archives of {limit_bytes} bytes"
+        raise InputError(wanted, file=folder, value=sum(map(_archived_bytes, parts)))
+    names = ["recordings.zip", *(f"recordings-{index}.zip" for index in range(2, len(parts) + 1))]
+    # a file that moves between archives stands in both for a moment rather than in none
+    growing = len(parts) >= len(recording_files(folder))
+    for name, part in sorted(zip(names, parts, strict=True), key=lambda pair: len(pair[0]), reverse=growing):
+        packed(part, folder / name)
+    for path in recording_files(folder):
+        if path.name not in names:
+            path.unlink()
+
+
+def keep_unfinished(folder: Path, *, limit_bytes: int = MAX_PACKED_BYTES) -> list[str]:
+    """Move `work/` into one archive; nothing where it holds no file.
+
+    Returns:
+        Files that did not fit and were dropped: what was fitted goes before what was recorded.
+    """
+    work = folder / WORK
+    files = {path.relative_to(work).as_posix(): path for path in work.rglob("*") if path.is_file()}
+    chosen: dict[str, bytes] = {}
+    dropped = []
+    for name, path in sorted(files.items(), key=lambda item: (item[1].suffix == ".safetensors", item[0])):
+        data = path.read_bytes()
+        if _archived_bytes(chosen | {name: data}) > limit_bytes:
+            dropped.append(name)
+        else:
+            chosen[name] = data
+    if chosen:
+        packed(chosen, folder / UNFINISHED)
+    shutil.rmtree(work, ignore_errors=True)
+    return dropped
+
+
+def bring_back_unfinished(folder: Path) -> None:
+    """Unpack what an earlier call left unfinished into `work/`.
+
+    Raises:
+        InputError: a damaged archive.
+    """
+    archive = folder / UNFINISHED
+    if not archive.exists():
+        return
+    for name, data in unpacked(archive).items():
+        path = folder / WORK / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + ".part")
+        part.write_bytes(data)
+        part.replace(path)
+    archive.unlink()
+
+
 def read_summary(folder: Path) -> dict[str, Any]:
     """The summary of a folder; empty where there is none.
 
@@ -133,3 +254,12 @@ def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
         part.replace(folder / SUMMARY)
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror})", file=folder / SUMMARY) from None
+
+
+def _numbered(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.glob(pattern), key=lambda path: (len(path.stem), path.stem))
+
+
+def _archived_bytes(files: Mapping[str, bytes]) -> int:
+    """At most so large is an archive of these files: contents, two entries of a name each, the end record."""
+    return 22 + sum(len(data) + 2 * len(name.encode()) + 128 for name, data in files.items())

@@ -1,27 +1,34 @@
 """How is one kernel job run, from its parameters to a kernel trace?
 
-Turns a job of a campaign file into cases, times them until its deadline and writes what is there every few
-seconds. Run as a module it reads one job on standard input: a process of its own, so that a device error
-ends this job and no other. Leaves out the order of jobs (`real_runs.campaign`).
+Turns a timed job of a campaign file into cases, times them until its deadline and writes what is there every few
+seconds. Leaves out the process around it (`real_runs.job_process`) and the order of jobs (`real_runs.campaign`).
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import os
-import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from real_runs.campaign_file import AttentionJob, Campaign, CopyJob, GemmJob, Job, LaunchJob, MoeJob, PrefillJob
+from hardware_profiles.errors import InputError
+from real_runs.campaign_file import Campaign
+from real_runs.campaign_jobs import (
+    AttentionJob,
+    CopyJob,
+    GemmJob,
+    Job,
+    LaunchJob,
+    MoeJob,
+    PrefillJob,
+    StepsJob,
+    TimedJob,
+)
 from real_runs.kernels.attention import attention_cases, checked_forms, layer_shape
 from real_runs.kernels.attention_forms import FORMS
 from real_runs.kernels.copy import copy_cases
@@ -30,6 +37,7 @@ from real_runs.kernels.launch import launch_cases
 from real_runs.kernels.machine import Machine, driver_and_clocks, machine
 from real_runs.kernels.moe import expert_layer, moe_cases
 from real_runs.kernels.prefill import FORMS_BY_DEVICE, prefill_cases
+from real_runs.kernels.step import step_cases
 from real_runs.kernels.sweep import Case, Found, sweep
 from real_runs.kernels.timing import Effort
 from traces.kernels import KernelProvenance, KernelTrace, write_kernels
@@ -66,6 +74,8 @@ def run_job(
         UnknownNameError: a model or implementation that does not exist.
         InputError: a parameter that does not fit the model, or no such device.
     """
+    if not isinstance(job, TimedJob):
+        raise InputError("is no job of timed shapes", key="job", value=job.name)
     started = datetime.now(UTC).isoformat(timespec="seconds")
     torch.manual_seed(0)
     dtype = "bf16" if job.dtype == "fp8" else job.dtype
@@ -97,7 +107,8 @@ def run_job(
 
     gc.collect()
     gc.freeze()  # capturing a graph collects garbage; what is loaded by now is none
-    effort = Effort(repeats=job.repeats, budget_s=job.budget_s, graph=job.graph, longest_call_s=job.longest_call_s)
+    capture = job.graph and not isinstance(job, StepsJob)  # a step brings its own graph along
+    effort = Effort(repeats=job.repeats, budget_s=job.budget_s, graph=capture, longest_call_s=job.longest_call_s)
     found = sweep(
         cases, place, effort,
         deadline=deadline, should_stop=should_stop, checkpoint=checkpoint, names=job.kernel_names,
@@ -105,60 +116,39 @@ def run_job(
     return trace(found)
 
 
-def _cases(job: Job, place: Machine) -> tuple[list[Case], Mapping[str, str]]:
+def _cases(job: TimedJob, place: Machine) -> tuple[list[Case], Mapping[str, str]]:
     """Cases of a job, and the implementations that are wrong or absent here with the reason."""
     device, dtype = place.device, job.dtype
+    wrong: Mapping[str, str] = {}
     match job:
         case AttentionJob():
             layer = replace(layer_shape(job.model, tensor_parallel=job.tensor_parallel), mask=job.mask)
             forms, wrong = checked_forms(job.implementations or list(FORMS), layer, device, dtype)
             sizes = {"requests": job.requests, "query_tokens": job.query_tokens, "context": job.context}
-            return attention_cases(layer, device, dtype, operation="attention", forms=forms, **sizes), wrong
+            cases = attention_cases(layer, device, dtype, operation="attention", forms=forms, **sizes)
         case PrefillJob():
             layer = layer_shape(job.model, tensor_parallel=job.tensor_parallel)
             asked = job.implementations or FORMS_BY_DEVICE[device.type]
             forms, wrong = checked_forms(asked, layer, device, dtype)
             sizes = {"requests": job.requests, "chunk": job.chunk, "prefix": job.prefix}
-            return prefill_cases(layer, device, dtype, forms=forms, **sizes), wrong
+            cases = prefill_cases(layer, device, dtype, forms=forms, **sizes)
         case GemmJob():
             shapes = [
                 shape
                 for model in job.models
                 for shape in weight_shapes(model, tensor_parallel=job.tensor_parallel, head=job.head)
             ]
-            return gemm_cases(list(dict.fromkeys(shapes)), device, dtype, rows=job.rows), {}
+            cases = gemm_cases(list(dict.fromkeys(shapes)), device, dtype, rows=job.rows)
         case MoeJob():
             hidden, experts = expert_layer(job.model)
-            return moe_cases(hidden, experts, device, dtype, rows=job.rows, routings=job.routings), {}
+            cases = moe_cases(hidden, experts, device, dtype, rows=job.rows, routings=job.routings)
         case CopyJob():
-            return copy_cases(device, sizes_bytes=job.sizes_bytes), {}
+            cases = copy_cases(device, sizes_bytes=job.sizes_bytes)
         case LaunchJob():
-            return launch_cases(device, kernels=job.kernels), {}
+            cases = launch_cases(device, kernels=job.kernels)
+        case StepsJob():
+            sizes = {"requests": job.requests, "query_tokens": job.query_tokens, "context": job.context}
+            cases = step_cases(job.model, place, dtype, masks=job.masks, layers=job.layers, graph=job.graph, **sizes)
         case _:
-            raise TypeError(f"no kernel job: {type(job).__name__}")
-
-
-def main() -> int:
-    """Run the job on standard input; SIGTERM ends it after the shape at hand."""
-    asked: dict[str, Any] = json.load(sys.stdin)
-    stopped: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign decides what an interrupt means
-    campaign = Campaign.model_validate(asked["campaign"])
-    parent = os.getppid()
-    deadline = time.monotonic() + asked["deadline_epoch_s"] - time.time()
-    out = Path(asked["part"])
-    trace = run_job(
-        next(job for job in campaign.jobs if job.name == asked["job"]),
-        campaign,
-        deadline=deadline,
-        should_stop=lambda: bool(stopped) or os.getppid() != parent,
-        part=out,
-        command=asked["command"],
-    )
-    write_kernels(trace, out)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+            raise TypeError(f"no timed job: {type(job).__name__}")
+    return cases, wrong

@@ -73,7 +73,7 @@ def _case(rows: int, hidden: int, layer: FeedForward, routing: str, device: torc
     width = BYTES_PER_VALUE[dtype]
     work = ops.experts(
         rows, sum(count > 0 for count in counts), hidden=hidden, width=layer.width, matrices=3,
-        experts_per_token=layer.experts_per_token, weight_bytes=width, activation_bytes=width, row_padding=1,
+        experts_per_token=layer.experts_per_token, weight_bytes=width, activation_bytes=width,
     )  # fmt: skip
     slots = rows * layer.experts_per_token
     return Case(

@@ -34,7 +34,7 @@ _NAMING_SHARE = 0.15  # of a sweep's time that is kept for looking kernel names 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variant:
-    """One implementation at one shape: calls on every operand set, and row fields of its own."""
+    """One implementation at one shape: calls on every operand set, and row fields of its own, which come first."""
 
     calls: Sequence[Call]
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -196,10 +196,9 @@ def _variants(
 
 
 def _row(case: Case, name: str, extra: Mapping[str, Any], result: Measurement, sets: int, cold: bool) -> KernelRow:
-    times = {key: getattr(result, key) for key in Measurement.__slots__}
-    return KernelRow(
-        implementation=name, flops=case.flops, bytes=case.bytes, sets=sets, cold=cold, **case.shape, **times, **extra
-    )
+    fields: dict[str, Any] = {key: getattr(result, key) for key in Measurement.__slots__}
+    fields |= {"flops": case.flops, "bytes": case.bytes, "sets": sets, "cold": cold, **case.shape, **extra}
+    return KernelRow(implementation=name, **fields)
 
 
 def _look_names_up(

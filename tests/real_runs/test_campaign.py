@@ -3,7 +3,10 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -16,8 +19,11 @@ from app.cli.campaign import seconds, shipped_campaign
 from app.cli.main import main
 from hardware_profiles.errors import InputError
 from real_runs import campaign as campaigns
+from real_runs import campaign_process as processes
 from real_runs import results
 from real_runs.campaign_file import digest, read_campaign
+from real_runs.drafter_registry import drafter_names
+from real_runs.drafters.recorded import check_drafters
 from real_runs.kernels import job as jobs
 from real_runs.kernels.attention_forms import FORMS
 from traces.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels
@@ -136,17 +142,51 @@ def test_a_job_is_measured_in_a_process_of_its_own(tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".parquet") == [
         "log.txt", "summary.json",
     ]  # fmt: skip
-    assert not (tmp_path / "out" / "running.parquet").exists()
+    assert not (tmp_path / "out" / "running.parquet").exists() and not (tmp_path / "out" / "work").exists()
 
 
 def test_a_process_that_dies_is_told_with_its_last_words(tmp_path, monkeypatch):
     stand_in = tmp_path / "python"
     stand_in.write_text("#!/bin/sh\ncat > /dev/null\necho 'CUDA error: device lost' >&2\nexit 3\n")
     stand_in.chmod(0o755)
-    monkeypatch.setattr(campaigns.sys, "executable", str(stand_in))
+    monkeypatch.setattr(processes.sys, "executable", str(stand_in))
     report = run(written(tmp_path, {"name": "a"}, {"name": "b"}), tmp_path / "out", isolate=True)
     assert states(report) == {"a": "failed", "b": "failed"}
     assert report.outcomes[0].reason == "RuntimeError: ended with 3: CUDA error: device lost"
+
+
+def test_a_job_ends_with_its_campaign(tmp_path):
+    """A campaign that is killed leaves nothing that writes into its folder."""
+    asked = {"job": "a", "campaign": {"schema": 1, "jobs": [TINY | {"name": "a"}]}, "out": str(tmp_path)}
+    asked |= {"deadline_epoch_s": 0, "command": ""}
+    child = f"import os, sys; sys.stdin = open({str(tmp_path / 'asked.json')!r}); from real_runs import job_process"
+    child += f"; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))"
+    child += "; job_process.perform = lambda *a, **k: job_process.time.sleep(60); job_process.main()"
+    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    parent = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
+    root = str(Path(real_runs.__file__).parent.parent)
+    process = subprocess.Popen([sys.executable, "-c", parent], env={**os.environ, "PYTHONPATH": root})
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    number = int((tmp_path / "pid").read_text())
+    os.kill(number, 0)
+    process.kill()
+    process.wait()
+    until(lambda: not alive(number))
+
+
+def until(holds):
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def alive(number):
+    try:
+        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 class FakeChild:
@@ -169,10 +209,10 @@ class FakeChild:
 
 
 def test_a_job_that_hangs_is_asked_to_end_and_then_killed(monkeypatch):
-    monkeypatch.setattr(campaigns, "GRACE_S", 0.1)
+    monkeypatch.setattr(processes, "GRACE_S", 0.1)
     child = FakeChild()
     with pytest.raises(RuntimeError, match="killed"):
-        campaigns._await(child, campaigns.time.monotonic() - 60, campaigns._Stop())
+        processes.await_child(child, processes.time.monotonic() - 60, processes.Stop())
     assert child.signals == [signal.SIGTERM] and child.dead.is_set()
 
 
@@ -181,10 +221,20 @@ def test_shipped_campaigns_fit_their_slot_and_name_what_exists(path):
     from costmodel.model_library import load_model
 
     campaign = read_campaign(path)
-    assert sum(job.estimate_s for job in campaign.jobs) <= 534
+    within, left = [], 534.0
+    for job in campaign.by_priority():
+        if job.estimate_s <= left:
+            within.append(job)
+            left -= job.estimate_s
+    wanted = {"attention", "copy", "gemm", "launch", "steps", "record"}
+    assert {job.kind for job in within} >= wanted
+    assert [job.priority for job in within[:6]] == sorted(job.priority for job in campaign.jobs)[:6]
     for job in campaign.jobs:
         for model in getattr(job, "models", None) or [getattr(job, "model", "smollm2-135m")]:
             assert load_model(model).layers > 0
+        assert {each.drafter for each in getattr(job, "configurations", ())} <= set(drafter_names())
+        if job.kind == "record":
+            check_drafters(job.drafters)
         assert set(getattr(job, "implementations", None) or ()) <= set(FORMS)
     assert campaign.by_priority()[0].kind == "attention" and max(campaign.by_priority()[0].query_tokens) == 128
 
@@ -201,6 +251,55 @@ def test_a_bad_job_is_refused_by_file_and_key(tmp_path, change, word):
     with pytest.raises(InputError, match=word) as caught:
         read_campaign(written(tmp_path, {"name": "a"} | change))
     assert "campaign.yaml" in str(caught.value)
+
+
+def test_jobs_of_models_are_checked_before_they_run(tmp_path):
+    decode = {"name": "d", "kind": "decode", "estimate_s": 9}
+    chain = {"name": "k", "drafter": "prompt-lookup", "draft_tokens": 3}
+    bad = {
+        "plain": {"configurations": [chain | {"name": "plain"}]},
+        "unique": {"configurations": [chain, chain]},
+        "either": {"configurations": [chain | {"tree": {"parents": [-1, 0], "ranks": [0, 0]}}]},
+        "topological": {
+            "configurations": [{"name": "t", "drafter": "x", "tree": {"parents": [-1, 1], "ranks": [0, 0]}}]
+        },
+        "speed is none of": {"configurations": [chain], "drafter_options": {"speed": 1}},
+        "out of range": {"configurations": [chain], "drafter_options": {"least_match": 0}},
+    }
+    for word, change in bad.items():
+        file = tmp_path / "campaign.yaml"
+        file.write_text(yaml.safe_dump({"schema": 1, "jobs": [decode | change]}))
+        with pytest.raises(InputError, match=word):
+            read_campaign(file)
+
+
+def test_a_model_file_is_part_of_a_job_by_its_name_alone(tmp_path):
+    def known(path):
+        entry = {"name": "r", "kind": "record", "estimate_s": 9, "drafters": ["prompt-lookup"], "model_file": path}
+        (tmp_path / "campaign.yaml").write_text(yaml.safe_dump({"schema": 1, "jobs": [entry]}))
+        campaign = read_campaign(tmp_path / "campaign.yaml")
+        return digest(campaign, campaign.jobs[0])
+
+    assert known("/one/place/a.gguf") == known("other/a.gguf") != known("other/b.gguf")
+
+
+def test_a_job_whose_model_is_absent_is_skipped_and_nothing_tells_where_it_was_sought(tmp_path):
+    entry = {"name": "r", "kind": "record", "estimate_s": 9, "drafters": ["prompt-lookup"]}
+    file = tmp_path / "campaign.yaml"
+    file.write_text(yaml.safe_dump({"schema": 1, "jobs": [entry]}))
+    report = run(file, tmp_path / "out", model_file=tmp_path / "absent.gguf")
+    assert [each.state for each in report.outcomes] == ["skipped"]
+    assert ".gguf" in report.outcomes[0].reason
+    assert str(tmp_path) not in (tmp_path / "out" / "summary.json").read_text()
+
+
+def test_a_folder_is_held_against_a_second_campaign(tmp_path, ran, monkeypatch):
+    monkeypatch.setattr(processes, "LOCK_WAIT_S", 0.1)
+    out = tmp_path / "out"
+    out.mkdir()
+    with processes.locked(out), pytest.raises(InputError, match="another campaign"):
+        run(written(tmp_path, {"name": "a"}), out)
+    assert states(run(written(tmp_path, {"name": "a"}), out)) == {"a": "finished"}
 
 
 @pytest.mark.parametrize(
