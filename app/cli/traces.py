@@ -1,4 +1,4 @@
-"""`traces import` and `traces inspect`: bring engine logs and published files into the trace format; look inside."""
+"""`traces import`, `inspect` and `compare`: bring engine logs and published files in, look inside, set side by side."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,7 +7,7 @@ import typer
 
 from app.cli.options import MOST_DRAFT_TOKENS, Json, MatchRate, Out, Quiet, Seed, ratio, whole_numbers
 
-cli = typer.Typer(help="Import and inspect recorded traces.", no_args_is_help=True, rich_markup_mode=None)
+cli = typer.Typer(help="Import, inspect and compare recorded traces.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @cli.command("import")
@@ -88,6 +88,68 @@ def inspect(
     deliver({"inputs": inputs, **facts}, name="trace", json=json, out=out)
     if not json and not quiet:
         _print(facts, lengths)
+
+
+@cli.command("compare")
+def compare(
+    files: Annotated[list[Path], typer.Argument(help="Traces to set side by side.")],
+    draft_tokens: Annotated[int, typer.Option("--draft-tokens", min=1, max=64, help="Draft tokens K.")] = 5,
+    kind: Annotated[str | None, typer.Option("--kind", help="Only this kind of prompt; `all` is their sum.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw acceptance over depth as an HTML page.")] = None,
+    out: Out = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals."""
+    from app.cli.output import deliver, print_table, require_file, require_folder, say
+    from hardware_profiles.errors import UnknownNameError
+    from traces.comparison import compare as compared
+    from traces.library import read_trace
+
+    if out is not None:
+        require_folder(out)
+    if plot is not None:
+        require_file(plot, "--plot")
+    rows = compared([read_trace(file) for file in files], draft_tokens=draft_tokens, seed=seed)
+    if kind is not None:
+        known = list(dict.fromkeys(row.kind for row in rows))
+        if kind not in known:
+            raise UnknownNameError("kind of prompt", kind, known)
+        rows = [row for row in rows if row.kind == kind]
+    if plot is not None:
+        from app.acceptance_page import write_acceptance_page
+
+        write_acceptance_page(rows, plot)
+    inputs = {"files": [str(f) for f in files], "draft_tokens": draft_tokens, "kind": kind, "seed": seed}
+    found = [
+        {
+            "drafter": r.drafter, "temperature": r.temperature, "kind": r.kind, "requests": r.requests,
+            "tokens": r.tokens, "draft_tokens": r.draft_tokens, "tokens_per_step": r.tokens_per_step,
+            "acceptance_by_depth": None if r.acceptance is None else r.acceptance.tolist(),
+            "tokens_per_step_interval": r.interval,
+        }
+        for r in rows
+    ]  # fmt: skip
+    deliver({"inputs": inputs, "rows": found}, name="comparison", json=json, out=out)
+    if not json and not quiet:
+        columns = ["drafter", "T", "prompts", *(f"d={d}" for d in range(1, draft_tokens + 1)), "tokens/step", "80 %"]
+        print_table(
+            "share of steps that keep the first d draft tokens", columns, [_compared(r, draft_tokens) for r in found]
+        )
+        if plot is not None:
+            say(f"drawn in {plot}")
+
+
+def _compared(row: dict[str, Any], depth: int) -> list[str]:
+    shares = row["acceptance_by_depth"] or []
+    blank = ["–"] * (depth - len(shares))
+    heat = "–" if row["temperature"] is None else f"{row['temperature']:g}"
+    told = ["–", "–"]
+    if row["tokens_per_step"] is not None:
+        low, high = row["tokens_per_step_interval"]
+        told = [f"{row['tokens_per_step']:.3f}", f"{low:.2f}–{high:.2f}"]
+    return [row["drafter"], heat, row["kind"], *(f"{share:.3f}" for share in shares), *blank, *told]
 
 
 def _print(facts: dict[str, Any], lengths: list[int]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app import report
+from app import charts, page
 from app.answers import path_acceptance
 from app.cli.output import write_json
 from app.report import across_batches, headline, report_page, schedule_words, write_report
@@ -111,7 +111,7 @@ def test_the_search_writes_the_page_beside_its_answer(rooftree, files, tmp_path,
     saved = json.loads((tmp_path / "recommendation.json").read_text())
     assert report_page(saved) == (tmp_path / "report.html").read_text(encoding="utf-8"), "one batch, one method"
     (tmp_path / "report.html").unlink()
-    monkeypatch.setattr(report, "report_available", lambda: False)
+    monkeypatch.setattr(page, "plots_available", lambda: False)
     ended = rooftree(*words)
     assert ended.code == 0
     assert not (tmp_path / "report.html").exists()
@@ -120,7 +120,7 @@ def test_the_search_writes_the_page_beside_its_answer(rooftree, files, tmp_path,
 
 def test_without_plotly_the_front_door_says_so(answer, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert not report.report_available()
+    assert not page.plots_available()
     with pytest.raises(InputError, match="plotly"):
         write_report(answer, tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
@@ -161,12 +161,12 @@ def test_the_page_tells_what_the_answer_tells(answer, small):
     text = Page(report_page(answer)).text
     first = answer["choices"][0]
     assert "acceptance borrowed from llama-3.2-1b" in text
-    assert f"{report.digits(first['speedup'])}×" in text
-    assert f"{report.digits(first['speedup_interval'][0])}–{report.digits(first['speedup_interval'][1])}×" in text
+    assert f"{charts.digits(first['speedup'])}×" in text
+    assert f"{charts.digits(first['speedup_interval'][0])}–{charts.digits(first['speedup_interval'][1])}×" in text
     for trace in answer["traces"]:
         assert trace["file"] in text
     for term in first["provenance"]["dominant_uncertainty"]:
-        assert f"{term['term']} ±{report.digits(100 * term['ratio'])} %" in text
+        assert f"{term['term']} ±{charts.digits(100 * term['ratio'])} %" in text
     assert first["provenance"]["overhead"]["source"] in text
     assert text.count("bandwidth") >= len(answer["choices"])
 
@@ -293,7 +293,7 @@ def test_curves_are_the_replays_and_nodes_add_up_to_the_tree(found, files):
             shape = Tree.from_json(row["tree"])
             shares = path_acceptance(trace, shape)
             assert 1 + sum(shares) == pytest.approx(replay_tree(trace, shape).tokens_per_step, abs=1e-4)
-            assert report.charts.path_acceptance(found, row) == shares
+            assert charts.path_acceptance(found, row) == shares
     assert [row for row in (*found["choices"], *found["alternatives"]) if row["tree"]], "a tree was chosen"
 
 
