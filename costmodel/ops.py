@@ -13,12 +13,16 @@ Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Number = float | int | Array
 
+NOTHING: Array = np.zeros(())
+FEW_ROWS, MANY_ROWS = 16.0, 64.0  # rows of a grouped product's tile, below and above one token per expert
+
 
 class Work(NamedTuple):
-    """FLOPs and bytes of one operation; arrays that broadcast against each other."""
+    """FLOPs and bytes of one operation, arrays that broadcast; `written_bytes` where writes are told from reads."""
 
     flops: Array
     bytes: Array
+    written_bytes: Array = NOTHING
 
 
 def gemm(rows: Number, outputs: Number, inputs: Number, *, weight_bytes: float, activation_bytes: float) -> Work:
@@ -32,10 +36,11 @@ def gemm(rows: Number, outputs: Number, inputs: Number, *, weight_bytes: float, 
         activation_bytes: bytes of one activation.
 
     Returns:
-        2MNK FLOPs; weight, input and output bytes.
+        2MNK FLOPs; weight, input and output bytes, of which output bytes are written.
     """
     m, n, k = (np.asarray(x, dtype=np.float64) for x in (rows, outputs, inputs))
-    return Work(2.0 * m * n * k, weight_bytes * n * k + activation_bytes * m * (n + k))
+    moved = weight_bytes * n * k + activation_bytes * m * (n + k)
+    return Work(2.0 * m * n * k, moved, activation_bytes * m * n)
 
 
 def attention_context(query_tokens: Number, context: Number, window: int | None) -> Array:
@@ -56,9 +61,9 @@ def attention(
     query_tokens: Number,
     context: Number,
     *,
-    heads: float,
-    kv_heads: float,
-    head_dim: int,
+    heads: Number,
+    kv_heads: Number,
+    head_dim: Number,
     window: int | None,
     kv_bytes: float,
     activation_bytes: float,
@@ -91,7 +96,7 @@ def latent_attention(
     query_tokens: Number,
     context: Number,
     *,
-    heads: float,
+    heads: Number,
     latent: int,
     rope: int,
     kv_bytes: float,
@@ -132,15 +137,18 @@ def experts(
     rows: Number,
     visited: Number,
     *,
-    hidden: int,
-    width: float,
-    matrices: int,
-    experts_per_token: int,
+    hidden: Number,
+    width: Number,
+    matrices: Number,
+    experts_per_token: Number,
     weight_bytes: float,
     activation_bytes: float,
-    row_padding: int = 16,
+    experts: int | None = None,
+    padded_rows: Number | None = None,
 ) -> Work:
-    """Expert layers: the weights of the visited experts once, rows per expert padded to `row_padding`.
+    """Expert layers: the weights of the visited experts once, rows per expert padded to tiles.
+
+    Tiles hold 16 rows, or 64 once there are more tokens than experts: that is where grouped kernels change over.
 
     Args:
         rows: tokens T.
@@ -151,11 +159,16 @@ def experts(
         experts_per_token: k.
         weight_bytes: bytes of one weight.
         activation_bytes: bytes of one activation.
-        row_padding: rows that the grouped product rounds up to.
+        experts: experts of the layer E; None keeps tiles of 16 rows.
+        padded_rows: rows of all experts after padding, where the load of each is known; None takes equal loads.
     """
     t, d = (np.asarray(x, dtype=np.float64) for x in (rows, visited))
-    per_expert = t * experts_per_token / np.maximum(d, 1e-9)
-    padded = np.ceil(per_expert / row_padding - 1e-9) * row_padding * d
+    if padded_rows is None:
+        tile = FEW_ROWS if experts is None else np.where(t > experts, MANY_ROWS, FEW_ROWS)
+        per_expert = t * experts_per_token / np.maximum(d, 1e-9)
+        padded = np.ceil(per_expert / tile - 1e-9) * tile * d
+    else:
+        padded = np.asarray(padded_rows, dtype=np.float64)
     flops = 2.0 * padded * matrices * hidden * width
     moved = d * matrices * hidden * width * weight_bytes
     return Work(flops, moved + 2.0 * t * experts_per_token * (hidden + width) * activation_bytes)

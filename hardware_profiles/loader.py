@@ -12,9 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hardware_profiles.corrections import Correction
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.overrides import overridden
 from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Constants, Device, Provenance
+from hardware_profiles.residuals import Regime, Residuals
 from hardware_profiles.units import MIB, MICRO
 
 if TYPE_CHECKING:
@@ -172,23 +174,40 @@ def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Prove
     """The constants of the first file, its own or a relative's, with where each comes from."""
     values: dict[str, Any] = {}
     residuals: dict[str, float] = {}
+    regimes: dict[str, tuple[Regime, ...]] = {}
+    corrections: dict[str, Correction] = {}
     origins: dict[str, Provenance] = {}
     for operation in OPERATIONS:
         depth = next((i for i, each in enumerate(ancestry) if getattr(each.constants, operation)), None)
         if depth is None:
             raise InputError("is missing, here and in every relative", key=f"constants.{operation}")
         owner = ancestry[depth]
-        numbers, sources, residual = _group(operation, getattr(owner.constants, operation))
+        group: Group = getattr(owner.constants, operation)
+        numbers, sources, residual = _group(operation, group)
+        parts, correction = _parts(operation, group)
         if depth > 0:
             # carried over twice is not twice as wrong: the widest of the factors passed on the way counts
             factor = max(_widening(each) for each in ancestry[:depth])
-            residual = widened(residual, factor)
+            residual, parts = widened(residual, factor), tuple(each.wider(factor) for each in parts)
             numbers = _rescaled(numbers, owner, ancestry[0])
             sources = {name: _carried_over(each, owner.name, factor) for name, each in sources.items()}
+        elif correction is not None:  # which kernels a library picks is not handed down
+            corrections[operation] = correction
         values |= numbers
-        residuals[operation] = residual
+        residuals[operation], regimes[operation] = residual, parts
         origins |= sources
-    return Constants(**values, residual_ratio=residuals), origins
+    table = Residuals(residuals, regimes)
+    return Constants(**values, residual_ratio=table, corrections=corrections), origins
+
+
+def _parts(operation: str, group: "Group") -> tuple[tuple[Regime, ...], Correction | None]:
+    """Regimes and correction of a group, as the cost model knows them."""
+    try:
+        regimes = tuple(each.regime for each in group.regimes)
+        return regimes, group.correction.correction if group.correction else None
+    except InputError as error:
+        error.key = f"constants.{operation}.{error.key}"
+        raise
 
 
 def _widening(file: "DeviceFile") -> float:

@@ -72,7 +72,7 @@ def _with_constant(constants: Constants, name: str, number: float) -> Constants:
     table, _, operation = name.partition(".")
     changes: dict[str, Any] = {name: number}
     if table == "residual_ratio":
-        changes = {table: {**constants.residual_ratio, operation: number}}
+        changes = {table: constants.residuals.changed(operation, number)}
     return replace(constants, **changes)
 
 

@@ -7,13 +7,14 @@ How the numbers turn into times is left to the cost model.
 
 import math
 import numbers
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
+from hardware_profiles.corrections import CORRECTED, Correction
 from hardware_profiles.errors import InputError
-
-V = TypeVar("V")
+from hardware_profiles.frozen_table import FrozenTable
+from hardware_profiles.residuals import Residuals
 
 Kind = Literal["datasheet", "measured", "assumed"]
 KINDS: tuple[Kind, ...] = ("datasheet", "measured", "assumed")
@@ -21,42 +22,19 @@ DTYPES = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4")
 OPERATIONS = (
     "gemm",
     "attention",
+    "verify",
     "unsplit",
+    "context",
     "mla",
     "moe",
     "prefill",
     "elementwise",
     "sampler",
     "allreduce",
+    "trtllm",
+    "nccl",
     "host",
 )
-
-
-class FrozenTable(Mapping[str, V], Generic[V]):
-    """A mapping that cannot change and can be hashed, compared with any mapping, copied and pickled."""
-
-    __slots__ = ("_entries",)
-
-    def __init__(self, entries: Mapping[str, V]) -> None:
-        self._entries = dict(entries)
-
-    def __getitem__(self, key: str) -> V:
-        return self._entries[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._entries.items()))
-
-    def __repr__(self) -> str:
-        return f"FrozenTable({self._entries!r})"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return FrozenTable, (self._entries,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +65,10 @@ def _efficiency() -> float:
     return _bounded(1e-3, 2.0)
 
 
+def _share() -> float:
+    return _bounded(0.0, 1.0)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Constants:
     """Fitted constants of the operation models: times in seconds, efficiencies as ratios of the peaks.
@@ -95,22 +77,51 @@ class Constants:
         gemm_launch_s: fixed cost of one matrix multiplication.
         gemm_compute_efficiency: share of the peak reached at large shapes.
         gemm_bandwidth_efficiency: share of the bandwidth reached at small ones.
+        gemm_output_efficiency: share of the bandwidth reached while writing outputs.
         gemm_norm: p of the p-norm that joins both roofs; 1 adds them, infinity takes the larger.
+        gemm_tile_ratio: how much slower arithmetic in small output tiles is: by this times (128/rows - 1)/2.
+        gemm_wave_ratio: how far a partly filled wave of tiles counts as a full one; 0 not at all, 1 fully.
         attention_launch_s: fixed cost of one split-KV attention call.
-        attention_wave_s: cost of each wave of work over the processors.
+        attention_wave_s: cost of each wave of work over the processors, more than 256 tokens cached.
         attention_combine_s: cost of merging the splits, where there is more than one.
         attention_bandwidth_efficiency: share of the bandwidth reached while reading KV.
         attention_compute_efficiency: share of the peak reached on the padded tiles.
-        attention_tile_s: time of one 64-token KV tile on one processor.
+        attention_tile_s: time of one 64-token KV tile on one processor, head width 128.
+        attention_wave_ratio: how far a partly filled wave counts as a full one.
+        attention_short_wave_s: in place of `attention_wave_s` where at most 256 tokens are cached.
+        verify_launch_s: as for attention, with several query tokens per request over a split KV cache.
+        verify_wave_s: likewise.
+        verify_combine_s: likewise.
+        verify_bandwidth_efficiency: likewise.
+        verify_compute_efficiency: likewise.
+        verify_tile_s: likewise.
+        verify_wave_ratio: likewise.
+        verify_mask_ratio: share of the square of new tokens that is computed: half where the kernel skips what
+            the causal mask hides, all of it where it does not.
         unsplit_launch_s: fixed cost of an attention call that cannot split the KV cache.
+        unsplit_unit_s: fixed cost of a block of 64 query rows of one head on its processor.
         unsplit_tile_s: time of one 64x64 tile of such a call.
+        unsplit_wave_ratio: how far a partly filled wave of blocks counts as a full one.
+        unsplit_reread_ratio: blocks in flight, in multiples of the processors, beyond which the heads of a group
+            stop sharing what they read: 1 over that number.
+        unsplit_bandwidth_efficiency: share of the bandwidth reached while reading KV, rereads included.
+        context_launch_s: fixed cost of attention over a prompt.
+        context_unit_s: fixed cost of a block of 64 query rows of one head on its processor.
+        context_tile_s: time of one 64x64 tile, head width 128.
+        context_wave_ratio: how far a partly filled wave of blocks counts as a full one.
+        context_bandwidth_efficiency: its share of the bandwidth.
+        context_compute_efficiency: its share of the peak.
+        context_norm: p of the p-norm that joins the walk of the tiles and the roofs.
         mla_launch_s: fixed cost of absorbed latent attention.
         mla_bandwidth_efficiency: its share of the bandwidth.
         mla_compute_efficiency: its share of the peak.
+        mla_tile_s: time of 64 cached tokens, where the cache of a request is not split.
+        mla_norm: p of the p-norm that joins that walk and the roofs.
         moe_launch_s: fixed cost of one mixture-of-experts layer.
         moe_expert_s: cost of each distinct expert touched.
         moe_bandwidth_efficiency: its share of the bandwidth.
         moe_compute_efficiency: its share of the peak, rows padded per expert.
+        moe_norm: p of the p-norm that joins both roofs.
         prefill_compute_efficiency: share of the peak in passes of many hundred tokens; at most 1.
         elementwise_kernel_s: fixed cost of a norm, rotation, activation or residual kernel.
         elementwise_kernels_per_layer: how many of those a layer runs.
@@ -122,31 +133,68 @@ class Constants:
         allreduce_two_shot_s: extra cost of the two-shot algorithm.
         allreduce_one_shot_efficiency: share of the link bandwidth reached by the one-shot algorithm.
         allreduce_two_shot_efficiency: the same for the two-shot algorithm.
-        allreduce_eager_s: extra cost of a call outside a captured graph.
+        allreduce_eager_s: least time of a call outside a captured graph.
+        trtllm_launch_s: as for allreduce, with TensorRT-LLM's kernels.
+        trtllm_hop_s: likewise.
+        trtllm_two_shot_s: likewise.
+        trtllm_one_shot_efficiency: likewise.
+        trtllm_two_shot_efficiency: likewise.
+        trtllm_most_bytes: message from which TensorRT-LLM hands over to NCCL.
+        nccl_launch_s: fixed cost of NCCL's ring.
+        nccl_hop_s: its cost per participant.
+        nccl_efficiency: its share of the link bandwidth.
         host_layer_s: CPU time per layer without captured graphs; with graphs it has no effect.
         residual_ratio: per operation, the half width of the 80 % interval of measured / predicted - 1. Every
-            operation of `OPERATIONS` is present.
+            operation of `OPERATIONS` is present. A `Residuals` adds regimes; any other mapping becomes one without.
+        corrections: what measurements leave of the forms of some operations, to interpolate in.
     """
 
     gemm_launch_s: float = _launch()
     gemm_compute_efficiency: float = _efficiency()
     gemm_bandwidth_efficiency: float = _efficiency()
+    gemm_output_efficiency: float = _efficiency()
     gemm_norm: float = _bounded(1.0, math.inf)
+    gemm_tile_ratio: float = _bounded(0.0, 10.0)
+    gemm_wave_ratio: float = _share()
     attention_launch_s: float = _launch()
     attention_wave_s: float = _launch()
     attention_combine_s: float = _launch()
     attention_bandwidth_efficiency: float = _efficiency()
     attention_compute_efficiency: float = _efficiency()
     attention_tile_s: float = _launch()
+    attention_wave_ratio: float = _share()
+    attention_short_wave_s: float = _launch()
+    verify_launch_s: float = _launch()
+    verify_wave_s: float = _launch()
+    verify_combine_s: float = _launch()
+    verify_bandwidth_efficiency: float = _efficiency()
+    verify_compute_efficiency: float = _efficiency()
+    verify_tile_s: float = _launch()
+    verify_wave_ratio: float = _share()
+    verify_mask_ratio: float = _bounded(0.25, 2.0)
     unsplit_launch_s: float = _launch()
+    unsplit_unit_s: float = _launch()
     unsplit_tile_s: float = _launch()
+    unsplit_wave_ratio: float = _share()
+    unsplit_reread_ratio: float = _bounded(0.0, 100.0)
+    unsplit_bandwidth_efficiency: float = _efficiency()
+    context_launch_s: float = _launch()
+    context_unit_s: float = _launch()
+    context_tile_s: float = _launch()
+    context_wave_ratio: float = _share()
+    context_bandwidth_efficiency: float = _efficiency()
+    context_compute_efficiency: float = _efficiency()
+    context_norm: float = _bounded(1.0, math.inf)
     mla_launch_s: float = _launch()
     mla_bandwidth_efficiency: float = _efficiency()
     mla_compute_efficiency: float = _efficiency()
+    mla_tile_s: float = _launch()
+    mla_norm: float = _bounded(1.0, math.inf)
     moe_launch_s: float = _launch()
     moe_expert_s: float = _launch()
     moe_bandwidth_efficiency: float = _efficiency()
     moe_compute_efficiency: float = _efficiency()
+    moe_norm: float = _bounded(1.0, math.inf)
     prefill_compute_efficiency: float = _bounded(1e-3, 1.0)
     elementwise_kernel_s: float = _launch()
     elementwise_kernels_per_layer: float = _bounded(0.0, 1000.0)
@@ -159,8 +207,18 @@ class Constants:
     allreduce_one_shot_efficiency: float = _efficiency()
     allreduce_two_shot_efficiency: float = _efficiency()
     allreduce_eager_s: float = _launch()
+    trtllm_launch_s: float = _launch()
+    trtllm_hop_s: float = _launch()
+    trtllm_two_shot_s: float = _launch()
+    trtllm_one_shot_efficiency: float = _efficiency()
+    trtllm_two_shot_efficiency: float = _efficiency()
+    trtllm_most_bytes: float = _bounded(0.0, 1e12)
+    nccl_launch_s: float = _launch()
+    nccl_hop_s: float = _launch()
+    nccl_efficiency: float = _efficiency()
     host_layer_s: float = _launch()
     residual_ratio: Mapping[str, float]
+    corrections: Mapping[str, Correction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_range(self, "constants.")
@@ -172,10 +230,21 @@ class Constants:
             )
         for name, ratio in self.residual_ratio.items():
             _check_number(f"constants.residual_ratio.{name}", ratio, RESIDUAL_RANGE)
-        object.__setattr__(self, "residual_ratio", FrozenTable(self.residual_ratio))
+        for name, correction in self.corrections.items():
+            if name not in CORRECTED or len(correction.axes) != len(CORRECTED[name]):
+                known = "; ".join(f"{each} by {', '.join(axes)}" for each, axes in CORRECTED.items())
+                raise InputError(f"only these have a correction: {known}", key=f"constants.{name}.correction")
+        object.__setattr__(self, "residual_ratio", self.residuals)
+        object.__setattr__(self, "corrections", FrozenTable(self.corrections))
+
+    @property
+    def residuals(self) -> Residuals:
+        """The residual ratios with their regimes."""
+        given = self.residual_ratio
+        return given if isinstance(given, Residuals) else Residuals(given)
 
 
-CONSTANT_NAMES = tuple(each.name for each in fields(Constants) if each.name != "residual_ratio")
+CONSTANT_NAMES = tuple(each.name for each in fields(Constants) if "range" in each.metadata)
 RESIDUAL_RANGE = (1e-4, 5.0)
 PEAK_RANGE = (1e8, 1e19)
 

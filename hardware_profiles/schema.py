@@ -12,8 +12,10 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from hardware_profiles.corrections import MOST_NODES, Correction
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.profile import Kind
+from hardware_profiles.residuals import MOST_REGIMES, Regime
 from hardware_profiles.units import GIGA, MEGA, TERA
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -150,6 +152,38 @@ class Residual(_FileModel):
         return eightieth_percentile(self.median_ratio, self.p90_ratio)
 
 
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class RegimeEntry(_FileModel):
+    """An interval for part of an operation's range, `{ launch = [0, 0.1], compute = [0, 1], low_ratio = ... }`."""
+
+    launch: Annotated[list[Share], Field(min_length=2, max_length=2)]
+    compute: Annotated[list[Share], Field(min_length=2, max_length=2)]
+    low_ratio: float
+    high_ratio: float
+
+    @property
+    def regime(self) -> Regime:
+        """The same as the cost model knows it."""
+        return Regime(
+            launch=(self.launch[0], self.launch[1]), compute=(self.compute[0], self.compute[1]),
+            low_ratio=self.low_ratio, high_ratio=self.high_ratio,
+        )  # fmt: skip
+
+
+class CorrectionEntry(_FileModel):
+    """Corrections of an operation, `{ axes = [[0, 8], [10, 16]], values = [0.01, -0.02, 0, 0] }`."""
+
+    axes: Annotated[list[Annotated[list[float], Field(max_length=MOST_NODES)]], Field(max_length=4)]
+    values: Annotated[list[float], Field(max_length=MOST_NODES)]
+
+    @property
+    def correction(self) -> Correction:
+        """The same as the cost model knows it."""
+        return Correction(axes=tuple(tuple(axis) for axis in self.axes), values=tuple(self.values))
+
+
 class SourcedConstant(_FileModel):
     """A constant whose kind or source differs from its group's."""
 
@@ -167,6 +201,8 @@ class Group(BaseModel):
     kind: Kind
     source: Text
     residual: Residual
+    regimes: Annotated[list[RegimeEntry], Field(max_length=MOST_REGIMES)] = []
+    correction: CorrectionEntry | None = None
 
 
 class ConstantsFile(_FileModel):
@@ -176,13 +212,17 @@ class ConstantsFile(_FileModel):
     widening: Factor | None = None
     gemm: Group | None = None
     attention: Group | None = None
+    verify: Group | None = None
     unsplit: Group | None = None
+    context: Group | None = None
     mla: Group | None = None
     moe: Group | None = None
     prefill: Group | None = None
     elementwise: Group | None = None
     sampler: Group | None = None
     allreduce: Group | None = None
+    trtllm: Group | None = None
+    nccl: Group | None = None
     host: Group | None = None
 
 
@@ -243,6 +283,8 @@ def parse_device(content: dict[str, object], file: str) -> DeviceFile:
 def _known_keys(path: list[str]) -> list[str]:
     model: type[BaseModel] = DeviceFile
     for name in path:
+        if name.isdigit():  # the entry of a list
+            continue
         annotation = model.model_fields[name].annotation
         # an optional model is a union with None; everything else is the model itself
         model = next(each for each in (*get_args(annotation), annotation) if each is not type(None))

@@ -5,10 +5,11 @@ so a written file has no relative. Numbers survive but for rounding in the last 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Device, Provenance
+from hardware_profiles.residuals import Regime
 from hardware_profiles.units import GIGA, MEGA, MICRO, TERA
 
 _QUANTITIES = (
@@ -73,8 +74,22 @@ def _constants(device: Device) -> Iterator[str]:
         residual = float(device.constants.residual_ratio[operation])
         origin = _origin(device.provenance[f"constants.residual_ratio.{operation}"])
         yield f"residual = {{ p80_ratio = {residual!r}, {origin} }}"
+        yield from _regimes(device.constants.residuals.regimes.get(operation, ()))
+        correction = device.constants.corrections.get(operation)
+        if correction is not None:
+            axes, values = [list(axis) for axis in correction.axes], list(correction.values)
+            yield f"correction = {{ axes = {axes}, values = {values} }}"
         for name in names:
             yield _constant(device, name, name.removeprefix(f"{operation}_"), common)
+
+
+def _regimes(regimes: Sequence[Regime]) -> Iterator[str]:
+    if regimes:
+        yield "regimes = ["
+        for each in regimes:
+            ends = ", ".join(f"{key} = {[float(end) for end in getattr(each, key)]}" for key in ("launch", "compute"))
+            yield f"  {{ {ends}, low_ratio = {each.low_ratio!r}, high_ratio = {each.high_ratio!r} }},"
+        yield "]"
 
 
 def _constant(device: Device, name: str, tail: str, common: Provenance) -> str:

@@ -114,13 +114,15 @@ def test_carried_over_constants_are_marked_and_widened():
 
 def test_a_relative_of_a_relative_widens_once():
     l4, h100 = load_device("l4"), load_device("h100-sxm")
-    assert l4.constants.residual_ratio["attention"] == pytest.approx(3 * h100.constants.residual_ratio["attention"])
-    assert "carried over from h100-sxm" in l4.provenance["constants.attention_wave_s"].source
+    assert l4.constants.residual_ratio["mla"] == pytest.approx(3 * h100.constants.residual_ratio["mla"])
+    assert "carried over from h100-sxm" in l4.provenance["constants.mla_launch_s"].source
     assert "carried over from rtx-pro-6000" in l4.provenance["constants.gemm_launch_s"].source
     forty, eighty = load_device("a100-sxm-40").constants, load_device("a100-sxm-80").constants
-    h100_moe = h100.constants.residual_ratio["moe"]
+    widest = h100.constants.residual_ratio["elementwise"]
     assert forty.residual_ratio["gemm"] == pytest.approx(1.5 * eighty.residual_ratio["gemm"])
-    assert forty.residual_ratio["moe"] == pytest.approx(3 * h100_moe), "the wider of 1.5 and 3, not their product"
+    assert forty.residual_ratio["elementwise"] == pytest.approx(min(3 * widest, 0.95)), (
+        "the wider of 1.5 and 3, not their product"
+    )
 
 
 def test_tile_times_follow_the_peak_of_one_processor():
@@ -196,19 +198,19 @@ def test_circles_of_relatives_are_refused(tmp_path, monkeypatch):
         ('name = "h100-sxm"', 'name = "../x"', "name", "pattern"),
         ('name = "h100-sxm"\n', "", "name", "is missing"),
         ("year = 2022", "year = 22", "year", "must lie between"),
-        ("launch_us = 3.8", "launch_us = -3.8", "constants.gemm.launch_us", "must lie between"),
+        ("launch_us = 2.976", "launch_us = -3.8", "constants.gemm.launch_us", "must lie between"),
         (
-            "launch_us = 3.8",
-            "launch_ms = 3.8",
+            "launch_us = 2.976",
+            "launch_ms = 3",
             "constants.gemm",
             "unknown key 'launch_ms'; nearest: launch_us",
         ),
-        ("launch_us = 3.8\n", "", "constants.gemm.launch_us", "is missing"),
-        ("norm = 2.35", "norm = 0.5", "constants.gemm.norm", "must lie between"),
-        ("norm = 2.35", 'norm = "max"', "constants.gemm.norm", "valid number"),
-        ("median_ratio = 0.05, ", "", "constants.gemm.residual", "either p80_ratio, or both"),
-        ("median_ratio = 0.05", "median_ratio = 0.5", "constants.gemm.residual", "must not be below"),
-        ("p90_ratio = 0.13", "p90_ratio = 1e9", "constants.gemm.residual", "must lie between"),
+        ("launch_us = 2.976\n", "", "constants.gemm.launch_us", "is missing"),
+        ("norm = 3.363", "norm = 0.5", "constants.gemm.norm", "must lie between"),
+        ("norm = 3.363", 'norm = "max"', "constants.gemm.norm", "valid number"),
+        ("median_ratio = 0.05, ", "", "constants.prefill.residual", "either p80_ratio, or both"),
+        ("median_ratio = 0.05", "median_ratio = 0.5", "constants.prefill.residual", "must not be below"),
+        ("p90_ratio = 0.15", "p90_ratio = 1e9", "constants.prefill.residual", "must lie between"),
         ("[constants.moe]", "[constants.moo]", "constants", "unknown key 'moo'; nearest: moe"),
     ],
 )

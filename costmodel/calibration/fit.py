@@ -1,0 +1,150 @@
+"""Which constants of a device make its profile time measured rows best?
+
+Robust least squares on log ratios (soft L1), bounded, from several starts; constants that the rows cannot tell stay
+where the profile has them. Leaves out which rows to use and how well the outcome does (`calibrate`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from costmodel.calibration.measurements import Measurements
+from costmodel.calibration.parameters import GROUPS, TRTLLM_MOST_BYTES, Parameter, group_of
+from costmodel.calibration.timing import VerifyForm, timed
+from costmodel.kernels.communication import VLLM_MOST_BYTES
+from costmodel.ops import Array
+from hardware_profiles.errors import InputError
+from hardware_profiles.profile import Device
+
+SOFT_RATIO = 0.05  # errors beyond this count linearly instead of squared
+PRIOR_WEIGHT = 0.003  # pull towards the profile's value, per row and per width of a parameter's range
+LEAST_PULL = 0.1  # of the same, where rows are few: a tenth of a range weighs like an error of 1 %
+CLEARLY = 0.05
+LEAST_ROWS = 3  # rows per parameter below which a group is left as it is
+
+Predict = Callable[[Device], Array]
+
+
+def with_constants(device: Device, values: Mapping[str, float]) -> Device:
+    """The device with some constants replaced.
+
+    Raises:
+        InputError: a value out of the constant's range.
+    """
+    changed: dict[str, Any] = dict(values)
+    return replace(device, constants=replace(device.constants, **changed))
+
+
+def fitted(
+    device: Device, rows: Measurements, *, dtype: str, form: VerifyForm, matrices: Array | None
+) -> dict[str, float]:
+    """Constants fitted to the rows of one operation; empty where there are too few.
+
+    Args:
+        device: profile to start from.
+        rows: measurements to fit, already filtered.
+        dtype: format of operands.
+        form: of `attention_verify`: whether the kernel splits the cache.
+        matrices: weight matrices of an expert by row.
+    """
+    if rows.operation == "allreduce":
+        return _allreduce(device, rows)
+    parameters = GROUPS[group_of(rows.operation, form)]
+    if len(rows) < LEAST_ROWS * len(parameters):
+        return {}
+    values, _ = search(
+        device, parameters, rows.seconds, lambda d: timed(d, rows, dtype=dtype, verify=form, matrices=matrices)[0]
+    )
+    return values
+
+
+def search(
+    device: Device, parameters: Sequence[Parameter], seconds: Array, predict: Predict
+) -> tuple[dict[str, float], float]:
+    """The parameters that minimise the soft-L1 cost of log(predicted/measured), and that cost per row.
+
+    Args:
+        device: profile to start from; a second start takes each parameter's own.
+        parameters: what to fit.
+        seconds: measured, all > 0.
+        predict: seconds by row of a device.
+
+    Raises:
+        InputError: scipy is not installed.
+    """
+    least_squares = _least_squares()
+    low, high = (np.array([getattr(p, side) for p in parameters]) for side in ("low", "high"))
+    width = high - low
+    present = np.array([getattr(device.constants, p.name) for p in parameters], dtype=np.float64)
+    prior = np.clip(np.where(np.isfinite(present), present, high), low, high)
+    measured = np.log(seconds)
+    pull = max(PRIOR_WEIGHT * np.sqrt(len(seconds)), LEAST_PULL)
+
+    def errors(unit: npt.NDArray[np.float64]) -> Array:
+        values = dict(zip((p.name for p in parameters), (low + unit * width).tolist(), strict=True))
+        ratio = np.log(predict(with_constants(device, values))) - measured
+        return np.concatenate([ratio, pull * (unit - (prior - low) / width)])
+
+    best = None
+    for start in (prior, np.array([p.start for p in parameters])):
+        unit = np.clip((start - low) / width, 1e-3, 1.0 - 1e-3)
+        found = least_squares(errors, unit, bounds=(0.0, 1.0), loss="soft_l1", f_scale=SOFT_RATIO, x_scale=0.1)
+        if best is None or found.cost < best.cost:
+            best = found
+    assert best is not None
+    values = (low + best.x * width).tolist()
+    return dict(zip((p.name for p in parameters), values, strict=True)), float(best.cost) / len(seconds)
+
+
+def _allreduce(device: Device, rows: Measurements) -> dict[str, float]:
+    """Each library's constants from its own rows, and the ring's from large messages of all."""
+    size, graphs = rows.columns["bytes"], rows.columns["graphs"] > 0
+    found: dict[str, float] = {}
+
+    def part(group: str, which: npt.NDArray[np.bool_]) -> None:
+        nonlocal device, found
+        mine = rows.select(which)
+        if len(mine) < len(GROUPS[group]) + 2:
+            return
+        values, _ = search(device, GROUPS[group], mine.seconds, lambda d: timed(d, mine)[0])
+        found |= values
+        device = with_constants(device, values)
+
+    rings = (rows.part == "nccl") | (graphs & (size >= VLLM_MOST_BYTES))
+    theirs = rows.part == "trtllm"
+    if theirs.sum() > len(GROUPS["trtllm"]) + 2:
+        values = _trtllm(device, rows.select(theirs | rings))
+        found |= values
+        device = with_constants(device, values)
+    else:
+        part("nccl", rings)
+    part("allreduce", (rows.part == "vllm") & graphs & (size < VLLM_MOST_BYTES))
+    part("eager", (rows.part == "vllm") & ~graphs)
+    return found
+
+
+def _trtllm(device: Device, rows: Measurements) -> dict[str, float]:
+    """TensorRT-LLM's constants, the ring's that it hands over to, and the message from which it does.
+
+    A smaller threshold has to lower the cost by `CLEARLY`: few rows tell little about where the change is.
+    """
+    parameters = (*GROUPS["trtllm"], *GROUPS["nccl"])
+    best: tuple[float, dict[str, float]] | None = None
+    for most in reversed(TRTLLM_MOST_BYTES):
+        there = with_constants(device, {"trtllm_most_bytes": most})
+        values, cost = search(there, parameters, rows.seconds, lambda d: timed(d, rows)[0])
+        if best is None or cost < (1.0 - CLEARLY) * best[0]:
+            best = (cost, values | {"trtllm_most_bytes": most})
+    assert best is not None
+    return best[1]
+
+
+def _least_squares() -> Callable[..., Any]:
+    try:
+        from scipy.optimize import least_squares  # type: ignore[import-untyped]
+    except ImportError:
+        raise InputError("needs scipy: pip install scipy", key="calibrate") from None
+    return least_squares  # type: ignore[no-any-return]

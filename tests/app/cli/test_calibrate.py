@@ -1,0 +1,107 @@
+"""`calibrate`: scores, the written profile, and refusals."""
+
+import numpy as np
+import pytest
+
+from costmodel.calibration.measurements import measurements
+from costmodel.calibration.timing import timed
+from hardware_profiles.loader import load_device
+
+H100 = load_device("h100-sxm")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Products of a device a fifth slower than the H100's profile says."""
+    generator = np.random.default_rng(8)
+    m = generator.choice([1, 8, 64, 256], 240)
+    n, k = (generator.integers(64, 300, 240) * 64 for _ in range(2))
+    sizes = {"rows": m, "outputs": n, "inputs": k}
+    rows = measurements("gemm", sizes, np.ones(240), file="made.csv")
+    us = timed(H100, rows)[0] * 1.2e6
+    lines = [f"bf16,{a},{b},{c},{t:.3f}" for a, b, c, t in zip(m, n, k, us, strict=True)]
+    path = tmp_path_factory.mktemp("kernels") / "products.csv"
+    path.write_text("\n".join(["dtype,m,n,k,us", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_score_only_states_the_error_of_the_profile(rooftree, table):
+    answer = rooftree("calibrate", "--kernels", table, "--device", "h100-sxm", "--score-only", "--json").answer
+    assert answer["schema"] == 1 and answer["inputs"]["score_only"] is True
+    score = answer["operations"]["gemm"]
+    assert score["rows"] == 240 and 0 < score["rows_used"] <= 240
+    assert score["rows_fitted"] == 0 and score["rows_scored"] == score["rows_used"] - round(score["rows_used"] / 4)
+    assert score["median"] == pytest.approx(1 - 1 / 1.2, rel=1e-3)
+    assert score["p90"] == pytest.approx(1 - 1 / 1.2, rel=1e-3)
+
+
+def test_a_fit_writes_a_profile_that_scores_better(rooftree, table, tmp_path):
+    out = tmp_path / "new" / "mine.toml"
+    fitted = rooftree("calibrate", "--kernels", table, "--out", out, "--json").answer["operations"]["gemm"]
+    assert fitted["median"] < 0.02 and fitted["rows_fitted"] > 0
+    again = rooftree("calibrate", "--kernels", table, "--device", out, "--score-only", "--json").answer
+    assert again["operations"]["gemm"]["median"] == pytest.approx(fitted["median"], rel=1e-6)
+    assert load_device(out).constants.gemm_bandwidth_efficiency < H100.constants.gemm_bandwidth_efficiency
+
+
+def test_the_same_seed_gives_the_same_answer_and_another_another(rooftree, table):
+    def run(seed):
+        return rooftree("calibrate", "--kernels", table, "--seed", seed, "--json").answer["operations"]["gemm"][
+            "median"
+        ]
+
+    assert run(0) == run(0)
+    assert run(0) != run(1)
+
+
+def test_tables_and_quiet(rooftree, table):
+    shown = rooftree("calibrate", "--kernels", table, "--score-only")
+    assert shown.code == 0 and "gemm" in shown.out and "16.7%" in shown.out
+    assert rooftree("calibrate", "--kernels", table, "--score-only", "--quiet").out == ""
+
+
+def test_several_tables_are_scored_together(rooftree, table):
+    answers = [
+        rooftree("calibrate", *words, "--score-only", "--json").answer["operations"]["gemm"]["rows"]
+        for words in (["--kernels", table, table], ["--kernels", table, "--kernels", table])
+    ]
+    assert answers == [480, 480]
+
+
+def test_other_number_formats_leave_no_rows(rooftree, table):
+    score = rooftree("calibrate", "--kernels", table, "--dtype", "fp8", "--json").answer["operations"]["gemm"]
+    assert (score["rows"], score["rows_used"], score["median"], score["p90"]) == (240, 0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--kernels: at least one table"),
+        (["--kernels", "absent.csv"], "absent.csv: cannot be read"),
+        (["--kernels", "TABLE", "--device", "h10"], "unknown device 'h10'"),
+        (["--kernels", "TABLE", "--dtype", "bf61"], "unknown number format 'bf61'"),
+        (["--kernels", "TABLE", "--device", "a100-sxm-80", "--dtype", "fp8"], "has no such peak"),
+        (["--kernels", "TABLE", "--model", "llama-9"], "unknown model 'llama-9'"),
+        (["--kernels", "TABLE", "--out", "x.json"], "--out: must be a .toml file"),
+        (["--kernels", "TABLE", "--out", "x.toml", "--score-only"], "--score-only fits none"),
+        (["--kernels", "TABLE", "--seed", "-1"], "--seed"),
+    ],
+)
+def test_refusals_name_the_option(rooftree, table, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    ended = rooftree("calibrate", *(table if word == "TABLE" else word for word in words))
+    assert ended.code == 2 and message in ended.err
+    assert ended.out == "" and not list(tmp_path.iterdir())
+
+
+def test_a_foreign_table_names_the_layouts(rooftree, tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("a,b\n1,2\n", encoding="utf-8")
+    ended = rooftree("calibrate", "--kernels", path)
+    assert ended.code == 2 and "no known layout" in ended.err and "m, n, us" in ended.err
+
+
+def test_out_may_not_be_a_folder(rooftree, table, tmp_path):
+    (tmp_path / "x.toml").mkdir()
+    ended = rooftree("calibrate", "--kernels", table, "--out", tmp_path / "x.toml")
+    assert ended.code == 2 and "--out" in ended.err

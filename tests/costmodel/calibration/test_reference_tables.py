@@ -1,0 +1,112 @@
+"""Shipped constants against public tables: errors on the rows that they were not fitted to, by device and operation.
+
+Constants were fitted to a quarter of the rows that pass the filters; every number below belongs to the other three.
+"""
+
+import numpy as np
+import pytest
+
+from costmodel.calibration.calibrate import calibrate
+from costmodel.calibration.tables import read_all
+from hardware_profiles.loader import load_device
+
+TABLES = {
+    "h100-sxm": [
+        "gemm_h100_sxm.csv", "attn_gen_bf16_h100_sxm.csv", "attn_ctx_bf16_h100_sxm.csv", "mla_gen_h100_sxm.csv",
+        "moe_h100_sxm.csv", "allreduce_vllm_h100_sxm.csv", "allreduce_trtllm_h100_sxm.csv",
+    ],
+    "a100-sxm-80": [
+        "gemm_a100_sxm.csv", "attn_gen_bf16_a100_sxm.csv", "attn_ctx_bf16_a100_sxm.csv", "mla_gen_a100_sxm.csv",
+        "moe_a100_sxm.csv", "allreduce_vllm_a100_sxm.csv", "allreduce_trtllm_a100_sxm.csv",
+    ],
+    "a100-sxm-80--flashinfer": ["vidur_attention_a100_llama2-70b_tp2.parquet"],
+    "rtx-pro-6000": ["rtxpro6000_llama3.1-8b_attention.parquet"],
+}  # fmt: skip
+# target of median and ninetieth percentile where one is set; what a change must not exceed; fewest scored rows
+BOUNDS = {
+    ("h100-sxm", "gemm"): ((0.04, 0.13), (0.04, 0.13), 4000),
+    ("h100-sxm", "attention_generation"): ((0.05, 0.15), (0.05, 0.15), 2500),
+    ("h100-sxm", "attention_context"): (None, (0.13, 0.32), 7000),
+    ("h100-sxm", "mla_generation"): (None, (0.05, 0.20), 400),
+    ("h100-sxm", "moe"): ((0.06, 0.30), (0.06, 0.30), 3600),
+    ("h100-sxm", "vllm"): ((0.10, 0.25), (0.10, 0.25), 30),
+    ("h100-sxm", "trtllm"): ((0.10, 0.25), (0.10, 0.25), 30),
+    ("a100-sxm-80", "gemm"): ((0.04, 0.13), (0.04, 0.13), 4700),
+    ("a100-sxm-80", "attention_generation"): ((0.05, 0.15), (0.05, 0.15), 1000),
+    ("a100-sxm-80", "attention_context"): (None, (0.11, 0.37), 3800),
+    ("a100-sxm-80", "mla_generation"): (None, (0.05, 0.20), 400),
+    ("a100-sxm-80", "moe"): ((0.06, 0.30), (0.06, 0.30), 2800),
+    ("a100-sxm-80", "vllm"): ((0.10, 0.25), (0.10, 0.25), 30),
+    ("a100-sxm-80", "trtllm"): ((0.10, 0.25), (0.16, 0.34), 30),
+    ("a100-sxm-80--flashinfer", "attention_generation"): ((0.05, 0.15), (0.065, 0.15), 5000),
+    ("a100-sxm-80--flashinfer", "attention_verify"): ((0.06, 0.20), (0.06, 0.20), 3000),
+    ("rtx-pro-6000", "attention_generation"): ((0.05, 0.15), (0.05, 0.15), 80),
+    ("rtx-pro-6000", "attention_verify"): ((0.06, 0.20), (0.06, 0.20), 28_000),
+}
+# targets that are not reached: a dozen rows of TensorRT-LLM's reductions on A100, and FlashInfer's decode attention
+MISSED = {("a100-sxm-80", "trtllm"), ("a100-sxm-80--flashinfer", "attention_generation")}
+# operations whose intervals hold 75 to 85 % of the rows that nothing was fitted to; the dozen rows behind each library
+# of reductions do not tell that well, nor do the 29 of decode attention on RTX PRO 6000
+HELD = [key for key in BOUNDS if key[1] not in ("vllm", "trtllm") and key != ("rtx-pro-6000", "attention_generation")]
+# the half width stays within three times the median error; attention over latent caches of H100 and experts of A100 do
+# not: their errors are small but for a sixth of the rows, which the shares of launches and arithmetic do not tell apart
+WIDE = {
+    ("h100-sxm", "mla_generation"): 8.5, ("a100-sxm-80", "moe"): 3.3, ("a100-sxm-80", "attention_generation"): 3.1,
+}  # fmt: skip
+
+
+def _target(device, part):
+    target = BOUNDS.get((device, part), (None,))[0]
+    return "-" if target is None else f"{target[0]:.0%}/{target[1]:.0%}"
+
+
+@pytest.fixture(scope="module")
+def scores(reference_data):
+    found, lines = {}, []
+    for name, files in TABLES.items():
+        tables = read_all([reference_data / "kernels" / file for file in files])
+        for operation, score in calibrate(tables, load_device(name), fit=False).scores.items():
+            for part, each in ((operation, score), *score.parts.items()):
+                found[name, part] = each
+                lines.append(
+                    f"{name:24} {part:22} rows {each.rows:6} used {each.rows_used:6} "
+                    f"fitted {each.rows_used - each.rows_scored:5} scored {each.rows_scored:6} "
+                    f"median {each.median:6.1%} p90 {each.p90:6.1%} inside {each.coverage:4.0%} "
+                    f"width/error {each.width_ratio:5.2f} target {_target(name, part)} {each.form}"
+                )
+    print("\n" + "\n".join(lines))
+    return found
+
+
+@pytest.mark.parametrize(("device", "part"), BOUNDS)
+def test_errors_on_rows_that_were_not_fitted(scores, device, part):
+    target, (median, p90), rows = BOUNDS[device, part]
+    score = scores[device, part]
+    assert score.rows_scored >= rows
+    assert score.median <= median
+    assert score.p90 <= p90
+    if target is not None:
+        assert (score.median <= target[0] and score.p90 <= target[1]) == ((device, part) not in MISSED)
+
+
+@pytest.mark.parametrize(("device", "part"), HELD)
+def test_intervals_hold_four_fifths_of_rows_that_were_not_fitted(scores, device, part):
+    score = scores[device, part]
+    assert 0.75 <= score.coverage <= 0.85
+    assert score.width_ratio / 2.0 <= WIDE.get((device, part), 3.0)
+
+
+def test_which_kernels_split_the_cache(scores):
+    assert scores["rtx-pro-6000", "attention_verify"].form == "unsplit"
+    assert scores["a100-sxm-80--flashinfer", "attention_verify"].form == "split"
+
+
+def test_two_halves_of_a_table_agree_on_the_constants(reference_data):
+    """Another seed fits another quarter, and ends near the same place."""
+    tables = read_all([reference_data / "kernels" / "attn_gen_bf16_a100_sxm.csv"])
+    first, second = (calibrate(tables, load_device("a100-sxm-80"), seed=seed) for seed in (1, 2))
+    for name in ("attention_tile_s", "attention_wave_s", "attention_wave_ratio"):
+        ratio = getattr(first.device.constants, name) / getattr(second.device.constants, name)
+        assert np.log(ratio) == pytest.approx(0.0, abs=0.25), name
+    medians = [each.scores["attention_generation"].median for each in (first, second)]
+    assert max(medians) < 0.05
