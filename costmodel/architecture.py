@@ -9,6 +9,8 @@ A GEMM is written (name, n_out, k_in): n_out × k_in weights that one token's ve
 
 from dataclasses import dataclass, replace
 
+from costmodel.state_layers import StateLayer
+
 Projection = tuple[str, int, int]
 
 
@@ -25,8 +27,11 @@ class Attention:
         output_bias: The output projection has a bias.
         qk_norm: Queries and keys are normalised per head.
         sinks: Every head has one learned sink logit.
+        gated: The query projection also makes a gate for the output, of the same width.
+        shares_kv: Keys and values are another layer's: read, but neither projected nor stored here.
         kv_lora_rank: MLA: length of the latent vector that stands for keys and values.
-        q_lora_rank: MLA: rank of the query projection; 0: not factored.
+        q_lora_rank: Rank of the query projection; 0: not factored. Also without MLA: multi-matrix factorisation
+            attention (MFA), whose query heads share one low-rank product.
         rope_dim: MLA: rotated part of a key, shared by all heads and stored beside the latent vector.
         nope_dim: MLA: unrotated part of a head's query.
         value_dim: MLA: length of a head's value.
@@ -40,6 +45,8 @@ class Attention:
     output_bias: bool = False
     qk_norm: bool = False
     sinks: bool = False
+    gated: bool = False
+    shares_kv: bool = False
     kv_lora_rank: int = 0
     q_lora_rank: int = 0
     rope_dim: int = 0
@@ -69,6 +76,8 @@ class Attention:
     @property
     def kv_values_per_token(self) -> int:
         """Values stored in the KV cache per token by this layer, windows not considered."""
+        if self.shares_kv:
+            return 0
         return self.kv_width if self.is_mla else 2 * self.kv_width
 
     def projections(self, hidden: int) -> tuple[Projection, ...]:
@@ -84,12 +93,18 @@ class Attention:
             (name, n_out, k_in) per GEMM; their products sum to the layer's projection weights.
 
         Reference:
-            DeepSeek-AI, "DeepSeek-V2" (arXiv:2405.04434), §2.1, eqs. 9–19.
+            DeepSeek-AI, "DeepSeek-V2" (arXiv:2405.04434), §2.1, eqs. 9–19; Hu et al., "Multi-matrix Factorization
+            Attention" (arXiv:2412.19255), for a factored query without MLA.
         """
+        if not self.heads:
+            return ()
         output = ("output", hidden, self.output_width)
-        if not self.is_mla:
-            return ("qkv", self.query_width + 2 * self.kv_width, hidden), output
         rank = self.q_lora_rank
+        if not self.is_mla and rank:
+            return ("q_down", rank, hidden), ("q_up", self.query_width, rank), ("kv", 2 * self.kv_width, hidden), output
+        if not self.is_mla:
+            own_kv = 0 if self.shares_kv else 2 * self.kv_width
+            return ("qkv", self.query_width * (2 if self.gated else 1) + own_kv, hidden), output
         query: tuple[Projection, ...] = (("q", self.query_width, hidden),)
         if rank:
             query = ("q_down", rank, hidden), ("q_up", self.query_width, rank)
@@ -100,7 +115,8 @@ class Attention:
         """Weights of the layer: projections, biases, head norms and sinks."""
         biases = 0
         if self.bias:
-            biases = self.q_lora_rank + self.kv_width if self.is_mla else self.query_width + 2 * self.kv_width
+            own_kv = 0 if self.shares_kv else 2 * self.kv_width
+            biases = self.q_lora_rank + self.kv_width if self.is_mla else self.query_width + own_kv
         norms = 2 * self.head_dim if self.qk_norm else 0
         norms += self.q_lora_rank + self.kv_lora_rank
         extra = hidden * self.output_bias + self.heads * self.sinks
@@ -118,6 +134,7 @@ class FeedForward:
         experts: Routed experts; 0: a dense layer.
         experts_per_token: Routed experts that each token visits.
         shared_width: Inner width of the experts that every token visits, all together; 0: none.
+        shared_gate: The shared experts' output is scaled by a learned product with the residual vector.
     """
 
     width: int
@@ -126,6 +143,7 @@ class FeedForward:
     experts: int = 0
     experts_per_token: int = 0
     shared_width: int = 0
+    shared_gate: bool = False
 
     @property
     def is_moe(self) -> bool:
@@ -142,7 +160,7 @@ class FeedForward:
             (name, n_out, k_in) per GEMM.
         """
         if not self.is_moe:
-            return self._matrices(hidden, self.width, "")
+            return self._matrices(hidden, self.width, "") if self.width else ()
         shared = self._matrices(hidden, self.shared_width, "shared_") if self.shared_width else ()
         return (("router", self.experts, hidden), *shared)
 
@@ -157,7 +175,7 @@ class FeedForward:
     def parameters(self, hidden: int) -> int:
         """Weights of the layer, all experts and the router included."""
         always = _weights_and_biases(self.projections(hidden), self.bias)
-        return always + self.experts * self.expert_parameters(hidden)
+        return always + self.experts * self.expert_parameters(hidden) + hidden * self.shared_gate
 
     def active_parameters(self, hidden: int) -> int:
         """Weights that one token meets: all but the experts it is not routed to."""
@@ -169,26 +187,46 @@ class FeedForward:
         return first, (f"{prefix}down", hidden, width)
 
 
+NO_ATTENTION = Attention(heads=0, kv_heads=1, head_dim=0)
+NO_FEED_FORWARD = FeedForward(width=0, gated=False)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """One layer of a transformer: attention, feed-forward and the norms around them.
+    """One layer of a model: attention or a recurrent layer, feed-forward and the norms around them.
 
     Attributes:
-        attention: The attention layer.
-        feed_forward: The feed-forward layer.
+        attention: The attention layer; `NO_ATTENTION` where there is none.
+        feed_forward: The feed-forward layer; `NO_FEED_FORWARD` where there is none.
         norms: Norms over the residual vector in this layer.
         norm_bias: The norms have a bias beside the scale (LayerNorm).
+        state: The recurrent layer in the place of attention, if any.
+        cross_decoder: The layer stores nothing of its own, so that of a prompt only the last token runs it.
     """
 
     attention: Attention
     feed_forward: FeedForward
     norms: int
     norm_bias: bool = False
+    state: StateLayer | None = None
+    cross_decoder: bool = False
+
+    @property
+    def sublayers(self) -> int:
+        """Parts that read and add to the residual vector: attention, recurrence, feed-forward."""
+        feed_forward = self.feed_forward.width > 0
+        return int(self.attention.heads > 0) + int(self.state is not None) + int(feed_forward)
+
+    def projections(self, hidden: int) -> tuple[Projection, ...]:
+        """GEMMs that every token runs in this layer, as (name, n_out, k_in)."""
+        state = self.state.projections(hidden) if self.state else ()
+        return (*self.attention.projections(hidden), *state, *self.feed_forward.projections(hidden))
 
     def parameters(self, hidden: int) -> int:
         """Weights of the layer for residual vectors of length `hidden`."""
         norms = self.norms * hidden * (2 if self.norm_bias else 1)
-        return self.attention.parameters(hidden) + self.feed_forward.parameters(hidden) + norms
+        state = self.state.parameters(hidden) if self.state else 0
+        return self.attention.parameters(hidden) + state + self.feed_forward.parameters(hidden) + norms
 
     def active_parameters(self, hidden: int) -> int:
         """Weights that one token meets."""
@@ -271,6 +309,16 @@ class Architecture:
         return sum(count * block.attention.kv_values_per_token for block, count in self.blocks)
 
     @property
+    def state_values(self) -> int:
+        """Values of one request's recurrent states over all layers, convolution windows left out."""
+        return sum(count * block.state.state_values for block, count in self.blocks if block.state)
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether any layer keeps a state instead of keys and values."""
+        return any(block.state is not None for block, _ in self.blocks)
+
+    @property
     def weight_values(self) -> int:
         """Values that a decode pass reads when its tokens visit all experts.
 
@@ -291,9 +339,14 @@ class Architecture:
             layers: Number of layers, at least 0.
 
         Returns:
-            A new architecture; blocks other than the most frequent one are dropped.
+            A new architecture; blocks other than the most frequent one are dropped. With recurrent layers all
+            blocks keep their share, but a single layer is one of attention and feed-forward where they exist.
         """
+        if self.is_recurrent and layers != 1:
+            return replace(self, blocks=_shared_out(self.blocks, layers))
         block, _ = max(self.blocks, key=lambda pair: pair[1])
+        if self.is_recurrent:
+            block = _attention_block(self.blocks, block)
         return replace(self, blocks=((block, layers),))
 
     @property
@@ -308,3 +361,24 @@ def _weights(projections: tuple[Projection, ...]) -> int:
 
 def _weights_and_biases(projections: tuple[Projection, ...], bias: bool) -> int:
     return _weights(projections) + (sum(n_out for _, n_out, _ in projections) if bias else 0)
+
+
+def _attention_block(blocks: tuple[tuple[Block, int], ...], frequent: Block) -> Block:
+    """A layer of attention and feed-forward, from different blocks where none has both; else the given block."""
+    attending = [block for block, _ in blocks if block.attention.heads and not block.attention.shares_kv]
+    feeding = [block.feed_forward for block, _ in blocks if block.feed_forward.width]
+    if not attending or not feeding:
+        return frequent
+    block = attending[0]
+    return block if block.feed_forward.width else replace(block, feed_forward=feeding[0], norms=2 * block.norms)
+
+
+def _shared_out(blocks: tuple[tuple[Block, int], ...], layers: int) -> tuple[tuple[Block, int], ...]:
+    """`layers` layers in the proportions of `blocks`, by largest remainder."""
+    total = sum(count for _, count in blocks)
+    quotas = [layers * count / total for _, count in blocks]
+    whole = [int(quota) for quota in quotas]
+    order = sorted(range(len(blocks)), key=lambda i: whole[i] - quotas[i])
+    for i in order[: layers - sum(whole)]:
+        whole[i] += 1
+    return tuple((block, count) for (block, _), count in zip(blocks, whole, strict=True) if count)

@@ -160,7 +160,7 @@ def _mtp(target: Architecture) -> Drafter:
 
 def _dense(target: Architecture) -> Architecture:
     """The target with its experts replaced by one dense feed-forward of the width that a token visits."""
-    block, count = max(target.blocks, key=lambda pair: pair[1])
+    block, count = target.with_layers(1).blocks[0]
     f = block.feed_forward
     if not f.is_moe:
         return target

@@ -222,7 +222,7 @@ def mixed_prefill_s(setting: Setting, *, prompt_tokens: float, decode_rows: Numb
     return np.asarray(added)
 
 
-_ATTENTION = ("attention", "mla")
+_ATTENTION = ("attention", "mla", "state")
 
 
 def _row_seconds(setting: Setting, rows: Array) -> Array:
@@ -278,4 +278,5 @@ def needed_bytes(setting: Setting, acceptance: Acceptance, *, batch: Number, con
         query_tokens=1 + acceptance.draft_tokens,
         drafter_bytes=drafter.resident_values * d.precision.weight_bytes / share if used else 0.0,
         drafter_kv_bytes_per_token=drafter.kv_values_per_token * d.precision.kv_bytes / share if used else 0.0,
+        rollback=d.rollback,
     )  # fmt: skip

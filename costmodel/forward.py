@@ -4,91 +4,37 @@ Sums the operations of every layer, the output head and the sampler on one devic
 Leaves out the host (see `step`) and everything between passes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from costmodel import kernels, ops
-from costmodel.architecture import Architecture, Attention, Block, Projection
+from costmodel import kernels, ops, state_update
+from costmodel.architecture import Attention, Block, Projection
+from costmodel.deployment import Deployment, Fidelity
 from costmodel.kernels import Timing
 from costmodel.ops import Array, Mask, Number, Work
-from costmodel.precision import Precision
+from costmodel.pass_totals import Operation, PassCost, Tally, scaled
+from costmodel.state_layers import StateLayer
+from costmodel.transforms import operations as added
+from costmodel.transforms.declared import LayerSchedule
 from hardware_profiles.errors import InputError
-from hardware_profiles.profile import Device
 
-Fidelity = Literal["datasheet", "calibrated"]
+__all__ = ["Deployment", "Fidelity", "Logits", "Operation", "PassCost", "pass_cost"]
+
 Logits = Literal["all", "last", "none"]
-_INPUT_SPLIT = ("output", "down", "shared_down", "expert_down")  # sharded along the inner dimension
+# sharded along the inner dimension
+_INPUT_SPLIT = ("output", "down", "shared_down", "expert_down", "state_output", "state_x")
+_REPLICATED = ("router", "q_down", "kv_down")
+# products that read the vector of another, which is narrowed once for all of them
+_SAME_INPUT = {
+    **dict.fromkeys(("q", "q_down", "kv_down", "kv", "qkv", "state_input", "state_gates"), "mixer"),
+    **dict.fromkeys(("router", "shared_gate_up", "shared_up", "gate_up", "up"), "feed_forward"),
+}
+_MANY_POINTS = 2048  # from which on looking for points with equal rows pays
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Deployment:
-    """A model on a device, and how it runs there.
-
-    Args:
-        architecture: the model.
-        device: one device of the group.
-        precision: number formats.
-        tensor_parallel: devices N that share every layer; must divide the query heads.
-        fidelity: `datasheet` (bare roofs) or `calibrated` (the profile's constants).
-        split_verify: the attention kernel can split a request's cache among processors when it has several
-            query tokens; False bills the whole context to one unit.
-        graphs: passes are captured in graphs, so that the host costs nothing per layer.
-        expert_correlation: of the experts that one request's tokens of a pass choose, 0 to 1.
-
-    Raises:
-        InputError: a tensor-parallel degree that does not divide the heads, a correlation outside [0, 1].
-    """
-
-    architecture: Architecture
-    device: Device
-    precision: Precision
-    tensor_parallel: int = 1
-    fidelity: Fidelity = "calibrated"
-    split_verify: bool = True
-    graphs: bool = True
-    expert_correlation: float = 0.0
-
-    def __post_init__(self) -> None:
-        n = self.tensor_parallel
-        if n < 1 or any(block.attention.heads % n for block, _ in self.architecture.blocks):
-            raise InputError(f"must be >= 1 and divide the heads of {self.architecture.name}", key="tp", value=n)
-        if not 0.0 <= self.expert_correlation <= 1.0:
-            raise InputError("must lie in [0, 1]", key="expert_correlation", value=self.expert_correlation)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PassCost:
-    """Cost of a pass; every array broadcasts over the batch, query-token and context arguments.
-
-    Args:
-        seconds: by operation: gemm, attention, mla, moe, elementwise, allreduce, head, sampler.
-        flops: of all operations, one device.
-        bytes: moved from memory, one device.
-        compute_s: time the arithmetic alone would take.
-        memory_s: time the traffic alone would take.
-        launch_s: launches and synchronisation.
-    """
-
-    seconds: Mapping[str, Array]
-    flops: Array
-    bytes: Array
-    compute_s: Array
-    memory_s: Array
-    launch_s: Array
-
-    @property
-    def total_s(self) -> Array:
-        """Seconds of the pass."""
-        return np.asarray(sum(self.seconds.values(), start=np.zeros(())))
-
-    @property
-    def limit(self) -> Array:
-        """What bounds the pass: `bandwidth`, `compute` or `launch`, whichever alone would take longest."""
-        parts = np.stack(np.broadcast_arrays(self.memory_s, self.compute_s, self.launch_s))
-        return np.asarray(np.array(["bandwidth", "compute", "launch"])[np.argmax(parts, axis=0)])
+Index = npt.NDArray[np.intp]
 
 
 def pass_cost(
@@ -116,144 +62,246 @@ def pass_cost(
 
     >>> from hardware_profiles.loader import load_device
     >>> from costmodel.model_library import load_model
+    >>> from costmodel.precision import Precision
     >>> d = Deployment(architecture=load_model("llama-3.1-8b"), device=load_device("h100-sxm"), precision=Precision())
     >>> cost = pass_cost(d, batch=1, query_tokens=1, context=1024)
     >>> bool(4.5e-3 < cost.total_s < 8e-3), str(cost.limit)
     (True, 'bandwidth')
     """
     b, n, context_tokens = _checked(batch, query_tokens, context)
-    tally = _Tally()
+    if deployment.fidelity == "measured":
+        from costmodel.measured import measured_pass
+
+        return measured_pass(
+            deployment, batch=b, query_tokens=n, context=context_tokens, logits=logits, prefill=prefill
+        )
+    tally = Tally()
+    schedule = deployment.schedule
     for block, count in deployment.architecture.blocks:
-        for name, timing, work in _block(deployment, block, b, n, context_tokens, prefill):
-            tally.add(name, timing, work, count)
-    for name, timing, work in _head(deployment, b, n, logits):
-        tally.add(name, timing, work, 1)
+        once = block.cross_decoder and prefill and logits == "last"
+        shape = (b, np.ones_like(n), context_tokens + n - 1.0) if once else (b, n, context_tokens)
+        if schedule is not None and (schedule.prompts or not prefill):
+            for operation in _scheduled(deployment, schedule, block, count, *shape, prefill and not once):
+                tally.add(operation)
+            continue
+        for operation in _block(deployment, block, *shape, prefill and not once):
+            tally.add(operation._replace(calls=count))
+    for operation in _head(deployment, b, n, logits):
+        tally.add(operation)
     return tally.cost()
 
 
-class _Tally:
-    """Running sums of a pass; arrays keep their own small shapes until somebody asks for the total."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, Array] = {}
-        zero = np.zeros(())
-        self.flops, self.bytes, self.compute, self.memory, self.launch = zero, zero, zero, zero, zero
-
-    def add(self, name: str, timing: Timing, work: Work, count: int) -> None:
-        self.seconds[name] = self.seconds.get(name, np.zeros(())) + count * timing.seconds
-        self.flops = self.flops + count * work.flops
-        self.bytes = self.bytes + count * work.bytes
-        self.compute = self.compute + count * timing.compute_s
-        self.memory = self.memory + count * timing.memory_s
-        self.launch = self.launch + count * timing.launch_s
-
-    def cost(self) -> PassCost:
-        return PassCost(
-            seconds=self.seconds,
-            flops=self.flops,
-            bytes=self.bytes,
-            compute_s=self.compute,
-            memory_s=self.memory,
-            launch_s=self.launch,
-        )
-
-
-Operation = tuple[str, Timing, Work]
+def _scheduled(
+    d: Deployment, schedule: LayerSchedule, block: Block, count: int, b: Array, n: Array, context: Array, prefill: bool
+) -> Iterator[Operation]:
+    """The layer's operations where tokens skip layers: parts that run for some tokens, weighted by how often."""
+    hidden, rank = d.architecture.hidden, schedule.substitute_rank
+    each = count / len(schedule.shares)
+    for share in schedule.shares:
+        cached = context if schedule.keeps_cache else context * share
+        if share and (schedule.together or share == 1.0):
+            for operation in _block(d, block, b, n, cached, prefill):
+                yield operation._replace(calls=each * share)
+        elif share:  # requests go their own ways: the layer runs once any of them needs it, for those alone
+            runs = 1.0 - (1.0 - share) ** b
+            for operation in _block(d, block, b * share / runs, n, cached, prefill):
+                yield scaled(operation, runs)._replace(calls=each)
+        if rank and share < 1.0:
+            for shape in (("substitute_down", rank, hidden), ("substitute_up", hidden, rank)):
+                yield _gemm(d, shape, b * n)._replace(calls=each * (1.0 - share))
 
 
 def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, prefill: bool) -> Iterator[Operation]:
-    hidden, rows = d.architecture.hidden, b * n
-    feed_forward = block.feed_forward
-    for projection in (*block.attention.projections(hidden), *feed_forward.projections(hidden)):
-        yield _gemm(d, projection, rows)
-    yield _attention(d, block.attention, b, n, context, prefill)
+    hidden, rows, p = d.architecture.hidden, b * n, d.precision
+    feed_forward, projections = block.feed_forward, block.projections(hidden)
+    few, back = _distinct(rows)
+    for projection in projections:
+        yield _spread(_gemm(d, projection, few), back)
+    if block.attention.heads:
+        yield from _attention(d, block.attention, b, n, context, prefill)
+    if block.state is not None:
+        yield _state(d, block.state, b, n, prefill)
     if feed_forward.is_moe:
         yield _experts(d, block, b, n)
+    if p.quantises or p.unpacks:
+        yield from _beside_products(d, block, projections, b, n)
     width = (feed_forward.shared_width if feed_forward.is_moe else feed_forward.width) / d.tensor_parallel
-    work = ops.elementwise(rows, hidden, width, activation_bytes=d.precision.activation_bytes)
-    dtype = d.precision.activations
-    yield "elementwise", _timed(d, work, lambda: kernels.elementwise(d.device, work), dtype), work
+    work = ops.elementwise(rows, hidden, width, activation_bytes=p.residual_bytes)
+    timing = _timed(d, work, lambda: kernels.elementwise(d.device, work), p.activations)
+    yield scaled(Operation("elementwise", timing, work), block.sublayers / 2.0)
     if d.tensor_parallel > 1:
-        message = rows * hidden * d.precision.activation_bytes
-        timing = kernels.allreduce(d.device, message, d.tensor_parallel, graphs=d.graphs)
-        for _ in range(2):
-            yield "allreduce", timing, Work(np.zeros(()), np.zeros(()))
+        timing = kernels.allreduce(d.device, rows * hidden * p.residual_bytes, d.tensor_parallel, graphs=d.graphs)
+        for _ in range(block.sublayers):
+            yield Operation("allreduce", timing, Work(np.zeros(()), np.zeros(())))
+
+
+def _beside_products(
+    d: Deployment, block: Block, projections: tuple[Projection, ...], b: Array, n: Array
+) -> Iterator[Operation]:
+    """Narrowing of the inputs of the block's products, and unpacking of their weights."""
+    hidden, f = d.architecture.hidden, block.feed_forward
+    shapes = {projection[0]: _sharded(d, projection) for projection in projections}
+    if d.precision.quantises and shapes:
+        inputs = {_SAME_INPUT.get(role, role): k for role, (_, k) in shapes.items()}
+        if f.is_moe:  # each expert's inner vector; what enters it is what enters the router
+            inputs["expert_down"] = f.experts_per_token * f.width / d.tensor_parallel
+        yield added.narrowing(d, b * n * sum(inputs.values()), len(inputs))
+    if d.precision.unpacks and shapes:
+        weights = np.asarray(sum(outputs * k for outputs, k in shapes.values()))
+        if f.is_moe:
+            weights = weights + _visited(d, block, b, n) * f.expert_parameters(hidden) / d.tensor_parallel
+        yield added.unpacking(d, weights, 1)
+
+
+def _sharded(d: Deployment, projection: Projection) -> tuple[float, float]:
+    """Outputs and inputs of a projection on one device."""
+    role, outputs, inputs = projection
+    n, k = float(outputs), float(inputs)
+    if role in _REPLICATED:
+        return n, k
+    return (n, k / d.tensor_parallel) if role in _INPUT_SPLIT else (n / d.tensor_parallel, k)
 
 
 def _gemm(d: Deployment, projection: Projection, rows: Array, name: str = "gemm") -> Operation:
-    role, outputs, inputs = projection
-    replicated = role in ("router", "q_down", "kv_down")
-    n, k = float(outputs), float(inputs)
-    if not replicated:
-        n, k = (n, k / d.tensor_parallel) if role in _INPUT_SPLIT else (n / d.tensor_parallel, k)
+    n, k = _sharded(d, projection)
     p = d.precision
-    work = ops.gemm(rows, n, k, weight_bytes=p.weight_bytes, activation_bytes=p.activation_bytes)
-    timing = _timed(d, work, lambda: kernels.gemm(d.device, work, rows, p.activations), p.activations)
-    return name, timing, work
+    work = ops.gemm(rows, n, k, weight_bytes=p.read_weight_bytes, activation_bytes=p.residual_bytes)
+    if p.quantises:  # inputs were narrowed before, outputs are not
+        work = work._replace(bytes=work.bytes - rows * k * (p.residual_bytes - p.activation_bytes))
+    if p.arithmetic_ratio < 1.0:
+        work = work._replace(flops=work.flops * p.arithmetic_ratio)
+    timing = _timed(d, work, lambda: kernels.gemm(d.device, work, rows, p.activations, outputs=n), p.activations)
+    return Operation(name, timing, work, projection[0])
 
 
-def _attention(d: Deployment, attention: Attention, b: Array, n: Array, context: Array, prefill: bool) -> Operation:
-    p, dtype = d.precision, d.precision.activations
+def _distinct(rows: Array) -> tuple[Array, Index | None]:
+    """The distinct numbers of rows and where each point finds its own, where many scattered points share few."""
+    if rows.ndim != 1 or rows.size < _MANY_POINTS:
+        return rows, None
+    few, back = np.unique(rows, return_inverse=True)
+    return (few, back) if 4 * few.size <= rows.size else (rows, None)
+
+
+def _spread(operation: Operation, back: Index | None) -> Operation:
+    """The operation of every point, from that of each distinct number of rows."""
+    if back is None:
+        return operation
+
+    def everywhere(values: Array) -> Array:
+        return values[back] if np.ndim(values) else values
+
+    t, w = operation.timing, operation.work
+    timing = Timing(*(everywhere(part) for part in t))
+    work = Work(everywhere(w.flops), everywhere(w.bytes), everywhere(np.asarray(w.written_bytes)))
+    return operation._replace(timing=timing, work=work)
+
+
+def _attention(
+    d: Deployment, attention: Attention, b: Array, n: Array, context: Array, prefill: bool
+) -> Iterator[Operation]:
+    p, dtype = d.precision, _wide(d)
+    if d.sparse_attention is not None and not prefill:
+        reach = context if attention.window is None else np.minimum(context, float(attention.window))
+        yield added.selection(d, attention, b, n, reach)
+        context = added.selected_tokens(d, reach)
     heads = attention.heads / d.tensor_parallel
+    read = context if attention.window is None else np.minimum(context, float(attention.window))
+    if p.cache_transform is not None:
+        yield from added.cache_operations(d, attention, b, n, read)
     if attention.is_mla:
         work = ops.latent_attention(
             b, n, context, heads=heads, latent=attention.kv_lora_rank, rope=attention.rope_dim,
-            kv_bytes=p.kv_bytes, activation_bytes=p.activation_bytes,
+            kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes,
         )  # fmt: skip
-        return "mla", _timed(d, work, lambda: kernels.latent_attention(d.device, work, dtype), dtype), work
+        work = _with_latest(d, attention, work, b, read)
+        timing = _timed(d, work, lambda: kernels.latent_attention(d.device, work, dtype, context=context), dtype)
+        yield Operation("mla", timing, work)
+        return
     kv_heads = max(1.0, attention.kv_heads / d.tensor_parallel)
     work = ops.attention(
         b, n, context, heads=heads, kv_heads=kv_heads, head_dim=attention.head_dim, window=attention.window,
-        kv_bytes=p.kv_bytes, activation_bytes=p.activation_bytes,
+        kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes,
     )  # fmt: skip
-    read = context if attention.window is None else np.minimum(context, float(attention.window))
+    work = _with_latest(d, attention, work, b, read)
 
     def calibrated() -> Timing:
         if prefill:
-            return kernels.prefill_attention(d.device, work, dtype)
+            return kernels.prefill_attention(
+                d.device, work, dtype, requests=b, query_tokens=n, context=read, heads=heads,
+                head_dim=attention.head_dim,
+            )  # fmt: skip
         split = kernels.split_attention(
-            d.device,
-            work,
-            requests=b,
-            query_tokens=n,
-            context=read,
-            heads=heads,
-            kv_heads=kv_heads,
-            dtype=dtype,
-        )
+            d.device, work, requests=b, query_tokens=n, context=read, heads=heads, kv_heads=kv_heads, dtype=dtype,
+            head_dim=attention.head_dim * p.tile_ratio,
+        )  # fmt: skip
         if d.split_verify:
             return split
         whole = kernels.unsplit_attention(
-            d.device, work, requests=b, query_tokens=n, context=read, heads=heads, dtype=dtype
+            d.device, work, requests=b, query_tokens=n, context=read, heads=heads, kv_heads=kv_heads, dtype=dtype
         )
         return _where(n > 1, whole, split)
 
-    return "attention", _timed(d, work, calibrated, dtype), work
+    yield Operation("attention", _timed(d, work, calibrated, dtype), work)
+
+
+def _wide(d: Deployment) -> str:
+    """Format that attention and states compute in: 16 bits, unless the device lacks them."""
+    dtype = d.precision.attention
+    return dtype if dtype in d.device.peak_flops_per_s else d.precision.activations
+
+
+def _with_latest(d: Deployment, attention: Attention, work: Work, b: Array, read: Array) -> Work:
+    """The work with the latest tokens read as they were, where a cache transform leaves them so."""
+    t = d.precision.cache_transform
+    if t is None or not t.dense_tokens:
+        return work
+    return work._replace(bytes=work.bytes + added.dense_bytes(d, attention, b, read))
+
+
+def _state(d: Deployment, layer: StateLayer, b: Array, n: Array, prefill: bool) -> Operation:
+    """Convolution and state update, on the vector units while decoding; no kernel of these was ever measured here."""
+    work = state_update.state_update(
+        layer, b, n, activation_bytes=d.precision.residual_bytes, rollback=d.rollback, prefill=prefill,
+        share=1.0 / d.tensor_parallel,
+    )  # fmt: skip
+    paired = prefill and layer.kind != "mamba"
+    dtype = _wide(d) if paired or "fp32" not in d.device.peak_flops_per_s else "fp32"
+    return Operation("state", _timed(d, work, lambda: kernels.state_update(d.device, work, dtype), dtype), work)
+
+
+def _visited(d: Deployment, block: Block, b: Array, n: Array) -> Array:
+    tokens = ops.independent_tokens(b, n, d.expert_correlation)
+    return ops.distinct_experts(tokens, block.feed_forward.experts, block.feed_forward.experts_per_token)
 
 
 def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
     feed_forward, p = block.feed_forward, d.precision
-    tokens = ops.independent_tokens(b, n, d.expert_correlation)
-    visited = ops.distinct_experts(tokens, feed_forward.experts, feed_forward.experts_per_token)
+    visited = _visited(d, block, b, n)
     work = ops.experts(
         b * n, visited, hidden=d.architecture.hidden, width=feed_forward.width / d.tensor_parallel,
         matrices=3 if feed_forward.gated else 2, experts_per_token=feed_forward.experts_per_token,
-        weight_bytes=p.weight_bytes, activation_bytes=p.activation_bytes,
+        weight_bytes=p.read_weight_bytes, experts=feed_forward.experts,
+        activation_bytes=(p.residual_bytes + p.activation_bytes) / 2.0,  # read as narrow as the products, written wide
     )  # fmt: skip
-    return (
-        "moe",
-        _timed(d, work, lambda: kernels.experts(d.device, work, visited, p.activations), p.activations),
-        work,
-    )
+    if p.arithmetic_ratio < 1.0:
+        work = work._replace(flops=work.flops * p.arithmetic_ratio)
+    timing = _timed(d, work, lambda: kernels.experts(d.device, work, visited, p.activations), p.activations)
+    return Operation("moe", timing, work)
 
 
 def _head(d: Deployment, b: Array, n: Array, logits: Logits) -> Iterator[Operation]:
     if logits == "none":
         return
     rows = b * n if logits == "all" else b * np.ones_like(n)
-    yield _gemm(d, ("head", d.architecture.vocab, d.architecture.hidden), rows, "head")
+    head = ("head", d.architecture.vocab, d.architecture.hidden)
+    if d.precision.quantises:
+        yield added.narrowing(d, rows * d.architecture.hidden, 1)
+    if d.precision.unpacks:
+        yield added.unpacking(d, d.architecture.head_parameters / d.tensor_parallel, 1)
+    few, back = _distinct(rows)
+    yield _spread(_gemm(d, head, few, "head"), back)
     if d.fidelity == "calibrated":
-        yield "sampler", kernels.sampler(d.device, rows), Work(np.zeros(()), np.zeros(()))
+        yield Operation("sampler", kernels.sampler(d.device, rows), Work(np.zeros(()), np.zeros(())))
 
 
 def _timed(d: Deployment, work: Work, calibrated: Callable[[], Timing], dtype: str) -> Timing:

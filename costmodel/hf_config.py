@@ -5,8 +5,8 @@ families is data in `hf_families`. A wrapper around a language model (vision, au
 `text_config`. Keys that a top-level config always carries have no default: a file without `hidden_size` is
 wrong, not a 7B model.
 
-Left out: weights, GGUF, encoders, state-space and linear-attention layers, drafter heads. Weight formats that
-no device states a peak for (AWQ, GPTQ, MXFP4) give no dtype of their own: the config's `dtype` is reported.
+Left out: weights, GGUF, encoders, drafter heads. Hybrid layouts stand in `hf_hybrids`. Weight formats that no
+device states a peak for (AWQ, GPTQ, MXFP4) give no dtype of their own: the config's `dtype` is reported.
 """
 
 import json
@@ -16,8 +16,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from costmodel.architecture import Architecture, Attention, Block, FeedForward
-from costmodel.hf_families import COMMON_SPELLINGS, FAMILIES, Bias, Family
+from costmodel.architecture import NO_FEED_FORWARD, Architecture, Attention, Block, FeedForward
+from costmodel.hf_families import FAMILIES
+from costmodel.hf_family import COMMON_SPELLINGS, Bias, Family
+from costmodel.hf_hybrids import Layer, hybrid_layers
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.units import MIB
 
@@ -188,21 +190,35 @@ class _Keys:
 
 
 def _blocks(keys: _Keys, hidden: int) -> tuple[tuple[Block, int], ...]:
-    layers = keys.count("num_hidden_layers", most=_LAYER_LIMIT)
-    attention = _latent_attention(keys) if keys.family.mla else _grouped_attention(keys, hidden)
-    kinds = Counter(zip(_windows(keys, layers), _routed(keys, layers), strict=True))
-    return tuple(
-        (
-            Block(
-                attention=replace(attention, window=window),
-                feed_forward=_feed_forward(keys, hidden, routed),
-                norms=keys.family.norms,
-                norm_bias=keys.family.norm_bias,
-            ),
-            count,
+    family, layers = keys.family, keys.count("num_hidden_layers", most=_LAYER_LIMIT)
+    attention = None
+    if not family.attention_free:
+        attention = _latent_attention(keys) if family.mla else _grouped_attention(keys, hidden)
+    routed = _routed(keys, layers)
+    if family.hybrid:
+        kinds = Counter(hybrid_layers(family.hybrid, keys, hidden, attention, routed))
+    else:
+        assert attention is not None
+        kinds = Counter(
+            Layer(replace(attention, window=window), None, "routed" if experts else "dense")
+            for window, experts in zip(_windows(keys, layers), routed, strict=True)
         )
-        for (window, routed), count in kinds.items()
-    )
+    return tuple((_block(keys, hidden, kind), count) for kind, count in kinds.items())
+
+
+def _block(keys: _Keys, hidden: int, layer: Layer) -> Block:
+    family = keys.family
+    return Block(
+        attention=layer.attention,
+        feed_forward=(
+            NO_FEED_FORWARD if layer.feed_forward == "none"
+            else _feed_forward(keys, hidden, layer.feed_forward == "routed")
+        ),
+        norms=family.norms,
+        norm_bias=family.norm_bias,
+        state=layer.state,
+        cross_decoder=layer.cross_decoder,
+    )  # fmt: skip
 
 
 def _grouped_attention(keys: _Keys, hidden: int) -> Attention:
@@ -222,6 +238,8 @@ def _grouped_attention(keys: _Keys, hidden: int) -> Attention:
         output_bias=keys.bias(keys.family.output_bias),
         qk_norm=keys.family.qk_norm,
         sinks=keys.family.sinks,
+        gated=keys.family.gated_attention,
+        q_lora_rank=keys.count("q_lora_rank") if keys.family.factored_query else 0,
     )
 
 
@@ -255,7 +273,9 @@ def _feed_forward(keys: _Keys, hidden: int, routed: bool) -> FeedForward:
         bias=bias,
         experts=experts,
         experts_per_token=keys.count("num_experts_per_tok", most=experts),
-        shared_width=width * keys.count("n_shared_experts", least=0, null=0),
+        shared_width=keys.count("shared_expert_width", least=0, null=0)
+        or width * keys.count("n_shared_experts", least=0, null=0),
+        shared_gate=family.shared_gate,
     )
 
 
@@ -265,12 +285,25 @@ def _routed(keys: _Keys, layers: int) -> list[bool]:
         return [False] * layers
     first = keys.count("first_k_dense_replace", least=0, most=layers, null=0)
     step = keys.count("decoder_sparse_step", most=_LAYER_LIMIT, null=1)
-    dense = keys.entries("mlp_only_layers") or []
-    for layer in dense:
-        if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < layers:
-            raise keys.error("mlp_only_layers", f"must hold layer numbers from 0 to {layers - 1}", layer)
-    routed = set(range(step - 1, layers, step)).difference(range(first), dense)
+    dense, listed = (_layer_numbers(keys, key, layers) for key in ("mlp_only_layers", "moe_layers_enum"))
+    routed = set(listed or range(step - 1, layers, step)).difference(range(first), dense)
     return [layer in routed for layer in range(layers)]
+
+
+def _layer_numbers(keys: _Keys, key: str, layers: int) -> list[int]:
+    """Layer numbers of a list, or of a string with commas between them (Step-3)."""
+    given = keys.get(key)
+    if key == "moe_layers_enum" and isinstance(given, str):
+        parts = [part.strip() for part in given.split(",", layers)]
+        entries: list[object] = [int(part) if part.isdecimal() and len(part) <= 5 else part for part in parts]
+    else:
+        entries = keys.entries(key) or []
+    numbers: list[int] = []
+    for layer in entries:
+        if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < layers:
+            raise keys.error(key, f"must hold layer numbers from 0 to {layers - 1}", layer)
+        numbers.append(layer)
+    return numbers
 
 
 def _windows(keys: _Keys, layers: int) -> list[int | None]:
@@ -361,8 +394,7 @@ def _json_object(path: Path) -> Mapping[str, object]:
 
 def _name_of(path: Path) -> str:
     """The name by place: a hub cache folder, the folder of a config.json, or the file's own name."""
-    path = path.absolute()
-    for part in reversed(path.parts):
+    for part in reversed(path.absolute().parts):
         if part.startswith("models--"):
             return part.rpartition("--")[2]
-    return path.parent.name if path.name == "config.json" else path.stem
+    return path.absolute().parent.name if path.name == "config.json" else path.stem

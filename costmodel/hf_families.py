@@ -2,57 +2,16 @@
 
 Values that a model class fills in, keys that have other names, and the rules by which layers slide and carry
 biases. Defaults are those of the configuration classes of transformers 5.23 (Dream, LLaDA and Kimi-K2: of the
-code published with the weights). How a config is read and checked stands in `hf_config`.
+code published with the weights). How a config is read and checked stands in `hf_config`, families with recurrent
+layers in `hf_hybrid_families`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from dataclasses import replace
 
-Bias: TypeAlias = bool | str
-"""True or False for a whole family, or the config key that decides."""
+from costmodel.hf_family import EXPERTS_OF_FULL_WIDTH, Family
+from costmodel.hf_hybrid_families import HYBRID_FAMILIES
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Family:
-    """What the configs of one family leave unsaid.
-
-    Attributes:
-        defaults: Values of the model class for keys that a config may omit.
-        nested: Further class values, applied only inside a `text_config`.
-        spellings: Names of a key in the config, the usual one first.
-        fixed: Keys with the only value that is supported; another value is another architecture.
-        window: Which layers slide: "all", those past `max_window_layers`, or all but every
-            `sliding_window_pattern`-th.
-        window_switch: Windows also need `use_sliding_window`.
-        inner_ratio: Inner width over `hidden_size` where the config gives none.
-        extra_positions: Rows of the position embedding beyond the context; None: no such embedding.
-    """
-
-    defaults: Mapping[str, object] = field(default_factory=dict)
-    nested: Mapping[str, object] = field(default_factory=dict)
-    spellings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    fixed: Mapping[str, object] = field(default_factory=dict)
-    bias: Bias = False
-    output_bias: Bias = False
-    mlp_bias: Bias = False
-    qk_norm: bool = False
-    sinks: bool = False
-    gated: bool = True
-    norms: int = 2
-    norm_bias: bool = False
-    moe: bool = False
-    mla: bool = False
-    window: Literal["all", "late", "periodic"] | None = None
-    window_switch: bool = False
-    inner_ratio: int | None = None
-    extra_positions: int | None = None
-
-
-COMMON_SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "dtype": ("dtype", "torch_dtype"),
-    "rope_parameters": ("rope_parameters", "rope_scaling"),
-}
 _DEEPSEEK = Family(
     defaults={
         "kv_lora_rank": 512,
@@ -84,10 +43,6 @@ _DEEPSEEK_V3 = replace(
         "max_position_embeddings": 4096,
     },
 )
-_EXPERTS_OF_FULL_WIDTH = {
-    "num_experts": ("num_local_experts", "num_experts"),
-    "moe_intermediate_size": ("intermediate_size",),
-}
 _QWEN2 = Family(
     defaults={
         "num_key_value_heads": 32,
@@ -119,7 +74,7 @@ FAMILIES: Mapping[str, Family] = {
             "num_experts_per_tok": 2,
             "max_position_embeddings": 131072,
         },
-        spellings=_EXPERTS_OF_FULL_WIDTH,
+        spellings=EXPERTS_OF_FULL_WIDTH,
         moe=True,
         window="all",
     ),
@@ -183,6 +138,43 @@ FAMILIES: Mapping[str, Family] = {
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK_V3,
     "kimi_k2": _DEEPSEEK_V3,
+    "step3_text": Family(
+        defaults={"num_key_value_heads": 1, "max_position_embeddings": 65536},
+        spellings={
+            "num_key_value_heads": ("num_attention_groups",),
+            "q_lora_rank": ("share_q_dim",),
+            "num_experts": ("moe_num_experts",),
+            "num_experts_per_tok": ("moe_top_k",),
+            "shared_expert_width": ("share_expert_dim",),
+            "max_position_embeddings": ("max_position_embedding", "max_position_embeddings"),
+        },
+        moe=True,
+        factored_query=True,
+    ),
+    "llama4_text": Family(
+        defaults={
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "n_shared_experts": 1,
+            "num_experts_per_tok": 1,
+            "sliding_window": 8192,
+            "sliding_window_pattern": 4,
+            "decoder_sparse_step": 1,
+            "max_position_embeddings": 131072,
+        },
+        spellings={
+            "num_experts": ("num_local_experts",),
+            "moe_intermediate_size": ("intermediate_size",),
+            "intermediate_size": ("intermediate_size_mlp",),
+            "decoder_sparse_step": ("interleave_moe_layer_step",),
+            "sliding_window": ("attention_chunk_size",),
+            "sliding_window_pattern": ("no_rope_layer_interval",),
+        },
+        bias="attention_bias",
+        output_bias="attention_bias",
+        moe=True,
+        window="periodic",
+    ),
     "phi3": Family(defaults={"max_position_embeddings": 4096}, window="all"),
     "gpt_oss": Family(
         defaults={
@@ -194,7 +186,7 @@ FAMILIES: Mapping[str, Family] = {
             "sliding_window_pattern": 2,
             "max_position_embeddings": 131072,
         },
-        spellings=_EXPERTS_OF_FULL_WIDTH,
+        spellings=EXPERTS_OF_FULL_WIDTH,
         bias="attention_bias",
         output_bias="attention_bias",
         mlp_bias=True,
@@ -261,4 +253,5 @@ FAMILIES: Mapping[str, Family] = {
             "attention_layer_norm": False,
         },
     ),
+    **HYBRID_FAMILIES,
 }

@@ -16,6 +16,7 @@ from costmodel.method_library import load_method, method_names
 from costmodel.model_library import load_model
 from costmodel.overheads import overhead
 from costmodel.precision import BYTES_PER_VALUE, Precision, precision
+from costmodel.transforms.compose import apply, named_transforms
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device
@@ -41,6 +42,7 @@ class Scenario:
         overrides: `device.key=value` settings.
         fidelity: `datasheet` or `calibrated`.
         split_verify: None looks it up by engine and device.
+        transforms: names of compression and skipping presets, in order.
     """
 
     model: str
@@ -57,6 +59,7 @@ class Scenario:
     overrides: Sequence[str] = ()
     fidelity: Fidelity = "calibrated"
     split_verify: bool | None = None
+    transforms: Sequence[str] = ()
 
 
 def build_setting(scenario: Scenario) -> Setting:
@@ -81,6 +84,7 @@ def build_setting(scenario: Scenario) -> Setting:
         split_verify=split,
         graphs=scenario.engine != "transformers",
     )
+    deployment = apply(deployment, named_transforms(scenario.transforms))
     return Setting(
         deployment=deployment,
         drafter=_drafter(scenario, method, target, deployment.precision),

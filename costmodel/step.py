@@ -11,7 +11,7 @@ import numpy as np
 
 from costmodel import kernels, ops
 from costmodel.drafter import Drafter
-from costmodel.forward import Deployment, PassCost, pass_cost
+from costmodel.forward import Deployment, Operation, PassCost, pass_cost
 from costmodel.ops import Array, Mask, Number
 from costmodel.overheads import Overhead
 from traces.tree import Tree
@@ -30,6 +30,8 @@ class StepCost:
         compute_s: of all passes, arithmetic alone.
         memory_s: of all passes, traffic alone.
         launch_s: launches of all passes, and the overhead.
+        draft_passes: the draft passes that the sums are made of, with how often each runs.
+        verify_passes: the target's passes, weighted likewise.
     """
 
     draft: Mapping[str, Array]
@@ -38,6 +40,8 @@ class StepCost:
     compute_s: Array
     memory_s: Array
     launch_s: Array
+    draft_passes: tuple[WeightedPass, ...] = ()
+    verify_passes: tuple[WeightedPass, ...] = ()
 
     @property
     def draft_s(self) -> Array:
@@ -152,7 +156,8 @@ def draft_pass(
 ) -> PassCost:
     """One pass of a drafter over `query_tokens` tokens per request.
 
-    The draft runs with the target's precision, on the same devices where its heads divide among them.
+    The draft runs with the target's precision and all of its own layers, on the same devices where its heads divide
+    among them.
     """
     tokens = np.asarray(query_tokens, dtype=np.float64)
     if drafter.architecture is None:
@@ -160,7 +165,7 @@ def draft_pass(
     else:
         heads = drafter.architecture.blocks[0][0].attention.heads
         parallel = deployment.tensor_parallel if heads % deployment.tensor_parallel == 0 else 1
-        own = replace(deployment, architecture=drafter.architecture, tensor_parallel=parallel)
+        own = replace(deployment, architecture=drafter.architecture, tensor_parallel=parallel, schedule=None)
         cost = pass_cost(own, batch=batch, query_tokens=tokens, context=context, logits="all")
     return _with_projections(deployment, drafter, cost, np.asarray(batch) * tokens)
 
@@ -182,6 +187,7 @@ def _draft_passes(
 
 def _with_projections(d: Deployment, drafter: Drafter, cost: PassCost, rows: Array) -> PassCost:
     p, seconds = d.precision, dict(cost.seconds)
+    operations = list(cost.operations)
     flops, moved, compute, memory, launch = (
         cost.flops,
         cost.bytes,
@@ -189,12 +195,13 @@ def _with_projections(d: Deployment, drafter: Drafter, cost: PassCost, rows: Arr
         cost.memory_s,
         cost.launch_s,
     )
-    for _, outputs, inputs in drafter.projections:
+    for role, outputs, inputs in drafter.projections:
         work = ops.gemm(rows, outputs, inputs, weight_bytes=p.weight_bytes, activation_bytes=p.activation_bytes)
-        if d.fidelity == "calibrated":
+        if d.fidelity != "datasheet":
             timing = kernels.gemm(d.device, work, rows, p.activations)
         else:
             timing = kernels.roofline(d.device, work, p.activations)
+        operations.append(Operation("gemm", timing, work, role))
         seconds["gemm"] = seconds.get("gemm", np.zeros(())) + timing.seconds
         flops, moved = flops + work.flops, moved + work.bytes
         compute, memory, launch = (
@@ -203,7 +210,8 @@ def _with_projections(d: Deployment, drafter: Drafter, cost: PassCost, rows: Arr
             launch + timing.launch_s,
         )
     return PassCost(
-        seconds=seconds, flops=flops, bytes=moved, compute_s=compute, memory_s=memory, launch_s=launch
+        seconds=seconds, flops=flops, bytes=moved, compute_s=compute, memory_s=memory, launch_s=launch,
+        operations=tuple(operations),
     )  # fmt: skip
 
 
@@ -248,6 +256,8 @@ def _total(
         compute_s=np.asarray(sum((w * c.compute_s for w, c in passes), start=zero)),
         memory_s=np.asarray(sum((w * c.memory_s for w, c in passes), start=zero)),
         launch_s=np.asarray(sum((w * c.launch_s for w, c in passes), start=zero) + extra),
+        draft_passes=tuple(draft),
+        verify_passes=tuple(verify),
     )
 
 

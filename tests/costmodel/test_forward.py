@@ -78,6 +78,24 @@ def test_a_grid_equals_its_points(batch, tokens):
     assert grid[1, 0, 2] == pytest.approx(seconds(d, batch=batch, query_tokens=tokens, context=9000), rel=1e-12)
 
 
+@pytest.mark.parametrize("model", ["mixtral-8x7b", "deepseek-v2-lite", "nemotron-h-8b"])
+def test_many_scattered_points_equal_single_ones(model):
+    """Products are worked out once per distinct number of rows; every point still gets its own."""
+    d, generator = deployment(model), np.random.default_rng(7)
+    points = {
+        "batch": generator.integers(1, 65, 4000).astype(float),
+        "query_tokens": generator.integers(1, 9, 4000).astype(float),
+        "context": generator.integers(0, 20_000, 4000).astype(float),
+    }
+    cost = pass_cost(d, **points)
+    for i in (0, 1234, 3999):
+        one = pass_cost(d, **{name: float(values[i]) for name, values in points.items()})
+        assert float(cost.total_s[i]) == pytest.approx(float(one.total_s), rel=1e-12)
+        for name in ("flops", "bytes", "compute_s", "memory_s", "launch_s"):
+            assert float(np.broadcast_to(getattr(cost, name), 4000)[i]) == pytest.approx(float(getattr(one, name)))
+    assert all(np.broadcast_shapes(np.shape(o.timing.seconds), (4000,)) == (4000,) for o in cost.operations)
+
+
 def test_tensor_parallelism_splits_weights_and_pays_for_messages():
     one = pass_cost(deployment("llama-3.1-70b", "h100-sxm"), batch=16, query_tokens=1, context=1024)
     four = pass_cost(deployment("llama-3.1-70b", "h100-sxm", tensor_parallel=4), batch=16, query_tokens=1, context=1024)

@@ -63,3 +63,10 @@ def test_what_does_not_fit_is_refused_with_numbers():
     with pytest.raises(InfeasibleError, match=r"batch 512 needs \d+\.\d GiB on each rtx-4090, which has 20.1 GiB"):
         require_fit(device, needed, "batch 512")
     require_fit(load_device("h200-sxm"), needed[0], "batch 1")
+
+
+def test_pages_of_any_size():
+    exact = float(kv_bytes(LLAMA, BF16, batch=1, context=33, page_tokens=1))
+    assert exact == 33 * 131_072
+    assert float(kv_bytes(LLAMA, BF16, batch=1, context=33, page_tokens=32)) == 64 * 131_072
+    assert float(kv_bytes(LLAMA, BF16, batch=1, context=33)) == 48 * 131_072

@@ -1,0 +1,1 @@
+"""What do compression, sparse attention and skipped layers change in the cost of a pass?"""
