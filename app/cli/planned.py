@@ -1,0 +1,77 @@
+"""`predict` under a plan: the options --pp, --ep, --dp and --cp, and what they add to an answer.
+
+Leaves out intervals: those of the answer hold for one tensor group.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from costmodel.acceptance import Acceptance
+    from costmodel.estimate import Setting
+    from costmodel.parallel.plan import ParallelPlan
+
+Pipeline = Annotated[int, typer.Option("--pp", help="Pipeline stages of consecutive layers.")]
+Expert = Annotated[int, typer.Option("--ep", help="Devices that share the routed experts, each whole.")]
+Data = Annotated[int, typer.Option("--dp", help="Copies of the other layers, each with its own requests.")]
+ContextGroup = Annotated[int, typer.Option("--cp", help="Devices that share the tokens of every request.")]
+
+
+def plan_of(*, tp: int, pp: int = 1, ep: int = 1, dp: int = 1, cp: int = 1) -> "ParallelPlan | None":
+    """The plan that the options describe; None where they leave one tensor group.
+
+    Raises:
+        InputError: a size below 1, or expert devices that do not divide those of a stage.
+    """
+    from costmodel.parallel.plan import ParallelPlan
+    from hardware_profiles.errors import InputError
+
+    for option, size in (("--pp", pp), ("--ep", ep), ("--dp", dp), ("--cp", cp)):
+        if size < 1:
+            raise InputError("must be >= 1", key=option, value=size)
+    if pp == ep == dp == cp == 1:
+        return None
+    if (tp * dp * cp) % ep:
+        raise InputError(f"must divide the {tp * dp * cp} devices of a stage, --tp times --dp times --cp", key="--ep",
+                         value=ep)  # fmt: skip
+    return ParallelPlan(tensor=tp, pipeline=pp, expert=ep, data=dp, context=cp)
+
+
+def planned_answer(
+    setting: "Setting", acceptance: "Acceptance", plan: "ParallelPlan", *, batch: int, context: int
+) -> dict[str, Any]:
+    """What an answer says of a plan, after checking that it fits.
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: what the configuration emits per step.
+        plan: how the target is spread.
+        batch: requests of the whole plan.
+        context: cached tokens per request.
+
+    Raises:
+        InputError: a plan that does not divide the model.
+        InfeasibleError: more than the fullest device holds.
+    """
+    from costmodel.memory import require_fit
+    from costmodel.parallel.planned_step import planned_step
+
+    result = planned_step(setting, acceptance, plan, batch=batch, context=context)
+    sizes = {"tp": plan.tensor, "pp": plan.pipeline, "ep": plan.expert, "dp": plan.data, "cp": plan.context}
+    spelled = ", ".join(f"--{name} {size}" for name, size in sizes.items() if size > 1)
+    require_fit(setting.device, result.bytes_per_device, f"batch {batch}, context {context}, {spelled}")
+    return {
+        **sizes,
+        "devices": plan.devices,
+        "step_s": float(result.step_s),
+        "tokens_per_s": float(result.tokens_per_s),
+        "tokens_per_s_per_device": float(result.tokens_per_s_per_device),
+        "speedup": float(result.speedup),
+        "bytes_per_device": float(result.bytes_per_device),
+        "breakdown_s": {
+            "draft": float(result.draft_s),
+            "verify": {name: float(seconds) for name, seconds in result.verify.items()},
+            "overhead": float(result.overhead_s),
+        },
+    }

@@ -1,0 +1,95 @@
+"""What does it cost to run the phases of a request on different devices?
+
+Prompts and decoding apart, with the cache sent over; attention and feed-forward layers apart, as a pipeline of
+micro-batches. Leaves out queues between the two sides (see `serving` and the simulator).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel.architecture import Architecture
+from costmodel.ops import Array, Number
+from costmodel.parallel.plan import Link
+from costmodel.precision import Precision
+
+
+def cache_bytes(architecture: Architecture, precision: Precision, tokens: Number) -> Array:
+    """Bytes of one request's cache of `tokens` tokens over all layers; windows bound their layers."""
+    count = np.asarray(tokens, dtype=np.float64)
+    total = np.zeros(np.shape(count))
+    for block, layers in architecture.blocks:
+        window = block.attention.window
+        kept = count if window is None else np.minimum(count, float(window))
+        total = total + layers * block.attention.kv_values_per_token * kept * precision.kv_bytes
+    return np.asarray(total)
+
+
+def handover_time(
+    prefill_s: Number, moved_bytes: Number, link: Link, layers: int, *, links: int = 1, by_layer: bool = True
+) -> Array:
+    """Seconds from the start of a prompt until its cache is whole on the other side.
+
+    One message: prefill + latency + bytes/rate. By layer, each sent as soon as it is computed: with c and x the
+    seconds of one layer's computing and sending, latency + max(L·c + x, c + L·x); between the larger of both
+    phases and their sum.
+
+    Args:
+        prefill_s: seconds of the prompt's pass.
+        moved_bytes: of its cache.
+        link: from one side to the other.
+        layers: L.
+        links: devices that send at the same time.
+        by_layer: overlap with the pass.
+
+    Reference: Zhong et al., "DistServe" (arXiv:2401.09670); Patel et al., "Splitwise" (arXiv:2311.18677), 4.3.
+    """
+    p = np.asarray(prefill_s, dtype=np.float64)
+    x = np.asarray(moved_bytes, dtype=np.float64) / (links * link.bytes_per_s)
+    if not by_layer:
+        return np.asarray(p + link.latency_s + x)
+    return np.asarray(link.latency_s + np.maximum(p + x / layers, p / layers + x))
+
+
+class SplitLayers(NamedTuple):
+    """Decoding with attention and feed-forward layers on different devices.
+
+    Args:
+        step_s: seconds in which every micro-batch advances by one token.
+        tokens_per_s: of all micro-batches together.
+        limit: the busiest part: `attention`, `feed_forward`, `communication`, or `latency` where the micro-batches
+            are too few to keep any part busy.
+    """
+
+    step_s: Array
+    tokens_per_s: Array
+    limit: Array
+
+
+def split_layers(
+    attention_s: Number, feed_forward_s: Number, message_s: Number, *, layers: int, micro_batches: int = 3,
+    requests: Number = 1.0,
+) -> SplitLayers:  # fmt: skip
+    """Attention-FFN disaggregation: micro-batches circulate between two groups of devices, layer by layer.
+
+    A micro-batch takes a + x + f + x per layer; the two directions of the link are independent, so that the
+    busiest part serves m micro-batches per layer: step = L·max(a + f + 2x, m·max(a, f, x)). Three micro-batches
+    hide communication entirely where a = f = x.
+
+    Args:
+        attention_s: a, seconds of one layer's attention for one micro-batch.
+        feed_forward_s: f, seconds of one layer's feed-forward for one micro-batch.
+        message_s: x, seconds of one direction's message.
+        layers: L.
+        micro_batches: m in flight, >= 1.
+        requests: of all micro-batches together; each emits one token per step.
+
+    Reference: Wang et al., "Step-3 is Large yet Affordable" (arXiv:2507.19427), section 4.
+    """
+    a, f, x = (np.asarray(v, dtype=np.float64) for v in (attention_s, feed_forward_s, message_s))
+    parts = np.stack(np.broadcast_arrays(a, f, x))
+    busy, alone = micro_batches * parts.max(axis=0), a + f + 2.0 * x
+    names = np.array(["attention", "feed_forward", "communication", "latency"])
+    limit = np.where(alone > busy, 3, np.argmax(parts, axis=0))
+    step = layers * np.maximum(busy, alone)
+    return SplitLayers(np.asarray(step), np.asarray(requests / step), np.asarray(names[limit]))

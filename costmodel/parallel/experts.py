@@ -1,0 +1,103 @@
+"""What does it cost to keep each expert whole on one of several devices?
+
+Bytes that tokens send to their experts and back, and the work of the busiest device. Leaves out copies of popular
+experts and overlap of the exchange with attention (take the larger of the two where an engine has it).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel import ops
+from costmodel.architecture import FeedForward
+from costmodel.ops import Array, Number, Work
+from costmodel.parallel.collectives import all_to_all
+from costmodel.parallel.plan import ParallelPlan
+from costmodel.precision import Precision
+from hardware_profiles.profile import Device
+
+
+class Exchange(NamedTuple):
+    """Seconds and bytes (sent by one device) of an expert layer's dispatch and combination."""
+
+    dispatch_s: Array
+    combine_s: Array
+    dispatch_bytes: Array
+    combine_bytes: Array
+
+
+def destinations(experts: int, experts_per_token: int, devices: int) -> float:
+    """Distinct devices among those of a token's k experts, chosen at random without repetition.
+
+    N·(1 - C(E - E/N, k)/C(E, k)): a device is missed when all k lie elsewhere.
+
+    >>> destinations(256, 8, 1), destinations(8, 2, 8)
+    (1.0, 2.0)
+    """
+    elsewhere, missed = experts - experts // devices, 1.0
+    for chosen in range(experts_per_token):
+        missed *= max(elsewhere - chosen, 0) / (experts - chosen)
+    return devices * (1.0 - missed)
+
+
+def exchange(
+    device: Device, plan: ParallelPlan, feed_forward: FeedForward, precision: Precision, *, tokens: Number, hidden: int
+) -> Exchange:
+    """Dispatch and combination of one expert layer.
+
+    A token's vector goes once to every device that holds one of its experts, in the format of activations, and
+    comes back from each as a partial sum in 16 bits or wider. The busiest device receives `imbalance` times the
+    mean, and everybody waits for it.
+
+    Args:
+        device: profile of each device.
+        plan: gives the expert group and its links.
+        feed_forward: the expert layer.
+        precision: number formats.
+        tokens: tokens that start on each device.
+        hidden: width of a token's vector.
+
+    Reference: DeepSeek-AI, "DeepSeek-V3" (arXiv:2412.19437), section 3.2.2.
+    """
+    copies = destinations(feed_forward.experts, feed_forward.experts_per_token, plan.expert)
+    values = np.asarray(tokens, dtype=np.float64) * copies * hidden
+    sent, returned = values * precision.activation_bytes, values * precision.residual_bytes
+    link = plan.message_link(device, plan.expert)
+    return Exchange(
+        dispatch_s=all_to_all(link, plan.imbalance * sent, plan.expert),
+        combine_s=all_to_all(link, plan.imbalance * returned, plan.expert),
+        dispatch_bytes=np.asarray(sent * (plan.expert - 1) / plan.expert),
+        combine_bytes=np.asarray(returned * (plan.expert - 1) / plan.expert),
+    )
+
+
+def busiest_work(
+    plan: ParallelPlan,
+    feed_forward: FeedForward,
+    precision: Precision,
+    *,
+    group_tokens: Number,
+    independent_tokens: Number,
+    hidden: int,
+) -> tuple[Work, Array]:
+    """FLOPs and bytes of the busiest expert device, and the experts it reads.
+
+    Args:
+        plan: gives the expert group and its imbalance.
+        feed_forward: the expert layer.
+        precision: number formats.
+        group_tokens: tokens of the whole expert group.
+        independent_tokens: as many as these choose their experts independently of each other.
+        hidden: width of a token's vector.
+    """
+    share = plan.imbalance / plan.expert
+    held = feed_forward.experts / plan.expert
+    mean = ops.distinct_experts(independent_tokens, feed_forward.experts, feed_forward.experts_per_token) / plan.expert
+    visited = np.minimum(mean * plan.imbalance, held)
+    work = ops.experts(
+        np.asarray(group_tokens, dtype=np.float64) * share, visited, hidden=hidden, width=feed_forward.width,
+        matrices=3 if feed_forward.gated else 2, experts_per_token=feed_forward.experts_per_token,
+        weight_bytes=precision.read_weight_bytes, activation_bytes=precision.activation_bytes,
+        experts=max(1, round(held)),
+    )  # fmt: skip
+    return work, np.asarray(visited)

@@ -1,0 +1,140 @@
+"""How fast does a configuration decode when its target is spread by a plan?
+
+Target passes under the plan, drafting within each data copy's tensor group, and the engine's overhead; batches in
+flight fill the pipeline. Leaves out intervals (`estimate.intervals` has them for one tensor group) and drafters that
+are themselves cut into stages.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.acceptance import Acceptance, geometric
+from costmodel.estimate import Setting, step_cost
+from costmodel.forward import pass_cost
+from costmodel.memory import activation_bytes
+from costmodel.ops import Array, Number
+from costmodel.parallel.passes import plan_cost
+from costmodel.parallel.pipeline import PipelineTime, round_time
+from costmodel.parallel.plan import ParallelPlan, kv_bytes, weight_bytes
+from hardware_profiles.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PlannedStep:
+    """A configuration under a plan; arrays have the broadcast shape of batch and context.
+
+    Args:
+        step_s: seconds in which every batch in flight makes one step.
+        tokens_per_s: of the whole plan.
+        tokens_per_s_per_device: the same over the plan's devices.
+        speedup: against plain decoding under the same plan.
+        verify: seconds of one batch's target pass by operation, communication included.
+        draft_s: seconds of one batch's draft passes.
+        overhead_s: the engine's share.
+        bytes_per_device: weights, cache, drafter and activations of the fullest device.
+    """
+
+    step_s: Array
+    tokens_per_s: Array
+    tokens_per_s_per_device: Array
+    speedup: Array
+    verify: Mapping[str, Array]
+    draft_s: Array
+    overhead_s: Array
+    bytes_per_device: Array
+
+
+def planned_step(
+    setting: Setting,
+    acceptance: Acceptance,
+    plan: ParallelPlan,
+    *,
+    batch: Number,
+    context: Number,
+    micro_batches: int | None = None,
+) -> PlannedStep:
+    """Step time, throughput and memory of one configuration under a plan.
+
+    A plan of ones answers what `estimate.estimate` does. Requests are dealt out to the batches in flight, and those
+    of a batch to the data copies; a batch that is out of the pipeline is drafted for before it enters again.
+
+    Args:
+        setting: target, device, drafter and engine; its tensor-parallel degree is replaced by the plan's.
+        acceptance: what the configuration emits per step.
+        plan: how the target is spread.
+        batch: requests in flight in the whole plan, > 0.
+        context: cached tokens per request.
+        micro_batches: batches in flight, >= 1; None: one per stage.
+
+    Raises:
+        InputError: a plan that does not divide the model, fewer than one batch in flight.
+    """
+    flights = plan.pipeline if micro_batches is None else micro_batches
+    if flights < 1:
+        raise InputError("must be >= 1", key="micro_batches", value=micro_batches)
+    own = replace(setting, deployment=replace(setting.deployment, tensor_parallel=plan.tensor))
+    step_s, verify, draft_s, overhead_s = _round(own, acceptance, plan, batch, context, flights)
+    plain_s, *_ = _round(own, geometric(0.0, 0), plan, batch, context, flights)
+    rate = np.asarray(batch, dtype=np.float64) * acceptance.tokens_per_step / step_s
+    return PlannedStep(
+        step_s=step_s,
+        tokens_per_s=rate,
+        tokens_per_s_per_device=np.asarray(rate / plan.devices),
+        speedup=np.asarray(acceptance.tokens_per_step * plain_s / step_s),
+        verify=verify,
+        draft_s=draft_s,
+        overhead_s=overhead_s,
+        bytes_per_device=planned_bytes(own, acceptance, plan, batch=batch, context=context),
+    )
+
+
+def _round(
+    setting: Setting, acceptance: Acceptance, plan: ParallelPlan, batch: Number, context: Number, flights: int
+) -> tuple[Array, Mapping[str, Array], Array, Array]:
+    """Seconds of a step of all batches in flight, and of the parts of one batch's step."""
+    one = np.asarray(batch, dtype=np.float64) / flights
+    mine = one if plan.data == 1 else np.ceil(one / plan.data)
+    alone = step_cost(setting, acceptance, batch=mine, context=context)
+    tokens = _query_tokens(acceptance)
+    planned = plan_cost(setting.deployment, plan, batch=one, query_tokens=tokens, context=context)
+    # Requests that propose at random cost more than their mean length: by as much as on one tensor group.
+    mean_s = pass_cost(setting.deployment, batch=mine, query_tokens=tokens, context=context).total_s
+    spread = alone.verify_s / mean_s
+    latency = planned.pipeline.latency_s * spread + alone.draft_s + alone.overhead_s
+    interval = latency if plan.pipeline == 1 else planned.pipeline.interval_s * spread
+    verify = {name: np.asarray(seconds * spread) for name, seconds in planned.seconds.items()}
+    return round_time(PipelineTime(latency, interval), flights), verify, alone.draft_s, alone.overhead_s
+
+
+def _query_tokens(acceptance: Acceptance) -> float:
+    if acceptance.tree is not None:
+        return float(acceptance.tree.nodes)
+    if not acceptance.draft_tokens:
+        return 1.0
+    return 1.0 + acceptance.proposed_tokens * acceptance.proposal_ratio
+
+
+def planned_bytes(
+    setting: Setting, acceptance: Acceptance, plan: ParallelPlan, *, batch: Number, context: Number
+) -> Array:
+    """Bytes on the fullest device: weights, cache with the draft's slots, drafter and activations.
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: the configuration.
+        plan: how the target is spread; the drafter is held by every tensor group.
+        batch: requests of the whole plan.
+        context: tokens per request at the longest.
+    """
+    model, form, drafter = setting.target, setting.deployment.precision, setting.drafter
+    mine = np.ceil(np.asarray(batch, dtype=np.float64) / plan.data)
+    held = np.asarray(context, dtype=np.float64) + 1.0 + acceptance.draft_tokens
+    total = weight_bytes(model, form, plan) + kv_bytes(model, form, plan, batch=batch, context=held)
+    rows = mine * (1.0 + acceptance.draft_tokens) / plan.pipeline
+    total = total + activation_bytes(model, form, tokens=rows) / plan.tensor
+    if acceptance.draft_tokens:
+        cached = mine * held * drafter.kv_values_per_token * form.kv_bytes
+        total = total + (drafter.resident_values * form.weight_bytes + cached) / plan.tensor
+    return np.asarray(total)

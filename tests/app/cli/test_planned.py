@@ -1,0 +1,51 @@
+"""What `predict` adds where the target is spread by a plan."""
+
+import json
+
+import pytest
+
+from app.cli.planned import plan_of, planned_answer
+from costmodel.acceptance import geometric
+from costmodel.estimate import estimate
+from costmodel.parallel.plan import ParallelPlan
+from costmodel.scenario import Scenario, build_setting
+from hardware_profiles.errors import InfeasibleError, InputError
+
+LLAMA = build_setting(Scenario(model="llama-3-70b", device="h100-sxm", tensor_parallel=4))
+
+
+def test_one_tensor_group_is_no_plan():
+    assert plan_of(tp=8) is None
+
+
+def test_options_become_a_plan():
+    assert plan_of(tp=2, pp=3, ep=8, dp=4, cp=1) == ParallelPlan(tensor=2, pipeline=3, expert=8, data=4)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "option"),
+    [({"pp": 0}, "--pp"), ({"dp": -1}, "--dp"), ({"cp": 0}, "--cp"), ({"ep": 0}, "--ep"), ({"dp": 2, "ep": 4}, "--ep")],
+)
+def test_wrong_sizes_name_their_option(wrong, option):
+    with pytest.raises(InputError, match=option):
+        plan_of(tp=1, **wrong)
+
+
+def test_an_answer_is_plain_numbers_that_agree():
+    taken, plan = geometric(0.7, 0), plan_of(tp=4, dp=2)
+    answer = planned_answer(LLAMA, taken, plan, batch=16, context=1024)
+    assert json.loads(json.dumps(answer)) == answer
+    assert answer["devices"] == 8
+    half = estimate(LLAMA, taken, batch=8, context=1024)
+    assert answer["step_s"] == pytest.approx(float(half.step_s))
+    assert answer["tokens_per_s"] == pytest.approx(2 * float(half.tokens_per_s))
+    parts = answer["breakdown_s"]
+    assert sum(parts["verify"].values()) + parts["draft"] + parts["overhead"] == pytest.approx(answer["step_s"])
+
+
+def test_a_plan_may_fit_what_one_group_cannot():
+    taken = geometric(0.7, 0)
+    wide = plan_of(tp=4, pp=2)
+    assert planned_answer(LLAMA, taken, wide, batch=64, context=16_384)["bytes_per_device"] < 72e9
+    with pytest.raises(InfeasibleError, match="--tp 2, --dp 2"):
+        planned_answer(LLAMA, taken, plan_of(tp=2, dp=2), batch=64, context=16_384)
