@@ -10,7 +10,9 @@ from costmodel.optimizers.recommend import Recommendation, Source
 from costmodel.optimizers.search import Choice
 from costmodel.optimizers.trace_trie import build_trie
 from costmodel.overheads import Overhead
-from costmodel.uncertainty import dominant_terms, interval
+from costmodel.table_rows import RowAnswer
+from costmodel.uncertainty import dominant_terms, interval, term_source
+from hardware_profiles.profile import Device
 from traces.schema import AcceptanceTrace
 from traces.tree import Tree
 
@@ -116,8 +118,17 @@ def provenance(setting: Setting, result: Estimate, trace: Source | None) -> Json
         "fidelity": setting.deployment.fidelity,
         "overhead": {"engine": used.engine, "versions": used.versions, "source": used.source},
         "drafter": setting.drafter.name,
-        "dominant_uncertainty": [{"term": name, "ratio": size} for name, size in terms],
+        "dominant_uncertainty": named_terms(terms, device, used),
     }
+
+
+def named_terms(terms: Sequence[tuple[str, float]], device: Device, overhead: Overhead) -> list[Json]:
+    """Terms of an interval by half width, each with where it comes from."""
+    found = []
+    for name, size in terms:
+        about = term_source(name, device, overhead)
+        found.append({"term": name, "ratio": size, "kind": about.kind, "source": about.source})
+    return found
 
 
 def source(trace: Source) -> Json:
@@ -167,6 +178,17 @@ def path_acceptance(trace: AcceptanceTrace, shape: Tree) -> list[float]:
     shares = trie.frequencies(nodes)[nodes] / max(trie.steps(nodes), 1)
     by_path = dict(zip(trie.tree(nodes).paths(), shares.tolist(), strict=True))
     return [round(by_path.get(path, 0.0), 5) for path in shape.paths()]
+
+
+def table_rows(answers: Sequence[RowAnswer]) -> list[Json]:
+    """The rows of `predict --table`."""
+    return [
+        {
+            "id": row.id, "ttft_ms": row.ttft_ms, "tpot_ms": row.tpot_ms, "ttft_ms_interval": row.ttft_ms_interval,
+            "tpot_ms_interval": row.tpot_ms_interval, "reason": row.reason,
+        }
+        for row in answers
+    ]  # fmt: skip
 
 
 def tree(shape: Tree) -> Json:

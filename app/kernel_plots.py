@@ -5,9 +5,6 @@ axes logarithmic, measured lines with their quartiles, the bandwidth floor, and 
 device profile is named. Leaves out how times are taken (`real_runs.kernels`).
 """
 
-import base64
-import hashlib
-import json
 import math
 from collections.abc import Callable, Sequence
 from html import escape
@@ -17,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from app.charts import DASHES, HEIGHT_PIXELS, NEUTRAL, PALETTE, Figure, digits
-from app.report import SCRIPT, STYLE, report_available
+from app.page import figure_card, html_page, write_page
 from costmodel import kernels as model
 from costmodel import ops
 from costmodel.precision import BYTES_PER_VALUE
@@ -42,46 +39,24 @@ def write_kernel_page(trace: KernelTrace, path: Path, *, device: Device | None =
     Raises:
         InputError: nothing in the rows to draw, plotly is missing, or the place cannot be written.
     """
-    page = kernel_page(trace, device=device)
-    part = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(page, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", file=path) from None
+    write_page(kernel_page(trace, device=device), path)
 
 
 def kernel_page(trace: KernelTrace, *, device: Device | None = None) -> str:
     """The page that `write_kernel_page` writes; the same rows give the same text."""
-    if not report_available():
-        raise InputError("needs plotly: pip install 'rooftree[app]'", key="--plot")
-    from plotly.offline import get_plotlyjs
-
     cards = [*attention_cards(trace, device), *gemm_cards(trace, device), *step_cards(trace, device)]
     if not cards:
         raise InputError("hold no attention, matrix products or passes to draw", key="rows", value=len(trace.rows))
-    figures = {f"plot-{index}": figure for index, (_, _, figure) in enumerate(cards)}
-    body = "".join(_card(f"plot-{index}", *card) for index, card in enumerate(cards))
-    scripts = [get_plotlyjs(), SCRIPT]
-    allowed = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
+    figures: dict[str, Figure] = {}
+    body = "".join(
+        figure_card(figures, f"plot-{index}", figure, title, note) for index, (title, note, figure) in enumerate(cards)
     )
-    policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:"
     about = trace.provenance
     beside = f"cost model of {device.name}" if device else "no device profile named"
     told = " · ".join(escape(text) for text in (about.device, f"{about.threads} thread(s)", beside, about.started))
-    drawn = json.dumps(figures, ensure_ascii=True, allow_nan=False).replace("<", chr(92) + "u003c")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>kernels on {escape(about.device)} · rooftree</title><style>{STYLE}</style></head>\n"
-        f'<body><main><header><p class="eyebrow">{told}</p><h1>Measured kernels</h1></header>'
-        f'<section class="grid">{body}</section></main>\n'
-        f'<script type="application/json" id="figures">{drawn}</script>\n'
-        + "\n".join(f"<script>{script}</script>" for script in scripts)
-        + "</body></html>\n"
+    head = f'<header><p class="eyebrow">{told}</p><h1>Measured kernels</h1></header>'
+    return html_page(
+        f"kernels on {about.device}", f'{head}<section class="grid">{body}</section>', figures, key="--plot"
     )
 
 
@@ -266,12 +241,6 @@ def _figure(data: Sequence[Figure], x: Any, label: str) -> Figure:
         },
     }  # fmt: skip
     return {"data": list(data), "layout": layout}
-
-
-def _card(key: str, title: str, note: str, figure: Figure) -> str:
-    style = f"height:{int(figure['layout']['height'])}px"
-    place = f'<div class="plot" id="{key}" role="img" aria-label="{escape(title)}" style="{style}"></div>'
-    return f"<figure><h2>{escape(title)}</h2><p>{escape(note)}</p>{place}</figure>"
 
 
 def _count(number: int, word: str) -> str:

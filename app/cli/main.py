@@ -13,7 +13,21 @@ from typing import Any
 
 import typer
 
-from app.cli import campaign, catalogue, export, kernels, optimize, predict, record, replay, traces, tree
+from app.cli import (
+    breakeven,
+    calibrate,
+    campaign,
+    capacity,
+    catalogue,
+    export,
+    kernels,
+    optimize,
+    predict,
+    record,
+    replay,
+    traces,
+    tree,
+)
 
 cli = typer.Typer(
     name="rooftree",
@@ -26,11 +40,14 @@ cli = typer.Typer(
 )
 cli.command("optimize")(optimize.optimize)
 cli.command("predict")(predict.predict)
+cli.command("breakeven")(breakeven.breakeven)
+cli.command("capacity")(capacity.capacity)
 cli.command("replay")(replay.replay)
 cli.command("tree")(tree.tree)
 cli.command("record")(record.record)
 cli.command("kernels")(kernels.kernels)
 cli.command("campaign")(campaign.campaign)
+cli.command("calibrate")(calibrate.calibrate)
 cli.add_typer(traces.cli, name="traces")
 cli.command("export")(export.export)
 cli.command("devices")(catalogue.devices)

@@ -77,7 +77,8 @@ def optimize(
     from app.answers import recommendation
     from app.cli.output import emit_json, progress_line, require_folder, write_json
     from app.deployables import deployables, write_all
-    from app.report import report_available, write_report
+    from app.page import plots_available
+    from app.report import write_report
     from costmodel.optimizers.recommend import recommend
     from costmodel.optimizers.search import Limits
     from costmodel.scenario import Scenario
@@ -113,7 +114,7 @@ def optimize(
     }  # fmt: skip
     body = recommendation(answer, inputs, written)
     write_json(body, out / "recommendation.json")
-    page = out / "report.html" if report_available() else None
+    page = out / "report.html" if plots_available() else None
     if page:
         write_report(body, page)
     if json:

@@ -75,6 +75,8 @@ def test_provenance_tells_measured_from_carried_over(found, answer):
         assert told["device"]["calibrated"] is found.contenders[0].setting.device.calibrated
         assert told["acceptance"]["borrowed"] is False and "label" not in told["acceptance"]
         ratios = [term["ratio"] for term in told["dominant_uncertainty"]]
+        for term in told["dominant_uncertainty"]:
+            assert term["kind"] in ("measured", "assumed", "datasheet") and term["source"]
         assert len(ratios) == 2 and ratios == sorted(ratios, reverse=True) and ratios[-1] >= 0
 
 

@@ -1,0 +1,104 @@
+"""`breakeven`: its answer, words for never and always, what does not fit, and bad input."""
+
+import json
+import re
+
+import pytest
+
+from traces.tree import Tree
+
+WORDS = ("breakeven", "--model", "llama-3.1-8b", "--method", "eagle-3", "--batch", "1,64", "--context", "512")
+POINT = {"batch", "context", "draft_tokens", "verdict", "least_tokens_per_step", "least_acceptance", "draft_s"}
+KNOWN = {"tokens_per_step", "speedup", "pays", "greatest_draft_s", "greatest_draft_ratio"}
+
+
+def held(record):
+    """Every interval holds the number it belongs to."""
+    for key, bounds in record.items():
+        if key.endswith("_interval") and bounds is not None:
+            assert bounds[0] <= record[key.removesuffix("_interval")] <= bounds[1], key
+
+
+def test_a_stated_rate_is_compared_with_the_least(rooftree):
+    answer = rooftree(*WORDS, "--acceptance", "0.6", "--draft-tokens", "1,3", "--json").answer
+    assert answer["schema"] == 1 and answer["inputs"]["acceptance"] == 0.6
+    assert [(p["draft_tokens"], p["batch"]) for p in answer["points"]] == [(1, 1), (1, 64), (3, 1), (3, 64)]
+    for point in answer["points"]:
+        assert set(point) >= POINT | KNOWN
+        held(point)
+        assert point["pays"] == (point["least_acceptance"] < 0.6) == (point["speedup"] > 1)
+        assert point["pays"] == (point["greatest_draft_s"] > point["draft_s"])
+    for found in answer["batches"]:
+        assert found["verdict"] in {"never", "some", "always"} and found["largest_batch"] >= 64
+        held(found)
+
+
+def test_the_least_rate_is_predicted_to_break_even(rooftree):
+    least = rooftree(*WORDS, "--json").answer["points"][0]["least_acceptance"]
+    predicted = rooftree(
+        "predict", "--model", "llama-3.1-8b", "--method", "eagle-3", "--batch", "1", "--context", "512",
+        "--draft-tokens", "3", "--acceptance", repr(least), "--json",
+    ).answer["predictions"][0]  # fmt: skip
+    assert predicted["speedup"] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_without_an_acceptance_only_the_least_is_answered(rooftree):
+    answer = rooftree(*WORDS, "--json").answer
+    assert "batches" not in answer and not set(answer["points"][0]) & KNOWN
+    assert answer["points"][0]["verdict"] == "on"
+
+
+def test_recordings_and_trees(rooftree, files, tmp_path):
+    words = ("breakeven", "--model", "llama-3.2-1b", "--batch", "1", "--context", "256", "--json")
+    chain = rooftree(*words, "--trace", files.lookup).answer
+    assert chain["inputs"]["method"] == "n-gram" and chain["points"][0]["draft_s"] == 0.0
+    tree = tmp_path / "tree.json"
+    tree.write_text(json.dumps(Tree.from_paths([(0,), (1,), (0, 0)]).to_json()))
+    replayed = rooftree(*words, "--trace", files.ranks, "--tree", tree).answer["points"][0]
+    stated = rooftree(*words, "--method", "medusa", "--acceptance", "0.5", "--tree", tree).answer["points"][0]
+    assert replayed["draft_tokens"] == stated["draft_tokens"] == 3
+    assert stated["tokens_per_step"] == pytest.approx(2.0)
+    assert stated["most_tokens_per_step"] == 3.0
+
+
+def test_never_and_always_are_plain_words(rooftree):
+    drafter = ("--draft-passes", "2", "--draft-bytes", "4e10", "--method", "speculative-decoding")
+    slow = rooftree(*WORDS[:3], *drafter, "--batch", "1", "--acceptance", "0.9")
+    assert slow.code == 0 and "never (4.00 at most)" in slow.out and "never pays" in slow.out
+    fast = rooftree(*WORDS, "--acceptance", "0.9", "--context", "8192", "--batch", "1")
+    assert "always pays, at every batch to" in fast.out
+    some = rooftree(*WORDS, "--acceptance", "0.6")
+    assert re.search(r"pays at batch 1-\d+; stops after \d+ \[\d+, \d+\]", some.out)
+
+
+def test_what_does_not_fit_is_left_out_or_refused(rooftree):
+    answer = rooftree(*WORDS[:-4], "--batch", "1,4000", "--json").answer
+    assert [p["batch"] for p in answer["points"]] == [1] and [u["batch"] for u in answer["unfit"]] == [4000]
+    refused = rooftree(*WORDS[:-4], "--batch", "4000")
+    assert refused.code == 3 and "GiB on each h100-sxm" in refused.err
+
+
+def test_files(rooftree, tmp_path):
+    assert rooftree(*WORDS, "--acceptance", "0.6", "--out", tmp_path, "--quiet").out == ""
+    assert json.loads((tmp_path / "breakeven.json").read_text(encoding="utf-8"))["schema"] == 1
+    pytest.importorskip("plotly")
+    assert "heatmap" in (tmp_path / "breakeven.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--acceptance", "1.5"), "--acceptance: must lie in [0, 1], got 1.5"),
+        (("--draft-tokens", "0"), "--draft-tokens: must lie in 1..4095, got '0'"),
+        (("--batch", "0"), "--batch: must lie in 1.."),
+        (("--fidelity", "wild"), "--fidelity: must be calibrated or datasheet"),
+        (("--acceptance", "0.5", "--trace", "x.parquet"), "--trace and --acceptance exclude each other"),
+        (("--device", "h100-sx"), "unknown device 'h100-sx'; nearest: h100-sxm"),
+        (("--trace", "missing.parquet"), "missing.parquet"),
+        (("--tree", "missing.json"), "missing.json"),
+    ],
+)
+def test_bad_input_ends_in_one_line(rooftree, words, said):
+    done = rooftree(*WORDS, *words)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert said in done.err
