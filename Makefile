@@ -32,6 +32,7 @@ bench: setup  ## speed, as ratios to a reference in the same run
 
 golden: setup  ## which predictions moved against the committed ones
 	$(BIN)/python tests/golden/regenerate.py
+	PYTHONPATH=. $(BIN)/python tests/golden/regenerate_validation.py
 
 browser: setup  ## open the HTML report in headless Chromium
 	$(BIN)/python -m pytest tests/browser -m "browser" --no-header

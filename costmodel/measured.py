@@ -137,7 +137,10 @@ def measured_pass(
     ratio = passes.ratio(
         batch=batch, query_tokens=query_tokens, context=context, layers=deployment.architecture.layers, mask=mask
     )
-    return replace(cost, seconds={name: value * ratio for name, value in cost.seconds.items()})
+    operations = tuple(
+        each._replace(timing=each.timing._replace(seconds=each.timing.seconds * ratio)) for each in cost.operations
+    )
+    return replace(cost, seconds={name: value * ratio for name, value in cost.seconds.items()}, operations=operations)
 
 
 def passes_of(deployment: Deployment) -> MeasuredPasses:

@@ -70,20 +70,16 @@ def breakeven(
     quiet: Quiet = False,
 ) -> None:
     """Say from which acceptance, to which draft cost and at which batches a method beats plain decoding."""
-    from app.cli.configurations import recorded_method, replayed, stated
+    from app.cli.configurations import fidelity_of, recorded_method, replayed, stated
     from app.cli.output import deliver, require_folder
     from app.explain_report import write_break_even
     from app.page import plots_available
-    from costmodel.forward import Fidelity as KnownFidelity
     from costmodel.scenario import Scenario, build_setting, with_match_rate
     from hardware_profiles.errors import InputError
     from traces.library import read_trace
 
     if trace is not None and acceptance is not None:
         raise InputError("--trace and --acceptance exclude each other")
-    if fidelity not in ("calibrated", "datasheet"):
-        raise InputError("must be calibrated or datasheet", key="--fidelity", value=fidelity)
-    fidelities: dict[str, KnownFidelity] = {"calibrated": "calibrated", "datasheet": "datasheet"}
     if out is not None:
         require_folder(out)
     share, rate = ratio(match_rate, "--match-rate"), ratio(acceptance, "--acceptance")
@@ -96,7 +92,7 @@ def breakeven(
             model=model, device=device, method=slug, engine=engine, dtype=dtype, kv_dtype=kv_dtype,
             tensor_parallel=tp, draft=draft, exit_layer=exit_layer, draft_passes=draft_passes,
             draft_bytes=byte_count(draft_bytes, "--draft-bytes"), overrides=overrides or (),
-            fidelity=fidelities[fidelity], split_verify=split_verify,
+            fidelity=fidelity_of(fidelity), split_verify=split_verify,
         )
     )  # fmt: skip
     lengths = whole_numbers(draft_tokens, "--draft-tokens", least=1, most=MOST_DRAFT_TOKENS)

@@ -24,12 +24,24 @@ def calibrate(
     model: Annotated[
         str | None, typer.Option("--model", help="Shipped model behind tables that name layers without shapes.")
     ] = None,
+    here: Annotated[
+        str | None, typer.Option("--here", help="Measure this machine instead of reading tables: cpu, cuda or cuda:1.")
+    ] = None,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="With --here: CPU threads.")] = 1,
+    budget: Annotated[str, typer.Option("--budget", help="With --here: wall time, e.g. 4m.")] = "4m",
+    results: Annotated[
+        Path, typer.Option("--results", help="With --here: folder for the rows and the profile.")
+    ] = Path("rooftree-out/calibrate"),
+    resume: Annotated[bool, typer.Option("--resume", help="With --here: go on in a folder that holds rows.")] = False,
     overrides: Overrides = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a quarter of the rows, score the other three; --score-only scores the same rows without a fit."""
+    """Fit a quarter of the rows, score the other three; --score-only scores the same rows without a fit.
+
+    Without tables it measures this machine: --here cpu or --here cuda says which device.
+    """
     from app.cli.output import emit_json, print_table, progress_line, require_file
     from costmodel.calibration.calibrate import calibrate as calibrated
     from costmodel.calibration.tables import read_all, shipped_model
@@ -37,6 +49,16 @@ def calibrate(
     from hardware_profiles.loader import load_device
 
     tables = [*(kernels or []), *(more or [])]
+    if not tables and not score_only:
+        from app.cli.calibrate_here import calibrate_here
+
+        calibrate_here(
+            here, model=model, threads=threads, budget=budget, results=results, resume=resume, out=out, json=json,
+            quiet=quiet,
+        )  # fmt: skip
+        return
+    if here is not None:
+        raise InputError("measures this machine: leave out tables and --score-only", key="--here", value=here)
     if not tables:
         raise InputError("at least one table of kernel timings is needed", key="--kernels")
     if out is not None:

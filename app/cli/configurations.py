@@ -5,7 +5,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from costmodel.acceptance import Acceptance
+    from costmodel.deployment import Fidelity
     from traces.schema import AcceptanceTrace
+
+
+def fidelity_of(name: str) -> "Fidelity":
+    """The fidelity that --fidelity names.
+
+    Raises:
+        InputError: another word.
+    """
+    from typing import get_args
+
+    from costmodel.deployment import Fidelity
+    from hardware_profiles.errors import InputError
+
+    known: dict[str, Fidelity] = {each: each for each in get_args(Fidelity)}
+    if name not in known:
+        raise InputError("must be measured, calibrated or datasheet", key="--fidelity", value=name)
+    return known[name]
 
 
 def recorded_method(recorded: "AcceptanceTrace | None") -> str:

@@ -19,6 +19,7 @@ from app.cli import (
     campaign,
     capacity,
     catalogue,
+    doctor,
     export,
     kernels,
     optimize,
@@ -27,6 +28,7 @@ from app.cli import (
     replay,
     traces,
     tree,
+    validate,
 )
 
 cli = typer.Typer(
@@ -48,6 +50,8 @@ cli.command("record")(record.record)
 cli.command("kernels")(kernels.kernels)
 cli.command("campaign")(campaign.campaign)
 cli.command("calibrate")(calibrate.calibrate)
+cli.command("validate")(validate.validate)
+cli.command("doctor")(doctor.doctor)
 cli.add_typer(traces.cli, name="traces")
 cli.command("export")(export.export)
 cli.command("devices")(catalogue.devices)

@@ -36,7 +36,7 @@ DraftPasses = Annotated[
 ]
 DraftBytes = Annotated[float | None, typer.Option("--draft-bytes", help="Bytes that one of its passes reads.")]
 ExitLayer = Annotated[int | None, typer.Option("--exit-layer", help="Layers that an early-exit drafter runs.")]
-Fidelity = Annotated[str, typer.Option("--fidelity", help="calibrated or datasheet.")]
+Fidelity = Annotated[str, typer.Option("--fidelity", help="measured, calibrated or datasheet.")]
 SplitVerify = Annotated[
     bool | None,
     typer.Option("--split-verify/--no-split-verify", help="Attention splits the cache in verify passes."),

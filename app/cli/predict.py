@@ -107,9 +107,8 @@ def predict(
         from hardware_profiles.errors import InputError as Missing
 
         raise Missing("Missing option '--model'; see `rooftree predict --help`")
-    from app.cli.configurations import recorded_method
+    from app.cli.configurations import fidelity_of, recorded_method
     from app.cli.output import deliver, require_folder
-    from costmodel.forward import Fidelity as KnownFidelity
     from costmodel.scenario import Scenario, build_setting, with_match_rate
     from costmodel.transforms.presets import listed_names
     from hardware_profiles.errors import InputError
@@ -119,9 +118,6 @@ def predict(
         raise InputError("exactly one of --trace and --acceptance is needed")
     if include_prefill and trace is None:
         raise InputError("--include-prefill takes its lengths from a --trace")
-    if fidelity not in ("calibrated", "datasheet"):
-        raise InputError("must be calibrated or datasheet", key="--fidelity", value=fidelity)
-    known: KnownFidelity = "datasheet" if fidelity == "datasheet" else "calibrated"
     if out is not None:
         require_folder(out)
     share = ratio(match_rate, "--match-rate")
@@ -146,7 +142,7 @@ def predict(
             draft_passes=draft_passes,
             draft_bytes=byte_count(draft_bytes, "--draft-bytes"),
             overrides=overrides or (),
-            fidelity=known,
+            fidelity=fidelity_of(fidelity),
             split_verify=split_verify,
             transforms=listed_names(transform),
         )

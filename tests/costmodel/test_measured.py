@@ -70,6 +70,8 @@ def test_measured_points_are_given_back_exactly(shipped):
         )
         assert float(found.total_s) == pytest.approx(each.median_s, rel=1e-9)
     through = pass_cost(deployed(), batch=4, query_tokens=8, context=416)
+    parts = sum(float(each.calls * each.timing.seconds) for each in through.operations)
+    assert parts == pytest.approx(float(through.total_s))
     wanted = next(r.median_s for r in ROWS if (r.requests, r.query_tokens, r.context) == (4, 8, 416))
     assert float(through.total_s) == pytest.approx(wanted)
 

@@ -20,7 +20,7 @@ NAMES = [
     (f"{EXPORT.replace('vllm', 'sgland')}", "unknown engine 'sgland'; nearest: sglang"),
     (f"{PREDICT} --dtype bf17", "unknown number format 'bf17'; nearest: bf16"),
     (f"{PREDICT} --kv-dtype bf17", "unknown number format 'bf17'; nearest: bf16"),
-    (f"{PREDICT} --fidelity measured", "--fidelity: must be calibrated or datasheet, got 'measured'"),
+    (f"{PREDICT} --fidelity wild", "--fidelity: must be measured, calibrated or datasheet, got 'wild'"),
     ("traces import {position} --format position -o {out}", "unknown format 'position'; nearest: position-json"),
     (f"{EXPORT} --method n-grams", "unknown method 'n-grams'; nearest: n-gram"),
     ("devices h100 --out {out}", "unknown device 'h100'; nearest: h100-"),

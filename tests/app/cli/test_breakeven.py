@@ -91,7 +91,7 @@ def test_files(rooftree, tmp_path):
         (("--acceptance", "1.5"), "--acceptance: must lie in [0, 1], got 1.5"),
         (("--draft-tokens", "0"), "--draft-tokens: must lie in 1..4095, got '0'"),
         (("--batch", "0"), "--batch: must lie in 1.."),
-        (("--fidelity", "wild"), "--fidelity: must be calibrated or datasheet"),
+        (("--fidelity", "wild"), "--fidelity: must be measured, calibrated or datasheet"),
         (("--acceptance", "0.5", "--trace", "x.parquet"), "--trace and --acceptance exclude each other"),
         (("--device", "h100-sx"), "unknown device 'h100-sx'; nearest: h100-sxm"),
         (("--trace", "missing.parquet"), "missing.parquet"),

@@ -76,7 +76,7 @@ def test_other_number_formats_leave_no_rows(rooftree, table):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "--kernels: at least one table"),
+        (["--score-only"], "--kernels: at least one table"),
         (["--kernels", "absent.csv"], "absent.csv: cannot be read"),
         (["--kernels", "TABLE", "--device", "h10"], "unknown device 'h10'"),
         (["--kernels", "TABLE", "--dtype", "bf61"], "unknown number format 'bf61'"),
@@ -85,6 +85,9 @@ def test_other_number_formats_leave_no_rows(rooftree, table):
         (["--kernels", "TABLE", "--out", "x.json"], "--out: must be a .toml file"),
         (["--kernels", "TABLE", "--out", "x.toml", "--score-only"], "--score-only fits none"),
         (["--kernels", "TABLE", "--seed", "-1"], "--seed"),
+        (["--kernels", "TABLE", "--here", "cpu"], "--here: measures this machine"),
+        (["--here", "cpu", "--out", "x.json"], "--out: must be a .toml file"),
+        (["--here", "cpu", "--budget", "soon"], "--budget: must be a positive time"),
     ],
 )
 def test_refusals_name_the_option(rooftree, table, tmp_path, monkeypatch, words, message):

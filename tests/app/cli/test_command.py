@@ -29,6 +29,7 @@ OPTIONS = {
     "record": ("--model", "--prompts", "--drafter", "--temperature", "--resume", "--level", "--expansion-nodes"),
     "breakeven": (*SETTING, "--trace", "--acceptance", "--tree", "--method"),
     "capacity": ("--model", "--device", "--rate", "--slo-ttft", "--slo-tpot", "--requests", "--trace"),
+    "validate": ("--profile", "--replayed", "--from-bench", "--engine", "--budget", "--resume"),
     "devices": ("--set",),
     "models": (),
     "methods": (),

@@ -1,0 +1,196 @@
+"""What does this machine have, and what of rooftree would run on it?
+
+Devices, threads, memory, libraries, optional engines and attention back ends, and model weights, each looked for and
+never changed. Leaves out speed (`device_calibration`).
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hardware_profiles.units import GIB, KIB
+
+State = Literal["here", "absent", "broken"]
+LIBRARIES = {
+    "torch": "record, kernels, campaign, calibrate and validate",
+    "transformers": "tokenizers; runs of its own assisted generation",
+    "safetensors": "model folders",
+    "gguf": "model files of llama.cpp",
+    "scipy": "calibrate and validate",
+    "plotly": "pages with plots",
+    "streamlit": "the dashboard",
+}
+BACK_ENDS = {
+    "flash_attn": "FlashAttention 2 in kernels",
+    "flash_attn_interface": "FlashAttention 3 in kernels",
+    "flashinfer": "FlashInfer in kernels",
+    "vllm": "exports can be tried here",
+    "sglang": "exports can be tried here",
+    "llama_cpp": "llama.cpp from Python",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One thing that was looked for.
+
+    Attributes:
+        what: name.
+        state: here, absent or broken.
+        detail: version, size, or what is wrong.
+        serves: what needs it.
+    """
+
+    what: str
+    state: State
+    detail: str
+    serves: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Diagnosis:
+    """All findings by topic, and what would run.
+
+    Attributes:
+        machine: processor, threads, memory, devices.
+        libraries: that parts of rooftree need.
+        back_ends: optional ones.
+        weights: models that real runs find by themselves.
+        verbs: by verb, "" where it would run, else what is missing.
+    """
+
+    machine: tuple[Finding, ...]
+    libraries: tuple[Finding, ...]
+    back_ends: tuple[Finding, ...]
+    weights: tuple[Finding, ...]
+    verbs: dict[str, str]
+
+
+def diagnose() -> Diagnosis:
+    """Look at the machine."""
+    libraries = tuple(_library(name, serves) for name, serves in LIBRARIES.items())
+    weights = _weights()
+    there = {each.what for each in libraries if each.state == "here"}
+    model = weights.state == "here"
+    needs: dict[str, tuple[set[str], bool]] = {
+        "optimize, predict, replay, tree, export": (set(), False),
+        "pages with plots": ({"plotly"}, False),
+        "kernels, campaign": ({"torch"}, False),
+        "calibrate this machine": ({"torch", "scipy"}, False),
+        "record": ({"torch", "transformers"}, True),
+        "validate": ({"torch", "transformers", "scipy"}, True),
+        "dashboard": ({"streamlit", "plotly"}, False),
+    }
+    verbs = {}
+    for verb, (wanted, weighty) in needs.items():
+        missing = [*sorted(wanted - there), *(["model weights (--model)"] if weighty and not model else [])]
+        verbs[verb] = ", ".join(missing)
+    return Diagnosis(
+        machine=(_processor(), _threads(), _memory(), *_accelerators()), libraries=libraries,
+        back_ends=tuple(_library(name, serves) for name, serves in BACK_ENDS.items()), weights=(weights,), verbs=verbs,
+    )  # fmt: skip
+
+
+def sees_gpu() -> bool:
+    """Whether torch is here and sees a CUDA device."""
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _processor() -> Finding:
+    text = _file("/proc/cpuinfo")
+    names = re.findall(r"model name\s*:\s*(.+)", text)
+    flags = set(" ".join(re.findall(r"^flags\s*:\s*(.+)", text, re.MULTILINE)[:1]).split())
+    wide = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in flags]
+    title = names[0] if names else platform.processor() or platform.machine()
+    return Finding(what="processor", state="here", detail=" ".join([title, *wide]), serves="real runs on the CPU")
+
+
+def _threads() -> Finding:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS")
+    told = f"{usable} usable" + (f", OMP_NUM_THREADS={limit}" if limit else "")
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    busy = f", load {load:.1f}: timings would be disturbed" if load > 0.5 * usable else ""
+    return Finding(what="threads", state="here", detail=told + busy, serves="real runs take one unless told otherwise")
+
+
+def _memory() -> Finding:
+    found = dict(re.findall(r"(MemTotal|MemAvailable):\s+(\d+) kB", _file("/proc/meminfo")))
+    if not found:
+        return Finding(what="memory", state="absent", detail="cannot be read here", serves="sizes of operands")
+    total, free = (int(found.get(name, 0)) * KIB / GIB for name in ("MemTotal", "MemAvailable"))
+    return Finding(
+        what="memory", state="here", detail=f"{free:.1f} of {total:.1f} GiB free", serves="sizes of operands"
+    )
+
+
+def _accelerators() -> tuple[Finding, ...]:
+    if importlib.util.find_spec("torch") is None:
+        return (
+            Finding(what="accelerator", state="absent", detail="torch is not there to ask", serves="runs on a GPU"),
+        )
+    import torch
+
+    if not torch.cuda.is_available():
+        return (Finding(what="accelerator", state="absent", detail="torch sees none", serves="runs on a GPU"),)
+    return tuple(_gpu(torch.cuda.get_device_properties(index)) for index in range(torch.cuda.device_count()))
+
+
+def _gpu(properties: object) -> Finding:
+    from real_runs.kernels.machine import profile_of
+
+    name = str(getattr(properties, "name", ""))
+    size = float(getattr(properties, "total_memory", 0)) / GIB
+    profile = profile_of(name)
+    told = f"{size:.0f} GiB, " + (f"profile {profile}" if profile else "no shipped profile: calibrate makes one")
+    return Finding(what=name, state="here", detail=told, serves="runs on a GPU: --device cuda")
+
+
+def _library(name: str, serves: str) -> Finding:
+    if importlib.util.find_spec(name) is None:
+        return Finding(what=name, state="absent", detail="not installed", serves=serves)
+    return Finding(what=name, state="here", detail=_version(name), serves=serves)
+
+
+def _version(name: str) -> str:
+    packages: Callable[[], object] = importlib.metadata.packages_distributions
+    owners = packages().get(name, [name])  # type: ignore[attr-defined]
+    try:
+        return importlib.metadata.version(owners[0])
+    except importlib.metadata.PackageNotFoundError:
+        return "version unknown"
+
+
+def _weights() -> Finding:
+    from hardware_profiles.errors import InputError
+
+    serves = "record, validate and decode jobs without --model"
+    if importlib.util.find_spec("torch") is None:
+        return Finding(what="SmolLM2-135M", state="absent", detail="torch is not there to load it", serves=serves)
+    from real_runs.models.weights import find_model
+
+    try:
+        source = find_model(None)
+    except InputError as error:
+        return Finding(what="SmolLM2-135M", state="absent", detail=error.message, serves=serves)
+    size = source.path.stat().st_size / GIB if source.path.is_file() else 0.0
+    return Finding(what=source.title, state="here", detail=f"{source.path.name}, {size:.2f} GiB", serves=serves)
+
+
+def _file(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

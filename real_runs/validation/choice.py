@@ -1,0 +1,60 @@
+"""What does `optimize` choose for a cell of prompts, context and batch?
+
+Asks the product's own front door with the calibrated device and the recordings of the cell's prompts. Lengths that
+loop costs are fitted on are not offered. Leaves out running the choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from costmodel.deployment import Deployment
+from costmodel.optimizers.recommend import recommend
+from costmodel.scenario import Scenario
+from real_runs.validation.cells import Cell
+from real_runs.validation.configurations import FITTED_CHAINS, SINGLE_ONLY, Configuration
+from real_runs.validation.recordings import RECYCLING, Recordings, cell_traces
+
+OFFERED_CHAINS = tuple(k for k in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16) if k not in FITTED_CHAINS)
+OFFERED_TREES = (4, 8, 16)
+
+
+def chosen_configuration(
+    recordings: Recordings, cell: Cell, drafters: Sequence[str], *, deployment: Deployment, profile: str, model: str,
+    folder: Path, seed: int,
+) -> Configuration:  # fmt: skip
+    """The configuration that `optimize` names for a cell.
+
+    Args:
+        recordings: of the cell's prompts.
+        cell: prompts, batch and context.
+        drafters: that may run here; token recycling is left out, for it replays at its own trees alone.
+        deployment: precision and fidelity.
+        profile: device, by name or file.
+        model: shipped name of the target.
+        folder: for the cell's traces.
+        seed: of the search.
+    """
+    able = [name for name in drafters if name != RECYCLING and (cell.batch == 1 or name not in SINGLE_ONLY)]
+    files = cell_traces(recordings, cell, able, folder)
+    trace = next(iter(recordings.traces.values()))
+    places = [trace.request_ids.index(each) for each in cell.prompts]
+    middle = float(np.mean(trace.prompt_tokens[places] + trace.output_tokens[places] / 2))
+    weights = deployment.precision.weights
+    scenario = Scenario(
+        model=model, device=profile, engine="none", dtype=weights, kv_dtype=weights, fidelity=deployment.fidelity,
+        split_verify=deployment.split_verify,
+    )  # fmt: skip
+    batched = len(cell.prompts) >= 2
+    found = recommend(
+        scenario, list(files.values()), batches=[cell.batch], contexts=[round(middle)], draft_tokens=OFFERED_CHAINS,
+        tree_sizes=OFFERED_TREES if batched else (), seed=seed,
+    )  # fmt: skip
+    best = found.winners[0]
+    if best.topology == "off":
+        return Configuration()
+    drafter = list(files)[best.contender.trace]
+    return Configuration(drafter=drafter, draft_tokens=best.acceptance.draft_tokens, tree=best.acceptance.tree)

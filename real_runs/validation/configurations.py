@@ -1,0 +1,155 @@
+"""Which configurations are validated: those that were chosen, and a spread of those that were not?
+
+A configuration is a drafter with a chain length or a static tree. The spread fills the plane of drafters and sizes
+evenly (Sobol points). Leaves out the prompts, batches and contexts that they run at (`cells`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from real_runs.drafters.token_recycling import default_tree
+from traces.tree import Tree, chain_tree
+
+PLAIN = "plain"
+FITTED_CHAINS = (3, 7)  # lengths that loop costs are fitted on and that are never scored
+FITTED_TREE_NODES = (7, 13)
+CHAINS = (1, 2, 4, 5, 6, 8)
+TREE_NODES = (5, 9, 17)
+RECYCLING_NODES = (17,)
+FITTED_RECYCLING_NODES = (9,)
+TREE_LEVELS = 6
+_HOST = ("prompt-lookup", "suffix-automaton")
+SINGLE_ONLY = ("layer-skip", "token-recycling")  # drafters that serve one request at a time
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Configuration:
+    """One way to decode; plain without a drafter.
+
+    Attributes:
+        drafter: name in the registry; "" for plain decoding.
+        draft_tokens: K of a chain, or draft tokens of the tree; the root never counts.
+        tree: static tree in level order; None for a chain.
+    """
+
+    drafter: str = ""
+    draft_tokens: int = 0
+    tree: Tree | None = None
+
+    @property
+    def name(self) -> str:
+        """Unique, readable, the same in every run."""
+        if not self.drafter:
+            return PLAIN
+        if self.tree is None:
+            return f"{self.drafter}-{self.draft_tokens}"
+        digest = hashlib.sha256(repr((self.tree.parents, self.tree.ranks)).encode()).hexdigest()[:4]
+        return f"{self.drafter}-tree{self.draft_tokens}-{digest}"
+
+    @property
+    def topology(self) -> str:
+        """One of off, chain and tree."""
+        return "off" if not self.drafter else "chain" if self.tree is None else "tree"
+
+    @property
+    def shape(self) -> Tree:
+        """The tree of a step; a chain's, too."""
+        return chain_tree(self.draft_tokens) if self.tree is None else self.tree
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values from which `from_json` makes it again."""
+        tree = None if self.tree is None else [list(self.tree.parents), list(self.tree.ranks)]
+        return {"drafter": self.drafter, "draft_tokens": self.draft_tokens, "tree": tree}
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Configuration:
+        """What `to_json` told."""
+        tree = given["tree"] and Tree(parents=tuple(given["tree"][0]), ranks=tuple(given["tree"][1]))
+        return cls(drafter=given["drafter"], draft_tokens=given["draft_tokens"], tree=tree or None)
+
+
+def chain(drafter: str, draft_tokens: int) -> Configuration:
+    """A chain of K tokens."""
+    return Configuration(drafter=drafter, draft_tokens=draft_tokens)
+
+
+def static_tree(drafter: str, nodes: int, *, levels: int = TREE_LEVELS) -> Configuration:
+    """The best tree of so many nodes, root included, if ranks followed Zipf's law."""
+    made = default_tree(nodes=nodes, levels=min(levels, nodes))
+    return Configuration(drafter=drafter, draft_tokens=made.draft_tokens, tree=made)
+
+
+def recycling(nodes: int) -> Configuration:
+    """Token recycling with the tree that a recording of so many nodes uses."""
+    made = default_tree(nodes=nodes)
+    return Configuration(drafter="token-recycling", draft_tokens=made.draft_tokens, tree=made)
+
+
+def candidates(drafters: Sequence[str], *, batch: int, recorded_nodes: Sequence[int]) -> list[Configuration]:
+    """Every configuration that may be scored, plain decoding aside.
+
+    Args:
+        drafters: names.
+        batch: requests that run together.
+        recorded_nodes: trees of token recycling that were recorded; there are no others to predict.
+    """
+    found = []
+    for name in drafters:
+        if batch > 1 and name in SINGLE_ONLY:
+            continue
+        if name == "token-recycling":
+            found += [recycling(nodes) for nodes in recorded_nodes]
+            continue
+        found += [chain(name, k) for k in (*CHAINS, *((12,) if name in _HOST else ()))]
+        if name == "early-exit":
+            found += [static_tree(name, nodes) for nodes in TREE_NODES]
+    return found
+
+
+def fitted(drafters: Sequence[str], *, batch: int, recorded_nodes: Sequence[int]) -> list[Configuration]:
+    """The configurations that loop costs are fitted on, plain decoding first; none of them is ever scored."""
+    found = [Configuration()]
+    for name in drafters:
+        if batch > 1 and name in SINGLE_ONLY:
+            continue
+        if name == "token-recycling":
+            found += [recycling(nodes) for nodes in recorded_nodes]
+            continue
+        found += [chain(name, k) for k in FITTED_CHAINS[: 1 if name == "layer-skip" else 2]]
+        if name == "early-exit":
+            found += [static_tree(name, nodes) for nodes in FITTED_TREE_NODES]
+    return found
+
+
+def spread(
+    pool: Sequence[Configuration], count: int, *, apart_from: Sequence[Configuration], seed: int
+) -> list[Configuration]:
+    """So many of a pool that fill the plane of drafter and size, none of those named.
+
+    Sobol points in the unit square; the first coordinate picks a drafter, the second its size, smallest first.
+
+    Args:
+        pool: configurations to draw from.
+        count: how many; fewer where the pool is smaller.
+        apart_from: configurations that are measured anyway.
+        seed: scrambles the points.
+    """
+    from scipy.stats import qmc  # type: ignore[import-untyped]
+
+    taken = {each.name for each in apart_from}
+    left = [each for each in pool if each.name not in taken]
+    by_drafter: dict[str, list[Configuration]] = {}
+    for each in sorted(left, key=lambda one: (one.draft_tokens, one.name)):
+        by_drafter.setdefault(each.drafter, []).append(each)
+    chosen: list[Configuration] = []
+    points = iter(qmc.Sobol(d=2, scramble=True, rng=seed).random_base2(10))
+    while len(chosen) < min(count, len(left)):
+        first, second = next(points)
+        names = [name for name, sizes in by_drafter.items() if sizes]
+        sizes = by_drafter[names[int(first * len(names))]]
+        chosen.append(sizes.pop(int(second * len(sizes))))
+    return chosen

@@ -1,0 +1,157 @@
+"""What does the decoding loop add, fitted on runs that are never scored?
+
+Ratios of measured to predicted passes, costs of a step and its rows on the host, and costs of drafting; the interval
+comes from predicting each fitted context with costs fitted on the others. Leaves out the device's own constants
+(`device_calibration`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.forward import Deployment
+from real_runs.validation.configurations import Configuration
+from real_runs.validation.predict import (
+    COVERAGE,
+    DraftLayers,
+    LoopCosts,
+    draft_network_s,
+    loop_of,
+    predicted_run,
+    verify_s,
+)
+from real_runs.validation.runs import Run
+from real_runs.validation.walk import Walk
+
+_RIDGE = 0.05  # pull of a slope towards none: a tenth per doubling weighs like a log error of half a per cent
+_LEAST_SPREAD, _MOST_SPREAD = 0.005, 0.9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Example:
+    """A run to fit on: what ran, where, what the walk says, and what it took."""
+
+    configuration: Configuration
+    batch: int
+    context: int
+    steps: Walk
+    run: Run
+
+
+def fit_costs(deployment: Deployment, layers: DraftLayers, examples: Sequence[Example]) -> LoopCosts:
+    """Fit to all examples; the spread by leaving out one context at a time.
+
+    Args:
+        deployment: target, device and fidelity.
+        layers: of drafters that run a part of the target.
+        examples: undisturbed runs.
+    """
+    fitted = _fit(deployment, layers, examples)
+    errors = []
+    for context in sorted({each.context for each in examples}):
+        others = [each for each in examples if each.context != context]
+        if not others:
+            continue
+        costs = _fit(deployment, layers, others)
+        groups: dict[tuple[str, int], list[Example]] = defaultdict(list)
+        for each in examples:
+            if each.context == context:
+                groups[each.configuration.name, each.batch].append(each)
+        for same in groups.values():
+            predicted = sum(
+                predicted_run(deployment, layers, costs, each.configuration, each.steps, each.batch).decode_s
+                for each in same
+            )
+            errors.append(abs(np.log(predicted / sum(each.run.decode_s for each in same))))
+    return replace(fitted, spread_ratio=_spread(errors))
+
+
+def _spread(errors: Sequence[float]) -> float:
+    """The quantile of left-out errors that covers a further one with the wanted probability."""
+    if not errors:
+        return 0.3
+    rank = min(1.0, COVERAGE * (len(errors) + 1) / len(errors))
+    return float(np.clip(np.expm1(np.quantile(errors, rank)), _LEAST_SPREAD, _MOST_SPREAD))
+
+
+def _fit(deployment: Deployment, layers: DraftLayers, examples: Sequence[Example]) -> LoopCosts:
+    by_loop: dict[str, list[Example]] = defaultdict(list)
+    by_drafter: dict[str, list[Example]] = defaultdict(list)
+    for each in examples:
+        loop = loop_of(each.configuration, each.batch)
+        by_loop[loop].append(each)
+        if each.configuration.drafter:
+            by_drafter[f"{each.configuration.drafter} {loop}"].append(each)
+    return LoopCosts(
+        verify={loop: _verify(deployment, same) for loop, same in by_loop.items()},
+        rest={loop: _rest(same) for loop, same in by_loop.items()},
+        draft={name: _draft(deployment, layers, same) for name, same in by_drafter.items()},
+    )
+
+
+def _verify(deployment: Deployment, examples: Sequence[Example]) -> tuple[float, float]:
+    """Offset and slope over log2 n of log(measured / predicted); a median per n, so that no stray pass counts."""
+    ratios: dict[int, list[float]] = defaultdict(list)
+    for each in examples:
+        made = np.array(each.run.passes)
+        walked = Walk(
+            requests=made[:, 0].astype(np.int64), query_tokens=made[:, 1].astype(np.int64),
+            context=made[:, 2].astype(np.int64), drafted=each.steps.drafted, drafting=each.steps.drafting,
+            unread=each.steps.unread, tokens=0,
+        )  # fmt: skip
+        predicted = verify_s(deployment, walked, tree=each.configuration.topology == "tree")
+        for n, ratio in zip(walked.query_tokens.tolist(), np.log(made[:, 3] / predicted).tolist(), strict=True):
+            ratios[n].append(ratio)
+    sizes = np.log2(np.array(list(ratios), dtype=np.float64))
+    middles = np.array([np.median(values) for values in ratios.values()])
+    weights = np.sqrt(np.array([len(values) for values in ratios.values()], dtype=np.float64))
+    design = np.stack([np.ones_like(sizes), sizes], axis=1) * weights[:, None]
+    pulled = np.vstack([design, [0.0, _RIDGE * weights.sum()]])
+    found = np.linalg.lstsq(pulled, np.append(middles * weights, 0.0), rcond=None)[0]
+    return float(found[0]), float(found[1])
+
+
+def _rest(examples: Sequence[Example]) -> tuple[float, float]:
+    """Seconds of a step and of each query row."""
+    rows = [[each.steps.steps, float((each.steps.requests * each.steps.query_tokens).sum())] for each in examples]
+    found = _positive(rows, [each.run.rest_s for each in examples], [each.run.decode_s for each in examples])
+    return found[0], found[1]
+
+
+def _draft(deployment: Deployment, layers: DraftLayers, examples: Sequence[Example]) -> tuple[float, float, float]:
+    """Ratio to the cost model's passes, seconds of a request's step, seconds of a draft token."""
+    rows = [
+        [
+            float(draft_network_s(deployment, layers, each.configuration, each.steps).sum()),
+            float(each.steps.request_steps),
+            float(each.steps.drafted.sum()),
+        ]
+        for each in examples
+    ]
+    found = _positive(rows, [each.run.draft_s for each in examples], [each.run.decode_s for each in examples])
+    return found[0], found[1], found[2]
+
+
+def _positive(rows: Sequence[Sequence[float]], seconds: Sequence[float], scale: Sequence[float]) -> Sequence[float]:
+    """Coefficients >= 0 that explain seconds; every example weighs by its share of a whole run."""
+    from scipy.optimize import nnls  # type: ignore[import-untyped]
+
+    weights = 1.0 / np.asarray(scale, dtype=np.float64)
+    design = np.asarray(rows, dtype=np.float64) * weights[:, None]
+    norms = np.maximum(np.linalg.norm(design, axis=0), 1e-300)
+    solved, _ = nnls(design / norms, np.asarray(seconds) * weights)
+    return [float(value) for value in solved / norms]
+
+
+def as_json(costs: LoopCosts) -> Mapping[str, object]:
+    """JSON values, for reports."""
+    return {
+        "verify": {loop: list(value) for loop, value in costs.verify.items()},
+        "rest": {loop: list(value) for loop, value in costs.rest.items()},
+        "draft": {name: list(value) for name, value in costs.draft.items()},
+        "spread_ratio": costs.spread_ratio,
+    }

@@ -1,0 +1,288 @@
+"""How long do configurations really take, beside each other, round after round?
+
+Every configuration of a cell runs on the cell's prompts in turn, the order going round, several rounds; a run is on
+disk the moment it is over, and an interrupted validation goes on after it. Reading the prompt is left out of the
+times. Leaves out what is predicted (`walk`, `loop_costs`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+from hardware_profiles.errors import InputError
+from real_runs.decoding.batch_generate import generate_batch
+from real_runs.decoding.batch_speculative import BatchEarlyExit, per_request, speculate_batch
+from real_runs.decoding.generate import generate
+from real_runs.decoding.sampling import Sampler
+from real_runs.decoding.speculative import SpeculativeRun, speculate
+from real_runs.decoding.tree_speculative import speculate_tree
+from real_runs.drafter_registry import Drafter, Target, drafter
+from real_runs.drafters.early_exit import EarlyExit
+from real_runs.drafters.prompt_lookup import PromptLookup
+from real_runs.drafters.suffix_automaton import SuffixAutomaton
+from real_runs.recording_log import RecordingLog
+from real_runs.validation.cells import Cell
+from real_runs.validation.configurations import PLAIN, Configuration
+from real_runs.validation.timed_model import TimedDraft, TimedModel, now
+
+LEAST_PROCESS_SHARE = 0.95  # of a run's best: with less, something else held the processor
+MOST_PROBE_RATIO = 1.08  # a probe this far above the usual one: something else held the memory
+_PROBE_CONTEXT, _PROBES = 128, 3
+_WARM_TOKENS = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One configuration on the prompts of one group, once.
+
+    Attributes:
+        cell: name of the cell.
+        configuration: name.
+        round: 0, 1, ...
+        prompts: ids, several where they ran together.
+        tokens: output tokens of all requests, the first ones (of the prefill) left out.
+        steps: passes of the target after the prefill.
+        request_steps: steps of all requests together: a pass counts once for every request in it.
+        drafted_tokens: of all requests.
+        decode_s: wall seconds after the prefill.
+        cpu_s: process seconds after the prefill.
+        draft_s: wall seconds of drafting.
+        verify_s: wall seconds of the target's passes.
+        passes: requests, query tokens, longest context and seconds of every pass.
+        output_sha256: digest of the output ids.
+        prefill_s: of reading the prompts, where this run did; else 0.
+        probe_s: the median of one and the same plain pass, timed several times before and after the run.
+    """
+
+    cell: str
+    configuration: str
+    round: int
+    prompts: tuple[str, ...]
+    tokens: int
+    steps: int
+    request_steps: int
+    drafted_tokens: int
+    decode_s: float
+    cpu_s: float
+    draft_s: float
+    verify_s: float
+    passes: tuple[tuple[int, int, int, float], ...]
+    output_sha256: str
+    prefill_s: float = 0.0
+    probe_s: float = 0.0
+
+    @property
+    def rest_s(self) -> float:
+        """Seconds of all else: comparing, moving cache slots, stopping."""
+        return max(self.decode_s - self.draft_s - self.verify_s, 0.0)
+
+    @property
+    def process_share(self) -> float:
+        """Process time over wall time."""
+        return self.cpu_s / self.decode_s
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Run:
+        """A line of the log."""
+        values = dict(given)
+        values["prompts"] = tuple(values["prompts"])
+        values["passes"] = tuple((int(b), int(n), int(c), float(s)) for b, n, c, s in values["passes"])
+        return cls(**values)
+
+
+class Bench:
+    """A target, its drafters and prompts, ready to run configurations.
+
+    Args:
+        target: model, tokenizer, options and prompts.
+        max_new_tokens: length limit of every answer.
+    """
+
+    def __init__(self, target: Target, *, max_new_tokens: int) -> None:
+        self.target, self.max_new_tokens = target, max_new_tokens
+        self.model = TimedModel(target.model)
+        self._drafters: dict[str, Drafter] = {}
+        self._probe = target.model.new_cache(_PROBE_CONTEXT + 1)
+        self._probe.keys.normal_()
+        self._probe.values.normal_()
+
+    def probes(self) -> list[float]:
+        """Seconds of the same small pass, a few times."""
+        found = []
+        for _ in range(_PROBES):
+            began = now(self.model.device)[0]
+            self.target.model.forward([0], self._probe, start=_PROBE_CONTEXT)
+            found.append(now(self.model.device)[0] - began)
+        return found
+
+    @cached_property
+    def ids(self) -> dict[str, list[int]]:
+        """Token ids by prompt."""
+        return {each.id: self.target.tokenizer.chat_ids(each.text) for each in self.target.prompts.prompts}
+
+    def run(self, configuration: Configuration, prompts: Sequence[str], *, limit: int | None = None) -> dict[str, Any]:
+        """Decode prompts once, together where there are several; JSON values of `Run` but for its place."""
+        ids = [self.ids[each] for each in prompts]
+        limit = limit or self.max_new_tokens
+        samplers = [Sampler(temperature=0.0, seed=0, request=each, positions=1) for each in prompts]
+        self.model.begin()
+        made, draft = self._decoded(configuration, ids, samplers, limit)
+        wall, cpu = self.model.since_prefill()
+        outputs = [tokens for tokens, _ in made]
+        passes = self.model.passes
+        drafted = [each.drafted for _, each in made if each is not None]
+        return {
+            "configuration": configuration.name,
+            "prompts": list(prompts),
+            "tokens": sum(map(len, outputs)) - len(outputs),
+            "steps": len(passes),
+            "request_steps": sum(each.requests for each in passes),
+            "drafted_tokens": sum(map(sum, drafted)),
+            "decode_s": wall - (draft.prompt_s if draft else 0.0),
+            "cpu_s": cpu - (draft.prompt_cpu_s if draft else 0.0),
+            "draft_s": draft.seconds if draft else 0.0,
+            "verify_s": sum(each.wall_s for each in passes),
+            "passes": [[p.requests, p.query_tokens, p.context, round(p.wall_s, 7)] for p in passes],
+            "output_sha256": hashlib.sha256(repr(outputs).encode()).hexdigest(),
+            "prefill_s": self.model.prefill_s,
+        }
+
+    def _decoded(
+        self, configuration: Configuration, ids: list[list[int]], samplers: list[Sampler], limit: int
+    ) -> tuple[list[tuple[list[int], SpeculativeRun | None]], TimedDraft | None]:
+        """Output tokens and runs of every request, and the drafter's clock."""
+        single = len(ids) == 1
+        if not configuration.drafter:
+            plain = (
+                [generate(self.model, ids[0], samplers[0], max_new_tokens=limit)]
+                if single
+                else generate_batch(self.model, ids, samplers, max_new_tokens=limit)
+            )
+            return [(list(each.tokens), None) for each in plain], None
+        draft = TimedDraft(self._proposer(configuration, ids), self.model.device)
+        if not single:
+            runs = speculate_batch(
+                self.model, ids, draft, samplers, tree=configuration.shape, max_new_tokens=limit
+            )  # fmt: skip
+        elif configuration.tree is not None:
+            learns = configuration.drafter == "token-recycling"
+            runs = [
+                speculate_tree(
+                    self.model, ids[0], draft, samplers[0], tree=configuration.tree, max_new_tokens=limit,
+                    learn=draft.learn if learns else None,
+                )
+            ]  # fmt: skip
+        else:
+            runs = [
+                speculate(
+                    self.model, ids[0], draft, samplers[0], draft_tokens=configuration.draft_tokens,
+                    max_new_tokens=limit,
+                )
+            ]  # fmt: skip
+        return [(list(each.tokens), each) for each in runs], draft
+
+    def _proposer(self, configuration: Configuration, ids: list[list[int]]) -> Callable[..., Any]:
+        """A fresh drafter; text indexes have read the prompt, which is part of the prefill."""
+        name = configuration.drafter
+        source = self._drafters.setdefault(name, drafter(name, self.target))
+        if configuration.tree is not None and len(ids) == 1:
+            if source.tree is None:
+                raise InputError("drafts chains alone", key="drafter", value=name)
+            return source.tree()
+        if source.chain is None:
+            raise InputError("drafts trees alone", key="drafter", value=name)
+        made = [source.chain() for _ in ids]
+        if isinstance(made[0], EarlyExit) and len(ids) > 1:
+            return BatchEarlyExit(self.target.model, made[0]._bridge)
+        for each, prompt in zip(made, ids, strict=True):
+            if isinstance(each, PromptLookup | SuffixAutomaton):
+                each.extend(prompt)
+        return made[0] if len(ids) == 1 else per_request(made)
+
+
+def make_runs(
+    bench: Bench,
+    plan: Sequence[tuple[Cell, Sequence[Configuration]]],
+    log: RecordingLog,
+    *,
+    rounds: int,
+    deadline: float,
+    should_stop: Callable[[], bool] = lambda: False,
+    progress: Callable[[int, int, str], None] = lambda done, total, text: None,
+) -> int:
+    """Make every run that the log does not hold yet, until the deadline; how many are still missing.
+
+    Args:
+        bench: model, drafters and prompts.
+        plan: cells with their configurations.
+        log: where finished runs are kept.
+        rounds: times that everything is run.
+        deadline: `time.monotonic()` at which to end; no run is begun that would take longer than its like did.
+        should_stop: asked between runs.
+        progress: told how many runs there are of how many.
+    """
+    finished = {_key(entry["cell"], entry["configuration"], entry["prompts"], entry["round"]) for entry in log.finished}
+    wanted = [
+        (cell, each, group, turn)
+        for turn in range(rounds)
+        for cell, configurations in plan
+        for place, group in enumerate(cell.groups)
+        for each in _rotated(configurations, turn + place)
+    ]
+    missing = [one for one in wanted if _key(one[0].name, one[1].name, one[2], one[3]) not in finished]
+    took: dict[tuple[str, int], float] = {}
+    warm: set[tuple[str, str]] = set()
+    for done, (cell, configuration, group, turn) in enumerate(missing):
+        expected = took.get((cell.name, cell.batch), 0.0)
+        if should_stop() or time.monotonic() + expected > deadline:
+            return len(missing) - done
+        if (cell.name, configuration.name) not in warm:  # code paths that run for the first time are in no run
+            warm.add((cell.name, configuration.name))
+            bench.run(configuration, group, limit=_WARM_TOKENS)
+        began = time.monotonic()
+        probes = bench.probes()
+        made = bench.run(configuration, group)
+        made["probe_s"] = median([*probes, *bench.probes()])
+        took[cell.name, cell.batch] = max(took.get((cell.name, cell.batch), 0.0), time.monotonic() - began)
+        log.append({**made, "cell": cell.name, "round": turn})
+        progress(len(wanted) - len(missing) + done + 1, len(wanted), f"{cell.name}: {configuration.name}")
+    return 0
+
+
+def undisturbed(runs: Sequence[Run], *, on_cpu: bool = True) -> list[Run]:
+    """Runs that had the processor and its memory to themselves.
+
+    Process time over wall time must be near the best of the configuration, and the probes beside the run no slower
+    than usual, which tells what other processes do to the memory.
+    """
+    if not on_cpu or not runs:
+        return list(runs)
+    best: dict[tuple[str, str], float] = {}
+    for run in runs:
+        key = (run.cell, run.configuration)
+        best[key] = max(best.get(key, 1.0), run.process_share)
+    usual = median(run.probe_s for run in runs)
+    return [
+        run
+        for run in runs
+        if run.process_share >= LEAST_PROCESS_SHARE * best[run.cell, run.configuration]
+        and run.probe_s <= MOST_PROBE_RATIO * usual
+    ]
+
+
+def _rotated(configurations: Sequence[Configuration], by: int) -> list[Configuration]:
+    start = by % len(configurations)
+    return [*configurations[start:], *configurations[:start]]
+
+
+def _key(cell: str, configuration: str, prompts: Sequence[str], turn: int) -> tuple[Any, ...]:
+    return cell, configuration, tuple(prompts), turn
+
+
+__all__ = ["PLAIN", "Bench", "Run", "make_runs", "undisturbed"]

@@ -1,0 +1,185 @@
+"""Where does the time of a real decoding loop go, whichever loop it is?
+
+A model that a loop runs as its target and that keeps the size and times of every pass, with a store of prompts
+already read so that configurations that run beside each other read them once; and a drafter that is timed. Leaves
+out the loops (`decoding`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from real_runs.drafters.layer_skip import LayerSkip
+from real_runs.models.cache import KVCache
+from real_runs.models.llama import Llama, PassOutput
+
+MOST_STORED_BYTES = 6 << 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimedPass:
+    """One pass of the target after the prefill: rows, tokens of each, longest context, seconds."""
+
+    requests: int
+    query_tokens: int
+    context: int
+    wall_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Read:
+    """What reading prompts left: keys and values of all layers, lengths not yet committed, and the output."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    output: PassOutput
+
+    @property
+    def bytes(self) -> int:
+        logits = 0 if self.output.logits is None else self.output.logits.nbytes
+        return self.keys.nbytes + self.values.nbytes + logits
+
+
+class TimedModel(Llama):
+    """A target whose passes are timed and whose prompts are read once.
+
+    A pass over an empty cache is the prefill: the first time it runs, later its keys and values are copied from the
+    store. The clock of the loop starts when it is over.
+
+    Args:
+        model: the target; weights are shared.
+
+    Attributes:
+        passes: since `begin`.
+        prefill_s: seconds of the prefill that ran since `begin`; 0 where the store had it.
+    """
+
+    def __init__(self, model: Llama) -> None:
+        self.__dict__.update(model.__dict__)
+        self.passes: list[TimedPass] = []
+        self.prefill_s = 0.0
+        self._stored: dict[tuple[Any, ...], _Read] = {}
+        self._started: tuple[float, float] | None = None
+
+    def begin(self) -> None:
+        """Forget the passes of the run before."""
+        self.passes, self._started, self.prefill_s = [], None, 0.0
+
+    def since_prefill(self) -> tuple[float, float]:
+        """Wall and process seconds since the last prefill was over."""
+        wall, cpu = now(self.device)
+        assert self._started is not None
+        return wall - self._started[0], cpu - self._started[1]
+
+    def forward(
+        self,
+        tokens: torch.Tensor | Sequence[int] | Sequence[Sequence[int]],
+        cache: KVCache,
+        *,
+        start: int | Sequence[int] | None = None,
+        positions: torch.Tensor | None = None,
+        mask: torch.Tensor | None = None,
+        logits: Literal["all", "last", "none"] = "all",
+        at: Sequence[int] | None = None,
+        capture: Sequence[int] = (),
+        stop_after: int | None = None,
+    ) -> PassOutput:
+        """As `Llama.forward`."""
+        if not any(cache.lengths) and start is None and stop_after is None:
+            return self._prefill(tokens, cache, logits=logits, at=at, capture=capture)
+        context, began = max(cache.lengths), now(self.device)[0]
+        made = super().forward(
+            tokens, cache, start=start, positions=positions, mask=mask, logits=logits, at=at, capture=capture,
+            stop_after=stop_after,
+        )  # fmt: skip
+        wall = now(self.device)[0] - began
+        count = len(tokens[0]) if isinstance(tokens[0], Sequence) else len(tokens)
+        self.passes.append(TimedPass(requests=cache.batch, query_tokens=count, context=context, wall_s=wall))
+        return made
+
+    def _prefill(
+        self, tokens: Any, cache: KVCache, *, logits: Literal["all", "last", "none"], at: Sequence[int] | None,
+        capture: Sequence[int],
+    ) -> PassOutput:  # fmt: skip
+        rows = torch.as_tensor(tokens).tolist()
+        rows = rows if isinstance(rows[0], list) else [rows]
+        prompts, count = tuple(map(tuple, rows)), len(rows[0])
+        key = (prompts, logits, tuple(at or ()), tuple(capture))
+        read = self._stored.get(key)
+        if read is None:
+            began = now(self.device)[0]
+            output = super().forward(tokens, cache, logits=logits, at=at, capture=capture)
+            self.prefill_s = now(self.device)[0] - began
+            read = _Read(
+                keys=cache.keys[:, :, :, :count].clone(), values=cache.values[:, :, :, :count].clone(), output=output
+            )
+            self._keep(key, read)
+        else:
+            cache.keys[:, :, :, :count] = read.keys
+            cache.values[:, :, :, :count] = read.values
+        self._started = now(self.device)
+        return read.output
+
+    def _keep(self, key: tuple[Any, ...], read: _Read) -> None:
+        """Store, and let the oldest go while there is too much."""
+        self._stored[key] = read
+        while len(self._stored) > 1 and sum(each.bytes for each in self._stored.values()) > MOST_STORED_BYTES:
+            self._stored.pop(next(iter(self._stored)))
+
+
+class TimedDraft:
+    """A drafter whose calls are timed; what it reads of the prompt before its first draft is kept apart.
+
+    Args:
+        propose: any form of proposer.
+        device: waited for at the borders of calls.
+
+    Attributes:
+        seconds: of drafting, and of learning from the target's answers.
+        prompt_s: of reading the prompt.
+        reader: of the proposer, for loops that show it states.
+    """
+
+    def __init__(self, propose: Callable[..., Any], device: torch.device) -> None:
+        self._propose, self._device = propose, device
+        self.reader = getattr(propose, "reader", None)
+        self.seconds = self.prompt_s = self.prompt_cpu_s = 0.0
+        self._begun = False
+
+    def __call__(self, *asked: Any) -> Any:
+        """Propose, timed."""
+        if not self._begun:
+            self._read_prompt(*asked)
+        began = now(self._device)[0]
+        found = self._propose(*asked)
+        self.seconds += now(self._device)[0] - began
+        return found
+
+    def learn(self, tokens: Sequence[int], logits: torch.Tensor) -> None:
+        """Let the drafter learn, timed once decoding has begun; not for drafters that do not."""
+        began = now(self._device)[0]
+        self._propose.learn(tokens, logits)  # type: ignore[attr-defined]
+        if self._begun:
+            self.seconds += now(self._device)[0] - began
+
+    def _read_prompt(self, *asked: Any) -> None:
+        """A drafter with a cache of its own reads the prompt when it is first asked."""
+        self._begun = True
+        wall, cpu = now(self._device)
+        for part in (self._propose, self.reader):
+            if isinstance(part, LayerSkip):
+                part.after_known(asked[0][:-1], asked[1])
+        later = now(self._device)
+        self.prompt_s, self.prompt_cpu_s = later[0] - wall, later[1] - cpu
+
+
+def now(device: torch.device) -> tuple[float, float]:
+    """Wall and process clocks, once the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter(), time.process_time()

@@ -1,0 +1,40 @@
+"""The doctor looks, changes nothing, and says what is missing."""
+
+import importlib.util
+
+import pytest
+
+from real_runs import doctor
+
+
+def test_every_topic_is_answered(rooftree):
+    answer = rooftree("doctor", "--json").answer
+    assert {"machine", "libraries", "back_ends", "weights", "verbs"} <= set(answer)
+    states = {each["what"]: each["state"] for each in answer["libraries"]}
+    for name in doctor.LIBRARIES:
+        assert states[name] == ("here" if importlib.util.find_spec(name) else "absent")
+    assert answer["verbs"]["optimize, predict, replay, tree, export"] == ""
+    assert {each["what"] for each in answer["machine"]} >= {"processor", "threads", "memory"}
+
+
+def test_tables_are_printed_unless_quiet(rooftree):
+    told = rooftree("doctor")
+    assert told.code == 0 and "what would run" in told.out and "processor" in told.out
+    assert rooftree("doctor", "--quiet").out == ""
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None if name == "torch" else real(name))
+    found = doctor.diagnose()
+    assert found.verbs["kernels, campaign"] == "torch"
+    assert found.verbs["record"].endswith("model weights (--model)")
+    assert not doctor.sees_gpu()
+    assert found.machine[-1].state == "absent" and found.weights[0].state == "absent"
+
+
+@pytest.mark.parametrize("text", ["", "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\n"])
+def test_memory_is_read_or_said_to_be_unknown(monkeypatch, text):
+    monkeypatch.setattr(doctor, "_file", lambda path: text)
+    found = doctor._memory()
+    assert found.detail == ("4.0 of 8.0 GiB free" if text else "cannot be read here")
