@@ -16,6 +16,7 @@ from costmodel.model_library import model_card
 from costmodel.overheads import overhead
 from costmodel.precision import Precision
 from costmodel.serving.closed_loop import MOST_TOKENS, Workload, serve, served_interval, tables_for
+from costmodel.serving.launches import launched
 from costmodel.serving.policies import Policy, policy
 from hardware_profiles.errors import InputError, RooftreeError, UnknownNameError
 from hardware_profiles.loader import device_names, load_device
@@ -25,7 +26,8 @@ from hardware_profiles.units import MILLI
 REQUIRED = ("backend", "model_path", "system", "isl", "osl")
 COUNTS = ("isl", "osl", "concurrency", "batch_size", "tp_size", "pp_size", "attention_dp_size", "moe_tp_size",
           "moe_ep_size")  # fmt: skip
-TEXTS = ("id", "backend", "model_path", "system", "precision", "gemm_quant_mode", "moe_quant_mode", "mode")
+TEXTS = ("id", "backend", "model_path", "system", "precision", "gemm_quant_mode", "moe_quant_mode", "mode",
+         "backend_version", "image")  # fmt: skip
 MOST_COUNT = 1 << 20
 _TEXT_LIMIT = 300
 _SYSTEMS = {"a100-sxm": "a100-sxm-80", "gh200-sxm": "gh200-96", "h200": "h200-sxm", "h100": "h100-sxm"}
@@ -101,7 +103,7 @@ def answer_rows(records: Sequence[Mapping[str, Any]], *, file: str, seed: int = 
 
 
 def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple[int, RowAnswer]]:
-    """Answers of rows that differ in their workload alone: one set of tables serves them all."""
+    """Answers of rows that differ in workload and batches alone: one set of tables serves them all."""
     first = members[0][1]
     widest = Workload(
         users=max(q.workload.users for _, q in members),
@@ -109,7 +111,12 @@ def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple
         output_tokens=1,
         requests_per_user=1,
     )
-    tables = tables_for(first.deployment, first.policy, widest)
+    roomy = replace(
+        first.policy,
+        batch_tokens=max(q.policy.batch_tokens for _, q in members),
+        requests=max(q.policy.requests for _, q in members),
+    )
+    tables = tables_for(first.deployment, roomy, widest)
     cost = overhead(first.policy.engine, "none")
     for index, q in members:
         try:
@@ -142,7 +149,11 @@ def _question(row: Mapping[str, Any]) -> _Question:
         if (row[name] or 1) > 1:
             raise InputError("only tensor and expert parallelism are modelled", key=name, value=row[name])
     device = _device(row["system"])
-    rules = policy(row["backend"], device)
+    launch = launched(
+        policy(row["backend"], device, row["backend_version"] or _tag(row["image"])),
+        users=users, batch=row["batch_size"], prompt_tokens=row["isl"], output_tokens=row["osl"], image=row["image"],
+    )  # fmt: skip
+    rules = launch.policy
     model = _model(row["model_path"])
     deployment = Deployment(
         architecture=model_card(model).architecture,
@@ -156,8 +167,15 @@ def _question(row: Mapping[str, Any]) -> _Question:
         key=(model, device.name, rules.engine, p.weights, p.activations, p.kv, deployment.tensor_parallel),
         deployment=deployment,
         policy=rules,
-        workload=Workload(users=users, prompt_tokens=row["isl"], output_tokens=row["osl"]),
+        workload=Workload(
+            users=users, prompt_tokens=row["isl"], output_tokens=row["osl"], length_spread=launch.length_spread
+        ),
     )
+
+
+def _tag(image: str | None) -> str | None:
+    """The version that the tag of an engine's own image names."""
+    return image.rsplit(":", 1)[1] if image and ":" in image and "ai-dynamo" not in image else None
 
 
 def _device(system: str) -> Device:

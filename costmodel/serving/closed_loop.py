@@ -1,7 +1,7 @@
 """What do c users see who keep an engine busy: time to first token, time per output token, throughput?
 
 The front door of the serving model: a deployment under an engine's policy and a closed loop of equal requests.
-Leaves out the network, tokenisation, open-loop arrivals and prefix sharing.
+Leaves out the network, what streaming costs, open-loop arrivals and prefix sharing.
 
 Reference: Agrawal et al. 2024, "Sarathi-Serve" (arXiv:2403.02310), section 4, for iterations that mix prompts and
 decodes; Kwon et al. 2023, "PagedAttention" (arXiv:2309.06180), section 4.5, for preemption by recomputation.
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from costmodel.forward import Deployment
 from costmodel.memory import activation_bytes, kv_bytes, weight_bytes
@@ -26,15 +27,19 @@ from hardware_profiles.errors import InfeasibleError, InputError
 # NVIDIA's load generators are run with ten requests a user (and two to warm up): ai-dynamo/dynamo benchmark scripts,
 # `--request-count $(($concurrency*10)) --warmup-request-count $(($concurrency*2))`. The first burst counts.
 REQUESTS_PER_USER = 10
-# What a front end in Python needs to parse, tokenise and queue one prompt. ASSUMED; the measured tables' median TTFT
-# moves by less than 5 % of itself between 0.3 and 4 ms.
+# What a front end needs to receive and queue a prompt, ASSUMED, and to tokenise it, which engines do in one thread
+# (vLLM issue 25301; SGLang's tokenizer manager): 2.4 us a token, measured with Hugging Face tokenizers 0.23 on English
+# text and one core of an EPYC server, best CPU time of 20 prompts of 4096 tokens. Published figures run from 1.2
+# (tokenizers pull request 1967) to 10 (tt-inference-server issue 2173).
 INTAKE_S = 1e-3
+INTAKE_TOKEN_S = 2.4e-6
 MOST_TOKENS = 1 << 18  # of one request
 MOST_WORK = 2_000_000_000  # output tokens of a run
 _HOST = "host"
+Whole = npt.NDArray[np.int64]
 # Half-widths of the 80 % interval of what a replay leaves out: settings that no table states, front ends, the load
 # generator. ASSUMED: 1.9 times (80 % over 50 % of a normal distribution) the median errors, 12 % in TPOT and 46 % in
-# TTFT, of the configurator that replays such tables with kernel times measured in its engines.
+# TTFT, of the configurator that answers such tables from kernel times measured in its engines.
 TPOT_LEFT_OUT_RATIO = 0.23
 TTFT_LEFT_OUT_RATIO = 0.87
 _SIGMA_80 = 1.2816  # standard normal quantile at 0.9
@@ -42,27 +47,32 @@ _SIGMA_80 = 1.2816  # standard normal quantile at 0.9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """A closed loop of equal requests.
+    """A closed loop of requests that are alike.
 
     Args:
         users: c, each with one request at a time.
         prompt_tokens: of every request.
         output_tokens: of every request, >= 1.
         requests_per_user: requests a user sends; all users start together, and every request counts.
+        length_spread: of prompts and outputs, in [0, 1): lengths are drawn evenly between 1 - spread of the tokens
+            above and all of them. Equal requests that start together stay together; these drift apart.
 
     Raises:
-        InputError: a number below 1, or more than can be replayed.
+        InputError: a number out of its range, or more than can be replayed.
     """
 
     users: int
     prompt_tokens: int
     output_tokens: int
     requests_per_user: int = REQUESTS_PER_USER
+    length_spread: float = 0.0
 
     def __post_init__(self) -> None:
         for key in ("users", "prompt_tokens", "output_tokens", "requests_per_user"):
             if getattr(self, key) < 1:
                 raise InputError("must be at least 1", key=key, value=getattr(self, key))
+        if not 0.0 <= self.length_spread < 1.0:
+            raise InputError("must lie in [0, 1)", key="length_spread", value=self.length_spread)
         if self.context_tokens > MOST_TOKENS:
             rule = f"prompt and output may have {MOST_TOKENS} tokens together"
             raise InputError(rule, key="tokens", value=self.context_tokens)
@@ -78,6 +88,16 @@ class Workload:
     def context_tokens(self) -> int:
         """Tokens of a request at its end."""
         return self.prompt_tokens + self.output_tokens
+
+    def lengths(self) -> tuple[Whole, Whole]:
+        """Tokens of every prompt and of every output, [requests]; the same ones every time."""
+        generator = np.random.default_rng(0)
+
+        def drawn(most: int) -> Whole:
+            least = max(1, round(most * (1.0 - self.length_spread)))
+            return generator.integers(least, most + 1, size=self.requests)
+
+        return drawn(self.prompt_tokens), drawn(self.output_tokens)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -198,7 +218,8 @@ def serve(
         eager_s=_layers(deployment) * deployment.device.constants.host_layer_s,
         step_s=overhead.step_s,
         token_s=overhead.token_s,
-        intake_s=INTAKE_S,
+        intake_s=INTAKE_S + INTAKE_TOKEN_S * workload.prompt_tokens,
+        ahead=policy.ahead,
     )
     prices = Prices(
         row_s=tables.row_seconds.sum(axis=0),
@@ -209,14 +230,12 @@ def serve(
         context_step=CONTEXT_STEP,
         prompt_step=PROMPT_STEP,
     )
-    run = replay(
-        workload.users, workload.requests, workload.prompt_tokens, workload.output_tokens, limits, prices
-    )  # fmt: skip
-    spent = run.last_s - run.ttft_s
-    later = workload.output_tokens - 1
+    prompts, outputs = workload.lengths()
+    run = replay(workload.users, workload.requests, prompts, outputs, limits, prices)
+    spent, later = run.last_s - run.ttft_s, outputs - 1
     return Served(
         ttft_s=float(run.ttft_s.mean()),
-        tpot_s=float(spent.mean() / later) if later else float("nan"),
+        tpot_s=float((spent[later > 0] / later[later > 0]).mean()) if later.any() else float("nan"),
         requests_per_s=workload.requests / run.clock_s,
         in_flight=float(run.last_s.sum() / run.clock_s),
         clock_s=run.clock_s,
@@ -262,7 +281,7 @@ def _layers(deployment: Deployment) -> int:
     return sum(count for _, count in deployment.architecture.blocks)
 
 
-def _by_operation(tables: IterationTables, rows: Array, sampled: Array, seconds: Array) -> dict[str, float]:
+def _by_operation(tables: IterationTables, rows: Whole, sampled: Whole, seconds: Array) -> dict[str, float]:
     from costmodel.serving.replay import DECODE_ATTENTION, HOST, OVERHEAD, PROMPT_ATTENTION
 
     width = rows.shape[0]

@@ -4,6 +4,7 @@ One entry per engine: published defaults with their source and the versions they
 options that an operator sets: pass another `Policy` for those.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -35,6 +36,8 @@ class Policy:
         head_norm_kernels: launches per layer to normalise queries and keys, where the model does; 0 where that is
             fused with the rotation. Of TensorRT-LLM 0 (pull request 4611); of vLLM (its pull request 38621 lists the
             kernels) and SGLang (qknorm.cuh) one for both.
+        ahead: an iteration is put together when the one before it starts, so that whoever arrives in between waits
+            for one more: what schedulers that overlap with the device do.
         source: where the numbers come from.
 
     Raises:
@@ -55,6 +58,7 @@ class Policy:
     fp8_cache: bool = False
     head_norm_kernels: int = 1
     reductions: Backend = "vllm"
+    ahead: bool = False
     source: str
 
     def __post_init__(self) -> None:
@@ -71,8 +75,10 @@ _LARGE_MEMORY_BYTES = 70 * GIB  # where vLLM raises its server's defaults, A100 
 _VLLM_SOURCE = (
     "vllm/engine/arg_utils.py get_batch_defaults (server defaults by device memory, 0.10 to 0.18), "
     "gpu_memory_utilization 0.9, graphs captured up to 512 rows (vllm/config/vllm.py); decodes first, prompts in the "
-    "rest of the budget, preemption by recomputation (vllm/v1/core/sched/scheduler.py)"
+    "rest of the budget, preemption by recomputation (vllm/v1/core/sched/scheduler.py); asynchronous scheduling by "
+    "default from 0.14.0 (its release notes)"
 )
+_VLLM_AHEAD_FROM = (0, 14)
 
 _POLICIES: Mapping[str, Policy] = {
     "vllm": Policy(
@@ -97,11 +103,13 @@ _POLICIES: Mapping[str, Policy] = {
         fp8_cache=True,
         head_norm_kernels=0,
         reductions="trtllm",
+        ahead=True,
         source=(
             "tensorrt_llm/llmapi/llm_args.py 1.0: max_num_tokens 8192, max_batch_size 2048, enable_chunked_prefill "
             "False, free_gpu_memory_fraction 0.9, GUARANTEED_NO_EVICT; the PyTorch backend captures graphs of "
             "generation-only batches (cuda_graph_config); kv_cache_config.dtype `auto` follows the checkpoint, and "
-            "NVIDIA's fp8 checkpoints carry kv_cache_quant_algo FP8"
+            "NVIDIA's fp8 checkpoints carry kv_cache_quant_algo FP8; step n + 1 is launched before the outcome of "
+            "step n is looked at (features/overlap-scheduler of its documentation, on by default)"
         ),
     ),
     "sglang": Policy(
@@ -114,11 +122,14 @@ _POLICIES: Mapping[str, Policy] = {
         memory_ratio=0.836,
         activations_inside=False,
         reserve_ratio=0.1,
+        ahead=True,
         source=(
             "sglang/srt/server_args.py 0.5: chunked_prefill_size 8192 from 25 GB of memory, max_prefill_tokens 16384 "
             "(the chunk binds first), enable_mixed_chunk False, mem_fraction_static leaves 512 MiB + 1.5 MiB a "
             "token of a chunk + 2 MiB for each of 256 graphed requests + 128 MiB a device (0.836 of 80 GB); of an "
-            "output 0.7 is reserved at first, decaying to 0.098 (init_new_token_ratio, 0.14 of it at the least)"
+            "output 0.7 is reserved at first, decaying to 0.098 (init_new_token_ratio, 0.14 of it at the least); the "
+            "next batch is launched before the last one is processed (event_loop_overlap, the default since pull "
+            "request 2067, which names the TTFT that it costs)"
         ),
     ),
 }
@@ -142,12 +153,13 @@ def policy_names() -> list[str]:
     return sorted(_POLICIES)
 
 
-def policy(engine: str, device: Device) -> Policy:
+def policy(engine: str, device: Device, version: str | None = None) -> Policy:
     """The default policy of an engine on a device.
 
     Args:
         engine: name, in any case; `trtllm` stands for `tensorrt-llm`.
         device: defaults depend on its memory, vLLM's on its name too.
+        version: of the engine, such as `0.12.0`; the newest of the policy where there is none.
 
     Raises:
         UnknownNameError: no such engine; the nearest are offered.
@@ -159,4 +171,8 @@ def policy(engine: str, device: Device) -> Policy:
     if name == "sglang":
         left = max(1.0 - _SGLANG_APART_BYTES / device.memory_bytes, 0.1)
         return replace(_POLICIES[name], memory_ratio=left)
-    return _VLLM_SMALL if name == "vllm" and not large else _POLICIES[name]
+    if name == "vllm":
+        numbers = re.match(r"v?(\d+)\.(\d+)", version or "")
+        old = numbers is not None and (int(numbers[1]), int(numbers[2])) < _VLLM_AHEAD_FROM
+        return replace(_POLICIES[name] if large else _VLLM_SMALL, ahead=not old)
+    return _POLICIES[name]

@@ -1,7 +1,7 @@
 """Which iterations does an engine run when a closed loop of users keeps it busy?
 
-A deterministic replay, iteration by iteration, of equal requests from c users, each of whom sends the next request
-when the last one is answered. Compiled; `closed_loop` is its front door. Leaves out anything random.
+A deterministic replay, iteration by iteration, of requests from c users, each of whom sends the next request when the
+last one is answered. Compiled; `closed_loop` is its front door. Leaves out anything random: lengths are given.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,10 @@ IN_QUEUE, IN_FLIGHT, USED, STARTED, FINISHED, PREEMPTED, PROMPT, DECODED = 0, 1,
 
 
 class Limits(NamedTuple):
-    """What bounds an iteration; numbers as in `Policy`, seconds of host and engine beside them."""
+    """What bounds an iteration; numbers as in `Policy`, seconds of host and engine beside them.
+
+    Where `ahead`, an iteration holds whoever was taken in when the one before it started.
+    """
 
     mixes: bool
     chunks: bool
@@ -34,6 +37,7 @@ class Limits(NamedTuple):
     step_s: float
     token_s: float
     intake_s: float
+    ahead: bool = False
 
 
 class Prices(NamedTuple):
@@ -49,7 +53,7 @@ class Prices(NamedTuple):
 
 
 class Flight(NamedTuple):
-    """Where every user's request is; arrays over users but for `counts`."""
+    """Where every user's request is; arrays over users but for lengths, which are by request, and `counts`."""
 
     state: Whole
     request: Whole
@@ -62,6 +66,8 @@ class Flight(NamedTuple):
     queue: Whole  # waiting, in order
     admitted: Whole  # in flight, in order of admission
     done: Whole  # users whose request this iteration finished
+    prompts: Whole
+    outputs: Whole
     counts: Whole
 
 
@@ -95,7 +101,7 @@ def _between(table: Array, position: float) -> float:
 
 
 @njit(cache=True)
-def _make_room(f: Flight, limits: Limits, prompt_tokens: int) -> int:
+def _make_room(f: Flight, limits: Limits) -> int:
     """Let the latest in give way until everybody who decodes has room for a token; how many decode."""
     at = f.counts
     decoding = 0
@@ -108,7 +114,7 @@ def _make_room(f: Flight, limits: Limits, prompt_tokens: int) -> int:
         if f.state[u] == DECODING:
             decoding -= 1
         at[USED] -= f.computed[u]
-        f.need[u] = prompt_tokens + f.made[u]
+        f.need[u] = f.prompts[f.request[u]] + f.made[u]
         f.computed[u] = 0
         f.state[u] = WAITING
         for i in range(at[IN_QUEUE], 0, -1):
@@ -132,32 +138,32 @@ def _continue_prompts(f: Flight, budget: int) -> int:
 
 
 @njit(cache=True)
-def _held_tokens(f: Flight, limits: Limits, output_tokens: int) -> float:
+def _held_tokens(f: Flight, limits: Limits) -> float:
     """Cache that the requests in flight have or were promised."""
     held = 0.0
     for i in range(f.counts[IN_FLIGHT]):
         u = f.admitted[i]
-        held += max(f.computed[u], f.need[u]) + limits.reserve_ratio * (output_tokens - f.made[u])
+        held += max(f.computed[u], f.need[u]) + limits.reserve_ratio * (f.outputs[f.request[u]] - f.made[u])
     return held
 
 
 @njit(cache=True)
-def _admit(f: Flight, limits: Limits, clock: float, decoding: int, fresh: int, output_tokens: int) -> int:
+def _admit(f: Flight, limits: Limits, decided: float, decoding: int, fresh: int) -> int:
     """Begin waiting prompts in their order while tokens, requests and cache allow; prompt tokens with theirs."""
     at = f.counts
     budget = limits.batch_tokens - (decoding if limits.mixes else 0)
-    held = _held_tokens(f, limits, output_tokens)
+    held = _held_tokens(f, limits)
     head = 0
     while head < at[IN_QUEUE] and at[IN_FLIGHT] < limits.requests and fresh < budget:
         u = f.queue[head]
-        ahead = f.need[u] + limits.reserve_ratio * (output_tokens - f.made[u])
-        full = at[IN_FLIGHT] > 0 and max(held, at[USED] + decoding) + ahead > limits.cache_tokens
+        more = f.need[u] + limits.reserve_ratio * (f.outputs[f.request[u]] - f.made[u])
+        full = at[IN_FLIGHT] > 0 and max(held, at[USED] + decoding) + more > limits.cache_tokens
         cut = not limits.chunks and f.need[u] > budget - fresh and fresh > 0
-        if f.ready[u] > clock or full or cut:
+        if f.ready[u] > decided or full or cut:
             break
         f.chunk[u] = min(f.need[u], budget - fresh) if limits.chunks else f.need[u]
         fresh += f.chunk[u]
-        held += ahead
+        held += more
         f.state[u] = FILLING
         f.admitted[at[IN_FLIGHT]] = u
         at[IN_FLIGHT] += 1
@@ -217,13 +223,13 @@ def _compute(f: Flight, seen: Seen, clock: float, decodes: bool) -> None:
 
 
 @njit(cache=True)
-def _answer(f: Flight, seen: Seen, clock: float, output_tokens: int) -> int:
+def _answer(f: Flight, seen: Seen, clock: float) -> int:
     """Take finished requests out of flight; how many, their users in `done`."""
     at = f.counts
     kept, done = 0, 0
     for i in range(at[IN_FLIGHT]):
         u = f.admitted[i]
-        if f.made[u] < output_tokens:
+        if f.made[u] < f.outputs[f.request[u]]:
             f.admitted[kept] = u
             kept += 1
             continue
@@ -238,12 +244,12 @@ def _answer(f: Flight, seen: Seen, clock: float, output_tokens: int) -> int:
 
 
 @njit(cache=True)
-def _next_request(f: Flight, u: int, clock: float, taken: float, prompt_tokens: int) -> None:
+def _next_request(f: Flight, u: int, clock: float, taken: float) -> None:
     """Send a user's next request, taken in at `taken`."""
     at = f.counts
     f.state[u] = WAITING
     f.request[u] = at[STARTED]
-    f.need[u] = prompt_tokens
+    f.need[u] = f.prompts[f.request[u]]
     f.computed[u] = 0
     f.made[u] = 0
     f.arrival[u] = clock
@@ -254,7 +260,7 @@ def _next_request(f: Flight, u: int, clock: float, taken: float, prompt_tokens: 
 
 
 @njit(cache=True)
-def _take_off(users: int, prompt_tokens: int, intake_s: float) -> Flight:
+def _take_off(users: int, prompts: Whole, outputs: Whole, intake_s: float) -> Flight:
     counts = np.zeros(8, dtype=np.int64)
     counts[IN_QUEUE] = users
     counts[STARTED] = users
@@ -264,7 +270,7 @@ def _take_off(users: int, prompt_tokens: int, intake_s: float) -> Flight:
     return Flight(
         np.full(users, WAITING),
         np.arange(users),
-        np.full(users, prompt_tokens),
+        prompts[:users].copy(),
         np.zeros(users, dtype=np.int64),
         np.zeros(users, dtype=np.int64),
         np.zeros(users, dtype=np.int64),
@@ -273,40 +279,59 @@ def _take_off(users: int, prompt_tokens: int, intake_s: float) -> Flight:
         np.arange(users),
         np.zeros(users, dtype=np.int64),
         np.zeros(users, dtype=np.int64),
+        prompts,
+        outputs,
         counts,
     )
 
 
-@njit(cache=True)
 def replay(
-    users: int, requests: int, prompt_tokens: int, output_tokens: int, limits: Limits, prices: Prices
-) -> Run:  # fmt: skip
+    users: int,
+    requests: int,
+    prompt_tokens: int | Whole,
+    output_tokens: int | Whole,
+    limits: Limits,
+    prices: Prices,
+) -> Run:
     """Run `requests` requests of `users` users to their end.
 
-    The engine's front end takes requests in one after another, `intake_s` each; an iteration sees what has been taken
-    in when it starts. Out of cache, the request admitted last gives way, and later computes its tokens again.
+    The engine's front end takes requests in one after another, `intake_s` each. Out of cache, the request admitted
+    last gives way, and later computes its tokens again.
 
     Args:
         users: c >= 1.
         requests: in all, >= users.
-        prompt_tokens: of each, >= 1.
-        output_tokens: of each, >= 1.
+        prompt_tokens: of each, >= 1; one number, or one per request in the order in which they are sent.
+        output_tokens: of each, >= 1, likewise.
         limits: of the scheduler.
         prices: what iterations cost.
     """
-    f = _take_off(users, prompt_tokens, limits.intake_s)
+    prompts, outputs = (
+        np.ascontiguousarray(np.broadcast_to(np.asarray(each, dtype=np.int64), (requests,)))
+        for each in (prompt_tokens, output_tokens)
+    )
+    return _run(users, prompts.copy(), outputs.copy(), limits, prices)  # type: ignore[no-any-return]
+
+
+@njit(cache=True)
+def _run(users: int, prompts: Whole, outputs: Whole, limits: Limits, prices: Prices) -> Run:
+    requests = prompts.size
+    f = _take_off(users, prompts, outputs, limits.intake_s)
     at = f.counts
     seen = Seen(np.zeros(requests), np.zeros(requests))
     row_counts = np.zeros(prices.row_s.shape[0], dtype=np.int64)
     sampled_counts = np.zeros(prices.head_s.shape[0], dtype=np.int64)
     seconds = np.zeros(4)
     clock, taken, iterations = 0.0, users * limits.intake_s, 0
+    before = 0.0  # when the last iteration started
     while at[FINISHED] < requests:
         if at[IN_FLIGHT] == 0:
             clock = max(clock, f.ready[f.queue[0]])
-        decoding = _make_room(f, limits, prompt_tokens)
+            before = clock
+        decoding = _make_room(f, limits)
         fresh = _continue_prompts(f, limits.batch_tokens - (decoding if limits.mixes else 0))
-        fresh = _admit(f, limits, clock, decoding, fresh, output_tokens)
+        fresh = _admit(f, limits, before if limits.ahead else clock, decoding, fresh)
+        before = clock
         decodes = limits.mixes or fresh == 0
         rows = fresh + (decoding if decodes else 0)
         now = np.zeros(4)
@@ -321,8 +346,8 @@ def replay(
         sampled_counts[sampled] += 1
         iterations += 1
         _compute(f, seen, clock, decodes)
-        for i in range(_answer(f, seen, clock, output_tokens)):
+        for i in range(_answer(f, seen, clock)):
             if at[STARTED] < requests:
                 taken = max(taken, clock) + limits.intake_s
-                _next_request(f, f.done[i], clock, taken, prompt_tokens)
+                _next_request(f, f.done[i], clock, taken)
     return Run(seen.first_s, seen.last_s, row_counts, sampled_counts, seconds, clock, iterations, at)

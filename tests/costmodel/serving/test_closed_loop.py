@@ -65,7 +65,8 @@ def test_one_user_alone_pays_prefill_and_steps():
     found = seen(users=1, prompt=2048, output=64)
     prefill = pass_cost(LLAMA, batch=1, query_tokens=2048, context=0, logits="last", prefill=True).total_s
     step = pass_cost(LLAMA, batch=1, query_tokens=1, context=2048 + 32).total_s
-    assert found.ttft_s == pytest.approx(float(prefill), rel=0.1)
+    intake_s = closed_loop.INTAKE_S + 2048 * closed_loop.INTAKE_TOKEN_S
+    assert found.ttft_s == pytest.approx(float(prefill) + intake_s, rel=0.1)
     assert found.tpot_s == pytest.approx(float(step), rel=0.02)
 
 
@@ -98,6 +99,43 @@ def test_intake_time_hardly_matters(monkeypatch):
         found.append(seen(users=32, prompt=1024, output=64))
     assert max(f.tpot_s for f in found) < 1.05 * min(f.tpot_s for f in found)
     assert max(f.ttft_s for f in found) < 1.15 * min(f.ttft_s for f in found)
+
+
+def test_tokenising_a_prompt_delays_its_first_token(monkeypatch):
+    with_it = seen(users=1, prompt=2000, output=4)
+    monkeypatch.setattr(closed_loop, "INTAKE_TOKEN_S", 0.0)
+    without = seen(users=1, prompt=2000, output=4)
+    assert with_it.ttft_s - without.ttft_s == pytest.approx(2000 * 2.4e-6)
+    assert with_it.tpot_s == pytest.approx(without.tpot_s)
+
+
+def test_lengths_are_drawn_within_their_spread_and_repeat():
+    workload = Workload(users=50, prompt_tokens=1000, output_tokens=500, length_spread=0.2)
+    prompts, outputs = workload.lengths()
+    assert len(prompts) == len(outputs) == workload.requests
+    for found, most in ((prompts, 1000), (outputs, 500)):
+        assert found.min() >= 0.8 * most
+        assert found.max() <= most
+        assert found.mean() == pytest.approx(0.9 * most, rel=0.02)
+    again = workload.lengths()
+    assert np.array_equal(prompts, again[0])
+    assert np.array_equal(outputs, again[1])
+    equal = Workload(users=3, prompt_tokens=7, output_tokens=1).lengths()
+    assert set(equal[0]) == {7}
+    assert set(equal[1]) == {1}
+    assert Workload(users=3, prompt_tokens=1, output_tokens=1, length_spread=0.9).lengths()[0].min() == 1
+
+
+def test_requests_that_differ_in_length_drift_apart_and_wait_less():
+    together, apart = (seen(users=16, prompt=1024, output=512, length_spread=spread) for spread in (0.0, 0.2))
+    assert apart.ttft_s < 0.6 * together.ttft_s
+    assert apart.requests_per_s == pytest.approx(together.requests_per_s / 0.9, rel=0.1)
+
+
+@pytest.mark.parametrize("spread", [-0.1, 1.0])
+def test_a_spread_out_of_range_is_refused(spread):
+    with pytest.raises(InputError, match="length_spread"):
+        Workload(users=1, prompt_tokens=1, output_tokens=1, length_spread=spread)
 
 
 def test_tables_do_not_depend_on_their_size():

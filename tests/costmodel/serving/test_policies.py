@@ -53,6 +53,17 @@ def test_engines_differ_in_how_prompts_meet_decodes(h100):
     assert policy("trtllm", h100).reserve_ratio == 1.0
 
 
+@pytest.mark.parametrize(
+    ("version", "ahead"),
+    [("0.11.2", False), ("v0.12.0", False), ("0.14.0", True), ("v0.18.0rc1", True), ("1.0", True), (None, True),
+     ("latest", True)],
+)  # fmt: skip
+def test_vllm_schedules_ahead_from_0_14_on(version, ahead, h100):
+    assert policy("vllm", h100, version).ahead == ahead
+    assert policy("trtllm", h100, version).ahead
+    assert policy("sglang", h100, version).ahead
+
+
 def test_an_unknown_engine_is_refused_with_the_nearest_names(h100):
     with pytest.raises(UnknownNameError, match="vllm"):
         policy("vlm", h100)

@@ -70,6 +70,20 @@ def test_the_front_end_takes_prompts_in_one_after_another():
     assert found.ttft_s.tolist() == [11.0, 21.0]
 
 
+def test_an_iteration_put_together_ahead_misses_who_arrives_in_between():
+    late = {"intake_s": 1.0, "batch_tokens": 1000}
+    direct, ahead = (run(2, 2, 10, 4, ahead=each, **late) for each in (False, True))
+    # the first at 1 s takes 10 s; the second, there since 2 s, joins at 11 s, or after the decode from 11 to 12 s
+    assert direct.ttft_s.tolist() == [11.0, 22.0]
+    assert ahead.ttft_s.tolist() == [11.0, 23.0]
+
+
+def test_lengths_may_differ_by_request():
+    found = replay(1, 3, np.array([5, 7, 2]), np.array([2, 1, 3]), limits(), PRICES)
+    assert found.ttft_s.tolist() == [5.0, 7.0, 2.0]
+    assert found.last_s.tolist() == [6.0, 7.0, 4.0]
+
+
 def test_requests_beyond_the_limit_queue():
     found = replay(3, 3, 4, 2, limits(requests=2), PRICES)
     assert found.ttft_s.tolist() == [8.0, 8.0, 14.0]
@@ -91,7 +105,7 @@ schedules = st.fixed_dictionaries(
     {
         "mixes": st.booleans(), "chunks": st.booleans(), "batch_tokens": st.integers(9, 200),
         "cache_tokens": st.floats(60, 400), "reserve_ratio": st.floats(0, 1),
-        "intake_s": st.floats(0, 5),
+        "intake_s": st.floats(0, 5), "ahead": st.booleans(),
     }
 )  # fmt: skip
 
