@@ -33,7 +33,8 @@ def split_attention(
     R = n·heads/kv_heads packed rows make ⌈R/64⌉ tiles per key/value head; U = b·kv_heads·tiles units are split
     s = clamp(⌊P/U⌋, 1, ⌈context/128⌉) ways over P processors, in w = max(1, U·s/P) waves, rounded up in part:
     ta + tc·w + [s > 1]·t_combine + max(bytes/W, padded FLOPs/peak, ⌈context/64s⌉·w·t_tile), roofs derated. One
-    query token per request takes the decode constants, several take those of `verify`.
+    query token per request takes the decode constants, several take those of `verify`, and never less time than one:
+    the two may have been measured with kernels of different libraries.
 
     Args:
         device: profile.
@@ -56,9 +57,12 @@ def split_attention(
         verify: _split(device, work, b, n, ctx, heads, kv_heads, dtype, head_dim, verify=verify)
         for verify in _needed(device, several)
     }
-    if len(forms) == 2:
-        return chosen(several, forms[True], forms[False])
-    return next(iter(forms.values()))
+    if True not in forms:
+        return forms[False]
+    alone = Work(work.flops / n, work.bytes)
+    one = _split(device, alone, b, np.ones_like(n), ctx, heads, kv_heads, dtype, head_dim, verify=False)
+    verify = chosen(forms[True].seconds >= one.seconds, forms[True], one)
+    return chosen(several, verify, forms[False]) if False in forms else verify
 
 
 def _needed(device: Device, several: Mask) -> tuple[bool, ...]:

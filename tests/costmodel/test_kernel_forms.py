@@ -158,3 +158,12 @@ def test_large_messages_go_to_nccl():
         assert large == kernels.allreduce(device, 2.0**24, 8, backend="nccl").seconds
     with pytest.raises(InputError, match="must be one of vllm, trtllm, nccl"):
         kernels.allreduce(device, 1e6, 2, backend="gloo")
+
+
+@pytest.mark.parametrize("name", GPUS)
+@given(b=st.integers(1, 128), n=st.integers(2, 16), ctx=st.integers(1, 131_072))
+def test_several_query_tokens_never_take_less_time_than_one(name, b, n, ctx):
+    """Within one tile of rows: with more tiles a kernel has more units to spread, and may need no splits."""
+    device = load_device(name)
+    one, several = (float(attention(device, b, count, ctx, split=True)) for count in (1, n))
+    assert several >= one * (1 - 1e-12)

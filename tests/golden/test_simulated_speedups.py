@@ -1,0 +1,161 @@
+"""Published throughput of vLLM with and without speculation, in event mode: closed loops at every batch.
+
+Llama-3.1-8B with EAGLE-3 and n-gram drafts on one H100 (K = 3, recorded traces of the same models), and with EAGLE-3 on
+one A100 (K = 5, at the tokens per step that each run reports). No constant of the cost model was chosen after seeing
+these rows. With a KV cache in 8 bits the engine speculated far slower at small batch than with one in 16 (0.77 times
+plain decoding against 1.46 at batch 1, weights in 4 bits); the runs do not tell why, the model does not know it, and
+the rows count all the same.
+"""
+
+import csv
+import json
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from costmodel.scenario import Scenario as Named
+from costmodel.scenario import build_setting
+from simulator.arrivals import closed_loop, repeated
+from simulator.cost_timer import CostModelDraft, CostModelTimer
+from simulator.engine import simulate
+from simulator.scenario import Scenario, SchedulerOptions, SpeculationOptions
+from traces.importers.formats import import_trace
+from traces.schema import AcceptanceTrace, RequestTrace
+
+METHODS = {"EAGLE-3": ("eagle-3", "eagle", None), "n-gram": ("n-gram", "ngram", 0.2)}
+WEIGHTS = {"fp16": "fp16", "w4a16": "int4-g128"}
+LEAST_REQUESTS = 60
+
+
+class Row(NamedTuple):
+    """One cell of a published curve."""
+
+    group: str
+    batch: int
+    measured: float
+    simulated: float
+    tokens_per_step: float
+
+    @property
+    def error(self):
+        return self.simulated / self.measured - 1.0
+
+
+def speedup(setting, trace, requests, users, draft_tokens, token_budget):
+    workload = closed_loop(requests, users)
+    options = SchedulerOptions(kv_blocks=20_000, token_budget=token_budget, max_requests=256)
+    timer = CostModelTimer(setting)
+    speculation = SpeculationOptions(topology=draft_tokens, trace=trace, draft=CostModelDraft(setting))
+    spec = simulate(Scenario(workload=workload, scheduler=options, timer=timer, speculation=speculation))
+    plain = simulate(Scenario(workload=workload, scheduler=options, timer=timer))
+    assert spec.finished.all() and plain.finished.all() and plain.tokens_per_step == 1.0
+    return plain.clock_s / spec.clock_s, spec.tokens_per_step
+
+
+@pytest.fixture(scope="module")
+def on_h100(reference_data):
+    folder, rows = reference_data / "acceptance", []
+    with (folder / "measured_speedup_llama31_8b_h100_vllm.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["method"] not in METHODS:
+                continue
+            slug, drafter, rate = METHODS[row["method"]]
+            known = {} if rate is None else {"match_rate": rate}
+            path = folder / f"position_trace_llama31_8b_{row['dataset']}.json"
+            trace = import_trace("specdecode-bench", path, drafter=drafter, **known)
+            setting = build_setting(Named(model="llama-3.1-8b", device="h100-sxm", method=slug))
+            batch = int(row["batch_size"])
+            requests = RequestTrace(
+                arrival_s=np.zeros(trace.requests), prompt_tokens=np.maximum(trace.prompt_tokens, 1),
+                output_tokens=trace.output_tokens.astype(np.int32),
+            )  # fmt: skip
+            taken = repeated(requests, LEAST_REQUESTS if batch == 1 else max(trace.requests, 6 * batch))
+            found, kept = speedup(setting, trace, taken, batch, int(row["k"]), 8192)
+            group = f"{row['method']}, {row['dataset']}"
+            rows.append(Row(group, batch, float(row["measured_speedup"]), found, kept))
+    return rows
+
+
+def constant_acceptance(tokens_per_step, draft_tokens):
+    """A recording whose steps emit so many tokens on average, every draft token being kept equally often."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        rate = (low + high) / 2
+        emitted = sum(rate**depth for depth in range(draft_tokens + 1))
+        low, high = (rate, high) if emitted < tokens_per_step else (low, rate)
+    drawn = np.random.default_rng(0).geometric(1.0 - low, 200_000)
+    return AcceptanceTrace(offsets=[0, drawn.size], emitted=np.minimum(drawn, 64).astype(np.int16))
+
+
+@pytest.fixture(scope="module")
+def on_a100(reference_data):
+    runs = json.loads((reference_data / "acceptance" / "vllm_eagle3_a100_runs.json").read_text())["rows"]
+    cells = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        if run["model"].split("/")[1].startswith("Meta-Llama-3-") or run["run"].startswith("diag"):
+            continue  # drafted by EAGLE-1, or run for diagnosis with the engine's fast paths off
+        factors = run["factors"]
+        key = (factors["weight_quant"], factors["kv_quant"], run["concurrency"], run["num_requests"], run["k"])
+        cells[key][factors["spec_decode"]].append(run)
+    rows = []
+    for (weights, kv, users, count, k), by_method in sorted(cells.items()):
+        spec, plain = by_method["eagle3"], by_method["none"]
+        if not spec or not plain:
+            continue
+        output = round(spec[0]["completion_tokens"] / count)
+        requests = RequestTrace(
+            arrival_s=np.zeros(count), prompt_tokens=np.full(count, 717, np.int32),
+            output_tokens=np.full(count, output, np.int32),
+        )  # fmt: skip
+        kept = float(np.mean([run["tau"] for run in spec]))
+        setting = build_setting(
+            Named(model="llama-3.1-8b", device="a100-sxm-80", method="eagle-3", dtype=WEIGHTS[weights],
+                  kv_dtype="fp8" if kv == "fp8" else None)
+        )  # fmt: skip
+        found, seen = speedup(setting, constant_acceptance(kept, k), requests, users, k, 2048)
+        assert seen == pytest.approx(kept, rel=0.04)  # the last step of an output is cut short
+        measured = np.mean([r["throughput_tok_s"] for r in spec]) / np.mean([r["throughput_tok_s"] for r in plain])
+        rows.append(Row(f"EAGLE-3, A100, {weights} weights, {kv} cache", users, float(measured), found, seen))
+    return rows
+
+
+def show(rows):
+    print()
+    for r in rows:
+        print(
+            f"{r.group:40} batch {r.batch:3}: measured {r.measured:.3f}, simulated {r.simulated:.3f}, "
+            f"error {r.error:+.1%}, {r.tokens_per_step:.2f} tokens per step"
+        )
+    for group in dict.fromkeys(r.group for r in rows):
+        print(f"{group}: median error {np.median([abs(r.error) for r in rows if r.group == group]):.1%}")
+    median = float(np.median([abs(r.error) for r in rows]))
+    print(f"all {len(rows)} rows: median error {median:.1%}")
+    return median
+
+
+def test_h100_curves_within_8_percent(on_h100):
+    assert len(on_h100) == 16
+    assert show(on_h100) <= 0.08
+    assert max(abs(r.error) for r in on_h100) <= 0.25
+
+
+def test_both_sets_within_8_percent(on_h100, on_a100):
+    assert len(on_a100) == 16
+    assert show([*on_h100, *on_a100]) <= 0.08
+    wide = [r for r in on_a100 if "fp16 weights, fp16 cache" in r.group]
+    assert len(wide) == 4 and max(abs(r.error) for r in wide) <= 0.08
+
+
+def test_speedups_fall_with_batch(on_h100, on_a100):
+    for rows in (on_h100, on_a100):
+        for group in {r.group for r in rows}:
+            curve = [r.simulated for r in sorted(rows, key=lambda r: r.batch) if r.group == group]
+            assert curve == sorted(curve, reverse=True) or max(np.diff(curve)) < 0.02
+
+
+def test_it_is_known_from_which_batch_on_speculation_loses(on_a100):
+    wide = {r.batch: r for r in on_a100 if "fp16 weights, fp16 cache" in r.group}
+    assert wide[32].measured > 1.0 and wide[32].simulated > 1.0
+    assert abs(wide[64].simulated - 1.0) < 0.05 and abs(wide[64].measured - 1.0) < 0.05
