@@ -26,6 +26,7 @@ from app.cli import (
     predict,
     record,
     replay,
+    simulate,
     traces,
     tree,
     validate,
@@ -45,6 +46,7 @@ cli.command("predict")(predict.predict)
 cli.command("breakeven")(breakeven.breakeven)
 cli.command("capacity")(capacity.capacity)
 cli.command("replay")(replay.replay)
+cli.command("simulate")(simulate.simulate)
 cli.command("tree")(tree.tree)
 cli.command("record")(record.record)
 cli.command("kernels")(kernels.kernels)

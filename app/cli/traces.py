@@ -15,7 +15,14 @@ def import_(
     files: Annotated[
         list[Path], typer.Argument(help="File to import; two scrapes for vllm-metrics, before and after.")
     ],
-    form: Annotated[str, typer.Option("--format", help="position-json, specdecode-bench, vllm-metrics, vllm-log.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="Acceptance: position-json, specdecode-bench, vllm-metrics, vllm-log. "
+            "Requests: azure, mooncake, vllm-requests, lengths.",
+        ),
+    ],
     out: Annotated[Path, typer.Option("-o", "--out", help="Parquet file to write.")],
     drafter: Annotated[
         str | None, typer.Option("--drafter", help="Which drafter of the file, where it holds several.")
@@ -27,14 +34,20 @@ def import_(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Convert a file to an acceptance trace, and say which level it yields and what it cannot know."""
+    """Convert a file to a trace, and say what it yields and what it cannot know."""
     from dataclasses import replace
 
     from app.cli.output import emit_json, require_file, say
-    from traces.importers.formats import import_trace
+    from hardware_profiles.errors import UnknownNameError
+    from traces.importers.formats import READERS, REQUEST_READERS, import_trace
     from traces.store import write_acceptance
 
     require_file(out)
+    if form in REQUEST_READERS:
+        given = {"--drafter": drafter, "--model": model, "--method": method, "--match-rate": match_rate}
+        return _import_requests(form, files, out, given, seed=seed, json=json, quiet=quiet)
+    if form not in READERS:
+        raise UnknownNameError("format", form, [*READERS, *REQUEST_READERS])
     options: dict[str, Any] = {"match_rate": ratio(match_rate, "--match-rate")}
     if drafter is not None:
         options["drafter"] = drafter
@@ -55,6 +68,34 @@ def import_(
     elif not quiet:
         say(f"{out}: level {trace.level}, {trace.requests} requests, {trace.positions} positions")
         say(stated.notes)
+    return None
+
+
+def _import_requests(
+    form: str, files: list[Path], out: Path, given: dict[str, Any], *, seed: int, json: bool, quiet: bool
+) -> None:
+    from app.cli.output import emit_json, say
+    from hardware_profiles.errors import InputError
+    from traces.importers.formats import import_requests
+    from traces.store import write_requests
+
+    for option, value in given.items():
+        if value:
+            raise InputError(f"{form} lists requests and takes no such option", key=option, value=value)
+    if len(files) != 1:
+        raise InputError(f"{form} takes one file", key="files", value=len(files))
+    trace = import_requests(form, files[0])
+    write_requests(trace, out)
+    answer = {
+        "kind": "requests", "requests": trace.requests, "last_arrival_s": float(trace.arrival_s[-1]),
+        "prompt_tokens": int(trace.prompt_tokens.sum()), "output_tokens": int(trace.output_tokens.sum()),
+        "out": str(out), "notes": trace.provenance.notes,
+    }  # fmt: skip
+    if json:
+        emit_json({"inputs": {"format": form, "files": [str(files[0])], "seed": seed}, **answer})
+    elif not quiet:
+        say(f"{out}: {trace.requests} requests over {trace.arrival_s[-1]:.6g} s")
+        say(trace.provenance.notes)
 
 
 @cli.command("inspect")

@@ -1,7 +1,7 @@
 """Which formats can be read, and by what?
 
-A table from the format's name to its reader, loaded only when used. Leaves out how each source is
-understood: that is its own module.
+Tables from the format's name to its reader, loaded only when used: some formats hold acceptance, some requests. Leaves
+out how each source is understood: that is its own module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError, UnknownNameError
-from traces.schema import AcceptanceTrace
+from traces.schema import AcceptanceTrace, RequestTrace
 
 READERS = {
     "position-json": "traces.importers.position_json",
@@ -22,6 +22,63 @@ READERS = {
     "vllm-log": "traces.importers.vllm_log",
     "vllm-metrics": "traces.importers.vllm_metrics",
 }
+REQUEST_READERS = {
+    "azure": "traces.importers.azure",
+    "lengths": "traces.importers.lengths",
+    "mooncake": "traces.importers.mooncake",
+    "vllm-requests": "traces.importers.vllm_requests",
+}
+BLOCK_TOKENS_KEY = "block_tokens"
+"""Key of `Provenance.extra` of a request trace: tokens of one prefix block."""
+
+
+def import_requests(format: str, path: str | Path) -> RequestTrace:
+    """Read a foreign file as a request trace.
+
+    Args:
+        format: one of `REQUEST_READERS`.
+        path: the file.
+
+    Raises:
+        UnknownNameError: no such format.
+        InputError: a file that is not as described.
+    """
+    if format not in REQUEST_READERS:
+        raise UnknownNameError("format", format, REQUEST_READERS)
+    trace: RequestTrace = importlib.import_module(REQUEST_READERS[format]).read(path)
+    return trace
+
+
+def read_requests_any(path: str | Path, format: str | None = None) -> RequestTrace:
+    """Read a request trace of any known form.
+
+    Args:
+        path: a trace file (.parquet), or a foreign file.
+        format: name of the foreign format; None: by its columns and ending (Mooncake's `.jsonl`, Azure's `.csv`, the
+            table or `.json` result of a vLLM run, lengths alone).
+
+    Raises:
+        InputError: another ending and no format, or a file that is not as described.
+    """
+    if format is not None:
+        return import_requests(format, path)
+    ending = Path(path).suffix.lower()
+    if ending != ".parquet":
+        usual = {".csv": "azure", ".jsonl": "mooncake", ".json": "vllm-requests"}
+        if ending not in usual:
+            wanted = f"must end in .parquet, .csv, .json or .jsonl, or name its format: {', '.join(REQUEST_READERS)}"
+            raise InputError(wanted, file=path, key="format")
+        return import_requests(usual[ending], path)
+    from traces.header import METADATA_KEY
+    from traces.parquet_files import opened_parquet
+    from traces.store import read_requests
+
+    with opened_parquet(path) as parquet:
+        own = METADATA_KEY in (parquet.schema_arrow.metadata or {})
+        names = parquet.schema_arrow.names
+    if own:
+        return read_requests(path)
+    return import_requests("vllm-requests" if "arrival_s" in names else "lengths", path)
 
 
 def import_trace(

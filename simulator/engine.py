@@ -1,0 +1,207 @@
+"""What happens to this workload on these engines? The front door of the simulator.
+
+Builds the arrays of a scenario, lets its processes run, and collects what they left. Leaves out reading scenarios from
+files (`simulator.scenario_file`) and repeating them over seeds (the app).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hardware_profiles.errors import InfeasibleError, InputError
+from simulator.cost_timer import TabledTimer, TableSize
+from simulator.drafting import GOODPUT
+from simulator.environment import Progress, Service, run_apart
+from simulator.histogram import Histogram
+from simulator.metrics import SimulationResult
+from simulator.replica import Pool, SimulatedReplica
+from simulator.request import ENDINGS, FAILED, FINISHED
+from simulator.scenario import Scenario
+from simulator.speculation import build_drafts, lookahead_tokens, place_requests
+from simulator.state import (
+    BUSY_S,
+    COUNTERS,
+    ITERATIONS,
+    ITL_S,
+    PEAK,
+    Limits,
+    Requests,
+    new_limits,
+    new_prefixes,
+    new_requests,
+)
+from simulator.step_time import StepTimer
+from simulator.tables import Tables
+from traces.tree import Tree
+
+
+def simulate(scenario: Scenario, *, progress: Progress | None = None) -> SimulationResult:
+    """Run a scenario to its end.
+
+    Args:
+        scenario: workload, scheduler, speculation and timers. Equal scenarios have equal results.
+        progress: told now and then how many requests of how many have ended.
+
+    Returns:
+        What every request saw, and totals; every request is finished, rejected or failed.
+
+    Raises:
+        InputError: options that do not go together.
+        InfeasibleError: a service level that not even one request alone can meet.
+
+    >>> from simulator.request import Workload
+    >>> from simulator.scenario import SchedulerOptions
+    >>> workload = Workload(
+    ...     arrival_s=np.zeros(2), prompt_tokens=np.array([64, 64]), output_tokens=np.array([3, 1]))
+    >>> def timer(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
+    ...     return 1e-3 + 1e-6 * sum(new for new, _ in prefill)
+    >>> result = simulate(Scenario(workload=workload, scheduler=SchedulerOptions(kv_blocks=64), timer=timer))
+    >>> result.state.tolist(), result.ttft_s.round(6).tolist(), result.tpot_s[0].round(6).item()
+    (['finished', 'finished'], [0.001128, 0.001128], 0.001)
+    """
+    _check_service_levels(scenario)
+    generator = np.random.default_rng(scenario.seed)
+    apart = scenario.disaggregation
+    closed = scenario.workload.users is not None
+    by_itself = apart is None and (scenario.replicas == 1 or (scenario.router == "round-robin" and not closed))
+    decoding = scenario if apart is None else replace(scenario, scheduler=replace(scenario.scheduler, slo_ttft_s=None))
+    pool = new_pool(decoding, generator, users=by_itself)
+    if by_itself:
+        replicas = [
+            SimulatedReplica(pool, i, -(-scenario.workload.requests // scenario.replicas))
+            for i in range(scenario.replicas)
+        ]
+        run_apart(replicas, scenario.workload, progress)
+        return collect(scenario, replicas, pool.requests, pool.requests)
+    prompts = None if apart is None else _prompt_pool(scenario, generator)
+    service = Service(
+        scenario.workload, (pool, scenario.replicas), scenario.router, prompts=prompts, apart=apart, progress=progress
+    )
+    service.run()
+    first = pool.requests if prompts is None else prompts.requests
+    return collect(scenario, [*service.decoders, *service.prefillers], first, pool.requests)
+
+
+def _check_service_levels(scenario: Scenario) -> None:
+    """Refuse limits that even the smallest request, alone, cannot meet."""
+    options, workload, timer = scenario.scheduler, scenario.workload, scenario.timer
+    if options.slo_ttft_s is not None:
+        least = min(int(workload.prompt_tokens.min()), options.token_budget)
+        alone = timer(0, 0.0, 0.0, [(least, 0)])
+        if alone > options.slo_ttft_s:
+            raise InfeasibleError(
+                f"the smallest prompt alone takes {alone:.3g} s", key="slo_ttft_s", value=options.slo_ttft_s
+            )
+    if options.slo_tpot_s is not None:
+        drafts = scenario.speculation.draft_tokens if scenario.speculation is not None else 0
+        tokens = scenario.blocks.block_tokens if scenario.blocks is not None else 1 + drafts
+        alone = timer(1, 1.0, float(workload.prompt_tokens.min()), []) / tokens
+        if alone > options.slo_tpot_s:
+            raise InfeasibleError(
+                f"one request alone takes {alone:.3g} s a token", key="slo_tpot_s", value=options.slo_tpot_s
+            )
+
+
+def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool) -> Pool:
+    """Replicas that decode, and compute prompts where nobody else does."""
+    workload, options = scenario.workload, scenario.scheduler
+    drafts = build_drafts(scenario, generator)
+    requests = new_requests(workload, options)
+    place_requests(requests, drafts, generator)
+    limits = new_limits(
+        workload,
+        options,
+        lag=0 if scenario.blocks is not None else 1,
+        lookahead=lookahead_tokens(scenario),
+        users=users,
+    )
+    draft_timer = scenario.speculation.draft if scenario.speculation is not None else None
+    tables = _tables(scenario, scenario.timer, limits, draft_timer)
+    if drafts.controller == GOODPUT and tables is None:
+        raise InputError("the goodput controller needs timers that can be tabulated", key="controller", value="goodput")
+    return Pool(
+        requests=requests, prefixes=new_prefixes(workload, options), limits=limits, drafts=drafts, tables=tables,
+        timer=scenario.timer, draft_timer=draft_timer, merge=scenario.merge,
+    )  # fmt: skip
+
+
+def _prompt_pool(scenario: Scenario, generator: np.random.Generator) -> Pool:
+    """Replicas that compute prompts and first tokens, and nothing else."""
+    assert scenario.disaggregation is not None
+    timer = scenario.disaggregation.prefill_timer or scenario.timer
+    pool = new_pool(replace(scenario, speculation=None, blocks=None, timer=timer), generator, users=False)
+    pool.requests["output"] = 1
+    return pool
+
+
+def _tables(scenario: Scenario, timer: StepTimer, limits: Limits, draft_timer: object) -> Tables | None:
+    """Tables that cover a scenario, if all its timers have them."""
+    if not isinstance(timer, TabledTimer) or not (draft_timer is None or isinstance(draft_timer, TabledTimer)):
+        return None
+    workload, speculation, blocks = scenario.workload, scenario.speculation, scenario.blocks
+    tree = speculation.topology if speculation is not None and isinstance(speculation.topology, Tree) else None
+    most = 1 + (speculation.draft_tokens if speculation is not None else 0)
+    if blocks is not None:
+        most = max(blocks.block_tokens, int(blocks.query_tokens.max()))
+    context = int((workload.prompt_tokens.astype(np.int64) + workload.output_tokens).max()) + limits.lookahead
+    requests = min(limits.max_requests, workload.requests)
+    rows = limits.token_budget + most
+    if not limits.chunked:
+        rows = max(rows, context)
+    size = TableSize(min(rows, context * requests + most), requests, context, most, tree)
+    tables = timer.tables(size, drafts=False)
+    if isinstance(draft_timer, TabledTimer):
+        drafted = draft_timer.tables(size, drafts=True)
+        tables = tables._replace(draft_s=drafted.draft_s, draft_row_s=drafted.draft_row_s)
+    return tables
+
+
+def collect(
+    scenario: Scenario, replicas: Sequence[SimulatedReplica], first: Requests, last: Requests
+) -> SimulationResult:
+    """What the requests and the replicas ended with.
+
+    Args:
+        scenario: as it was run.
+        replicas: of all stages.
+        first: requests as the stage that computes prompts left them.
+        last: as the stage that decodes left them; the same where there is one stage.
+    """
+    workload = scenario.workload
+    ending = last["phase"].astype(np.uint8)
+    if first is not last:
+        never_came = (first["phase"] != FINISHED) | (workload.output_tokens == 1)
+        ending[never_came] = first["phase"][never_came]
+    ending[~np.isin(ending, list(ENDINGS))] = FAILED
+    finished = ending == FINISHED
+    last_s = np.where(np.isnan(last["last_s"]), first["last_s"], last["last_s"])
+    states = [replica.state for replica in replicas]
+    by_batch = np.zeros((2, max(state.by_batch.shape[1] for state in states)), dtype=np.int64)
+    for state in states:
+        by_batch[:, : state.by_batch.shape[1]] += state.by_batch
+    return SimulationResult(
+        request=np.arange(workload.requests),
+        input_tokens=workload.prompt_tokens,
+        output_tokens=workload.output_tokens,
+        arrival_s=first["ready_s"].copy(),
+        scheduled_s=first["scheduled_s"].copy(),
+        first_token_s=np.where(first["phase"] == FINISHED, first["first_s"], last["first_s"]),
+        last_token_s=np.where(finished, last_s, np.nan),
+        ending=ending,
+        replica=last["replica"].copy(),
+        itl=Histogram(
+            counts=np.sum([s.itl for s in states], axis=0), total_s=float(sum(s.second[ITL_S] for s in states))
+        ),
+        iterations=int(sum(s.number[ITERATIONS] for s in states)),
+        clock_s=max(replica.clock_s for replica in replicas),
+        busy_s=float(sum(s.second[BUSY_S] for s in states)),
+        replicas=len(replicas),
+        counters={name: int(sum(s.number[at] for s in states)) for name, at in COUNTERS.items()},
+        steps_by_batch=by_batch[0],
+        emitted_by_batch=by_batch[1],
+        kv_peak_ratio=max(float(s.number[PEAK]) for s in states) / scenario.scheduler.kv_blocks,
+        series=tuple(replica.series() for replica in replicas),
+    )

@@ -1,0 +1,266 @@
+"""How does a written scenario become one that runs?
+
+Reads the files that it names, draws arrivals and fills in what an engine does by default: scheduler limits, cache
+blocks, draft costs. Leaves out checking keys (`simulator.scenario_file`) and running (`simulator.engine`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from costmodel.estimate import Setting
+from costmodel.parallel.plan import ParallelPlan
+from costmodel.scenario import Scenario as Named
+from costmodel.scenario import build_setting, method_of, with_match_rate
+from hardware_profiles.errors import InputError
+from simulator.arrivals import closed_loop, drawn_lengths, gamma, modulated, open_loop, poisson, recorded, repeated
+from simulator.engine_settings import EngineSettings, read_engine
+from simulator.request import Workload
+from simulator.scenario import Disaggregation, Scenario, SchedulerOptions, SpeculationOptions
+from simulator.scenario_defaults import disaggregation_of, scheduler_of
+from simulator.scenario_file import Requests, ScenarioFile
+from simulator.step_time import DraftTimer, StepTimer
+from traces.importers.formats import read_requests_any
+from traces.library import read_trace, shipped_traces
+from traces.schema import AcceptanceTrace, RequestTrace
+from traces.tree import Tree, read_tree
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Prepared:
+    """Everything of a scenario that does not depend on the seed.
+
+    Args:
+        written: the scenario as written.
+        source: requests to take or to put at other times; None: drawn.
+        setting: what the cost model times; None with a profile and no speculation.
+        engine: of a profile; None without.
+        plan: how the target is spread; None: one tensor-parallel group.
+        scheduler: of every replica.
+        timer: of iterations.
+        speculation: None: plain decoding.
+        disaggregation: None: every replica computes prompts and decodes.
+        notes: what was assumed.
+    """
+
+    written: ScenarioFile
+    source: RequestTrace | None
+    setting: Setting | None
+    engine: EngineSettings | None
+    plan: ParallelPlan | None
+    scheduler: SchedulerOptions
+    timer: StepTimer
+    speculation: SpeculationOptions | None
+    disaggregation: Disaggregation | None
+    notes: tuple[str, ...]
+
+    def scenario(self, seed: int = 0, *, rate_per_s: float | None = None, **changes: Any) -> Scenario:
+        """A scenario that runs.
+
+        Args:
+            seed: of arrivals and of every other draw.
+            rate_per_s: mean requests per second in place of the written ones; recorded arrivals are sped up.
+            changes: fields of `SchedulerOptions` that differ.
+
+        Raises:
+            InputError: a rate for a closed loop, or requests that cannot arrive so.
+        """
+        written = self.written
+        requests = written.requests
+        if rate_per_s is not None:
+            requests = at_rate(requests, rate_per_s, self.source)
+        return Scenario(
+            workload=workload(requests, self.source, np.random.default_rng(seed)),
+            scheduler=replace(self.scheduler, **changes),
+            timer=self.timer,
+            speculation=self.speculation,
+            replicas=written.replicas or (self.engine.replicas if self.engine is not None else 1),
+            router=written.router,
+            disaggregation=self.disaggregation,
+            seed=seed,
+        )
+
+
+def prepare(written: ScenarioFile) -> Prepared:
+    """Read what a scenario names and fill in defaults.
+
+    Args:
+        written: see `simulator.scenario_file`.
+
+    Raises:
+        InputError: a file or name that does not exist, or parts that do not go together.
+        InfeasibleError: the model leaves no room for a cache.
+    """
+    source = None
+    if written.requests.file is not None:
+        source = read_requests_any(written.requests.file, written.requests.format)
+    trace = _trace(written)
+    notes: list[str] = []
+    plan = _plan(written)
+    engine = read_engine(written.profile.engine) if written.profile is not None else None
+    setting = None if engine is not None and trace is None else _setting(written, trace, engine)
+    if engine is not None and written.profile is not None:
+        from simulator.profile_timer import ProfileTimer
+
+        timer: StepTimer = ProfileTimer.from_files(
+            written.profile.prefix, engine, overhead_s=written.profile.overhead_s
+        )
+        if trace is not None:
+            notes.append("draft passes are timed by the cost model, the target's by the profile")
+    else:
+        from simulator.cost_timer import CostModelTimer
+
+        assert setting is not None
+        timer = CostModelTimer(setting, plan)
+    speculation = None if trace is None or setting is None else _speculation(written, trace, setting)
+    if speculation is not None and setting is not None and _is_borrowed(speculation.trace, setting):
+        notes.append("acceptance borrowed: the trace was recorded on another model")
+    mean_tokens = _mean_tokens(written, source)
+    return Prepared(
+        written=written,
+        source=source,
+        setting=setting,
+        engine=engine,
+        plan=plan,
+        scheduler=scheduler_of(written, setting, engine, plan, mean_tokens),
+        timer=timer,
+        speculation=speculation,
+        disaggregation=disaggregation_of(written, setting, mean_tokens),
+        notes=tuple(notes),
+    )
+
+
+def workload(requests: Requests, source: RequestTrace | None, generator: np.random.Generator) -> Workload:
+    """The requests of a scenario.
+
+    Args:
+        requests: as written.
+        source: their recording; None: lengths are drawn.
+        generator: of all draws.
+
+    Raises:
+        InputError: laws or numbers out of range, more recorded requests than there are.
+    """
+    r = requests
+    if r.arrivals == "recorded":
+        assert source is not None
+        return recorded(source, requests=r.count, speed=r.speed)
+    count = r.count or (source.requests if source is not None else 0)
+    if source is None:
+        taken = drawn_lengths(str(r.prompt_tokens), str(r.output_tokens), count, generator)
+    else:
+        taken = repeated(source, count)
+    if r.arrivals == "closed":
+        return closed_loop(taken, r.users or 1, think_s=r.think_s)
+    rate = r.rate_per_s or 0.0
+    if r.arrivals == "poisson":
+        return open_loop(taken, poisson(count, rate, generator))
+    if r.arrivals == "gamma":
+        return open_loop(taken, gamma(count, rate, r.variation, generator))
+    times = modulated(
+        count, rate, generator, burst_ratio=r.burst_ratio, calm_s=r.calm_s, burst_s=r.burst_s
+    )  # fmt: skip
+    return open_loop(taken, times)
+
+
+def at_rate(requests: Requests, rate_per_s: float, source: RequestTrace | None) -> Requests:
+    """The same requests at another mean rate.
+
+    Raises:
+        InputError: a closed loop, whose rate follows from its users, or recorded arrivals that span no time.
+    """
+    if requests.arrivals == "closed":
+        raise InputError("a closed loop has no rate of its own", key="rate_per_s", value=rate_per_s)
+    if requests.arrivals != "recorded":
+        return requests.model_copy(update={"rate_per_s": rate_per_s})
+    assert source is not None
+    count = requests.count or source.requests
+    span = float(source.arrival_s[min(count, source.requests) - 1])
+    if span <= 0.0:
+        raise InputError("recorded arrivals span no time; draw them", file=source.file, key="arrivals")
+    return requests.model_copy(update={"speed": rate_per_s * span / count})
+
+
+def _trace(written: ScenarioFile) -> AcceptanceTrace | None:
+    if written.speculation is None:
+        return None
+    named = written.speculation.trace
+    shipped = {path.stem: path for path in shipped_traces()}
+    trace = read_trace(shipped.get(named, named))
+    trace.require(1, "simulating speculation")
+    return trace
+
+
+def _setting(written: ScenarioFile, trace: AcceptanceTrace | None, engine: EngineSettings | None) -> Setting:
+    d, s = written.deployment, written.speculation
+    method = "plain-decoding"
+    if s is not None and trace is not None:
+        named = s.method or trace.provenance.method
+        method = method_of(named) if named else "speculative-decoding"
+    return build_setting(
+        Named(
+            model=d.model or (engine.model if engine is not None else ""),
+            device=d.device,
+            method=method,
+            engine=d.engine,
+            dtype=d.dtype,
+            kv_dtype=d.kv_dtype,
+            tensor_parallel=d.tensor_parallel if engine is None else engine.tensor_parallel,
+            draft=s.draft if s is not None else None,
+            exit_layer=s.exit_layer if s is not None else None,
+            draft_passes=s.draft_passes if s is not None else None,
+            draft_bytes=s.draft_bytes if s is not None else None,
+            overrides=d.overrides,
+            fidelity=d.fidelity,
+        )
+    )
+
+
+def _speculation(written: ScenarioFile, trace: AcceptanceTrace, setting: Setting) -> SpeculationOptions:
+    from simulator.cost_timer import CostModelDraft
+
+    s = written.speculation
+    assert s is not None
+    topology: int | Tree = read_tree(s.tree) if s.tree is not None else s.draft_tokens or 0
+    method = method_of(s.method or trace.provenance.method or "speculative-decoding")
+    draft: DraftTimer = CostModelDraft(setting)
+    return SpeculationOptions(
+        topology=topology,
+        trace=with_match_rate(trace, method, s.match_rate),
+        draft=draft,
+        schedule=s.schedule,
+        controller=s.controller,
+        overlap=s.overlap,
+        padded=s.padded,
+    )
+
+
+def _is_borrowed(trace: AcceptanceTrace, setting: Setting) -> bool:
+    # what optimises is not needed to simulate, and would double the time until a plain scenario starts
+    from costmodel.optimizers.recommend import is_borrowed
+
+    return is_borrowed(trace, setting.target.name)
+
+
+def _plan(written: ScenarioFile) -> ParallelPlan | None:
+    """How the target is spread beyond one tensor-parallel group."""
+    d = written.deployment
+    if d.pipeline_parallel == d.expert_parallel == d.data_parallel == d.context_parallel == 1:
+        return None
+    return ParallelPlan(
+        tensor=d.tensor_parallel,
+        pipeline=d.pipeline_parallel,
+        expert=d.expert_parallel,
+        data=d.data_parallel,
+        context=d.context_parallel,
+    )
+
+
+def _mean_tokens(written: ScenarioFile, source: RequestTrace | None) -> int:
+    if source is None:
+        drawn = workload(written.requests, None, np.random.default_rng(0))
+        return int(np.ceil(drawn.prompt_tokens.mean() + drawn.output_tokens.mean()))
+    return int(np.ceil(source.prompt_tokens.mean() + source.output_tokens.mean()))

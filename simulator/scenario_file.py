@@ -1,0 +1,314 @@
+"""What does a person's scenario say?
+
+A YAML file of sections (requests, deployment or profile, scheduler, speculation, limits), read safely and checked key
+by key. Leaves out what becomes of it (`simulator.scenario_build`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from hardware_profiles.errors import InputError
+
+MAX_SCENARIO_BYTES = 1 << 20
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=1, le=1 << 30)]
+Process = Literal["recorded", "poisson", "gamma", "modulated", "closed"]
+# every place of a scenario that holds a path, as section and key
+_PATHS = (
+    ("requests", "file"), ("deployment", "model"), ("deployment", "device"), ("profile", "prefix"),
+    ("profile", "engine"), ("speculation", "trace"), ("speculation", "tree"), ("speculation", "draft"),
+)  # fmt: skip
+_NAMES_TOO = ("model", "device", "draft")  # a shipped name unless such a file stands there
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Requests(_Section):
+    """Which requests arrive, and when.
+
+    Attributes:
+        file: recorded requests; None: lengths are drawn.
+        format: of a foreign file; None: told by its columns.
+        arrivals: recorded times, Poisson, gamma gaps, calm and bursts in turn, or a closed loop of users.
+        rate_per_s: mean requests per second of drawn arrivals.
+        variation: of gamma gaps: standard deviation over mean.
+        burst_ratio: rate of a burst over that of calm.
+        calm_s: mean length of calm.
+        burst_s: mean length of a burst.
+        users: of a closed loop.
+        think_s: between an answer and the user's next request.
+        count: how many requests; None: all of the file.
+        prompt_tokens: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION, without a file.
+        output_tokens: likewise.
+        speed: recorded arrivals this many times as fast.
+    """
+
+    file: str | None = None
+    format: str | None = None
+    arrivals: Process = "recorded"
+    rate_per_s: Positive | None = None
+    variation: Positive = 2.0
+    burst_ratio: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 5.0
+    calm_s: Positive = 60.0
+    burst_s: Positive = 10.0
+    users: Whole | None = None
+    think_s: NotNegative = 0.0
+    count: Whole | None = None
+    prompt_tokens: str | int | None = None
+    output_tokens: str | int | None = None
+    speed: Positive = 1.0
+
+    @model_validator(mode="after")
+    def _complete(self) -> Requests:
+        drawn = self.arrivals in ("poisson", "gamma", "modulated")
+        lengths = self.prompt_tokens is not None and self.output_tokens is not None
+        if self.file is None and not (lengths and self.count):
+            raise ValueError("without a file, count, prompt_tokens and output_tokens are needed")
+        if self.file is not None and (self.prompt_tokens is not None or self.output_tokens is not None):
+            raise ValueError("prompt_tokens and output_tokens are for requests without a file")
+        if self.arrivals == "recorded" and self.file is None:
+            raise ValueError("recorded arrivals need a file")
+        if drawn != (self.rate_per_s is not None):
+            raise ValueError("rate_per_s goes with poisson, gamma and modulated arrivals, and they need it")
+        if (self.arrivals == "closed") != (self.users is not None):
+            raise ValueError("users goes with closed arrivals, and they need it")
+        return self
+
+
+class DeploymentSection(_Section):
+    """What the cost model times; keys as the options of other verbs.
+
+    Attributes:
+        model: shipped name, or path of a config.json.
+        device: shipped name, or path of a TOML file.
+        engine: whose overheads and scheduler defaults apply.
+        tensor_parallel: devices that share every layer.
+        pipeline_parallel: stages of consecutive layers.
+        expert_parallel: devices that share the routed experts.
+        data_parallel: copies of the other layers within one engine.
+        context_parallel: devices that share the tokens of every request.
+        dtype: weight format; None: the checkpoint's.
+        kv_dtype: format of the cache; None: 16 bits.
+        overrides: `device.KEY=VALUE`.
+        fidelity: of the cost model.
+    """
+
+    model: str = ""
+    device: str = "h100-sxm"
+    engine: str = "vllm"
+    tensor_parallel: Whole = 1
+    pipeline_parallel: Whole = 1
+    expert_parallel: Whole = 1
+    data_parallel: Whole = 1
+    context_parallel: Whole = 1
+    dtype: str | None = None
+    kv_dtype: str | None = None
+    overrides: tuple[str, ...] = ()
+    fidelity: Literal["calibrated", "datasheet"] = "calibrated"
+
+
+class ProfileSection(_Section):
+    """A measured kernel profile instead of the cost model.
+
+    Attributes:
+        prefix: path of its files up to `_attention.parquet`.
+        engine: JSON of the engine that it was measured under.
+        overhead_s: seconds that the engine adds to an iteration.
+    """
+
+    prefix: str
+    engine: str
+    overhead_s: NotNegative = 0.0
+
+
+class SchedulerSection(_Section):
+    """Scheduler; what is None follows the engine's published defaults, swapping the device's link to its host."""
+
+    token_budget: Whole | None = None
+    max_requests: Whole | None = None
+    chunked_prefill: bool | None = None
+    prefill_first: bool | None = None
+    prefix_cache: bool | None = None
+    block_tokens: Whole | None = None
+    kv_blocks: Whole | None = None
+    watermark_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    preemption: Literal["recompute", "swap"] = "recompute"
+    swap_block_s: NotNegative | None = None
+    reserve_output: bool | None = None
+    horizon_s: Positive | None = None
+
+
+class SpeculationSection(_Section):
+    """Speculation: a recording, and how much of it is drafted.
+
+    Attributes:
+        trace: acceptance trace, a file or the name of a shipped one.
+        draft_tokens: K of a chain.
+        tree: tree JSON instead.
+        method: slug; None: the trace's.
+        draft: draft model.
+        exit_layer: of an early-exit drafter.
+        draft_passes: of an unpublished drafter.
+        draft_bytes: read by each of its passes.
+        match_rate: share of steps with a proposal, where the trace does not tell.
+        schedule: [first batch, last batch, K] rows.
+        controller: ema or goodput.
+        overlap: pearl.
+        padded: short drafts are padded to the longest.
+    """
+
+    trace: str
+    draft_tokens: Annotated[int, Field(ge=0, le=4095)] | None = None
+    tree: str | None = None
+    method: str | None = None
+    draft: str | None = None
+    exit_layer: Whole | None = None
+    draft_passes: Whole | None = None
+    draft_bytes: Positive | None = None
+    match_rate: Annotated[float, Field(ge=0, le=1)] | None = None
+    schedule: tuple[tuple[int, int, int], ...] = ()
+    controller: Literal["ema", "goodput"] | None = None
+    overlap: Literal["pearl"] | None = None
+    padded: bool = False
+
+    @model_validator(mode="after")
+    def _one_topology(self) -> SpeculationSection:
+        if (self.draft_tokens is None) == (self.tree is None):
+            raise ValueError("exactly one of draft_tokens and tree is needed")
+        return self
+
+
+class LimitsSection(_Section):
+    """Service-level objectives.
+
+    Attributes:
+        ttft_s: time to first token within which a request counts as good.
+        tpot_s: time per output token, likewise.
+        admission: the scheduler turns away what would miss them.
+    """
+
+    ttft_s: Positive | None = None
+    tpot_s: Positive | None = None
+    admission: bool = False
+
+
+class DisaggregationSection(_Section):
+    """Prompts on replicas of their own.
+
+    Attributes:
+        prefill_replicas: replicas that compute prompts only.
+        transfer_token_s: seconds to move one token's cache; None: over the links of the devices, all at once.
+        transfer_latency_s: of a transfer beside that.
+    """
+
+    prefill_replicas: Whole = 1
+    transfer_token_s: NotNegative | None = None
+    transfer_latency_s: NotNegative = 0.0
+
+
+class ScenarioFile(_Section):
+    """A scenario as a person writes it.
+
+    Attributes:
+        schema_version: 1; the key is `schema`.
+        requests: what arrives.
+        deployment: what the cost model times.
+        profile: or a measured profile.
+        scheduler: of every replica.
+        speculation: None: plain decoding.
+        slo: limits that goodput counts by.
+        replicas: engines behind the router.
+        router: which of them takes a request.
+        disaggregation: None: every replica computes prompts and decodes.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    schema_version: Literal[1] = Field(default=1, alias="schema")
+    requests: Requests
+    deployment: DeploymentSection = DeploymentSection()
+    profile: ProfileSection | None = None
+    scheduler: SchedulerSection = SchedulerSection()
+    speculation: SpeculationSection | None = None
+    slo: LimitsSection = LimitsSection()
+    replicas: Whole | None = None
+    router: Literal["round-robin", "least-loaded", "prefix"] = "round-robin"
+    disaggregation: DisaggregationSection | None = None
+
+    @model_validator(mode="after")
+    def _timed(self) -> ScenarioFile:
+        if self.profile is None and not self.deployment.model:
+            raise ValueError("deployment.model is needed where no profile times the iterations")
+        if self.slo.admission and self.slo.ttft_s is None and self.slo.tpot_s is None:
+            raise ValueError("slo.admission needs slo.ttft_s or slo.tpot_s")
+        return self
+
+
+def read_scenario_sections(path: str | Path) -> dict[str, Any]:
+    """The sections of a YAML file, unchecked but for their form; paths in it are taken from its own folder.
+
+    Raises:
+        InputError: absent, too large, no YAML, or no mapping of sections.
+    """
+    import yaml
+
+    try:
+        with Path(path).open("rb") as stream:
+            raw = stream.read(MAX_SCENARIO_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", file=path) from None
+    if len(raw) > MAX_SCENARIO_BYTES:
+        raise InputError(f"must not exceed {MAX_SCENARIO_BYTES} bytes", file=path)
+    try:
+        given = yaml.safe_load(raw)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise InputError(f"must be YAML ({str(error).splitlines()[0]})", file=path) from None
+    if not isinstance(given, dict):
+        raise InputError("must hold sections such as requests and deployment", file=path, value=type(given).__name__)
+    sections = {str(key): dict(value) if isinstance(value, dict) else value for key, value in given.items()}
+    for section, key in _PATHS:
+        inside = sections.get(section)
+        if not isinstance(inside, dict) or not isinstance(inside.get(key), str) or not inside[key]:
+            continue
+        beside = Path(path).parent / inside[key]
+        if key not in _NAMES_TOO or beside.exists():
+            inside[key] = str(beside) if key != "trace" or beside.exists() else inside[key]
+    return sections
+
+
+def checked_scenario(sections: Mapping[str, Any], file: str | Path | None = None) -> ScenarioFile:
+    """Sections as a scenario.
+
+    Args:
+        sections: by name.
+        file: where they stand, for messages.
+
+    Raises:
+        InputError: an unknown key, a missing one or a value out of range, named by its path.
+    """
+    try:
+        return ScenarioFile.model_validate(sections)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        value = first.get("input")
+        shown = value if isinstance(value, str | int | float) else None
+        message = first["msg"].removeprefix("Value error, ")
+        raise InputError(message, file=file, key=key or None, value=shown) from None
+
+
+def read_scenario(path: str | Path) -> ScenarioFile:
+    """Read and check a scenario file.
+
+    Raises:
+        InputError: see `read_scenario_sections` and `checked_scenario`.
+    """
+    return checked_scenario(read_scenario_sections(path), path)

@@ -1,0 +1,209 @@
+"""`simulate`: its answer and files, options over scenario files, and misuse."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from traces.importers.formats import READERS, REQUEST_READERS
+from traces.schema import RequestTrace
+from traces.store import read_requests, write_requests
+
+DRAWN = ("--count", "20", "--prompt-tokens", "uniform:50:300", "--output-tokens", "10", "--rate", "20")
+WORDS = ("simulate", "--model", "llama-3.1-8b", *DRAWN)
+COLUMNS = ["request", "input_tokens", "output_tokens", "arrival_s", "scheduled_s", "first_token_s", "last_token_s"]
+
+
+def refused(ended, code=2):
+    """A command that ended as it should: with this code, one line on standard error and nothing else."""
+    assert (ended.code, ended.out) == (code, "")
+    assert ended.err.startswith("rooftree: ") and ended.err.count("\n") == 1
+    return ended.err
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    generator = np.random.default_rng(4)
+    trace = RequestTrace(
+        arrival_s=np.sort(generator.uniform(0, 3, 30)),
+        prompt_tokens=generator.integers(20, 900, 30, dtype=np.int32),
+        output_tokens=generator.integers(1, 40, 30, dtype=np.int32),
+    )
+    write_requests(trace, tmp_path / "r.parquet")
+    return tmp_path / "r.parquet"
+
+
+def test_the_answer_follows_its_contract(rooftree):
+    answer = rooftree(*WORDS, "--slo-ttft", "500", "--slo-tpot", "30", "--json").answer
+    metrics = answer["metrics"]
+    assert answer["schema"] == 1 and answer["inputs"]["requests"]["arrivals"] == "poisson"
+    for name in ("ttft_s", "tpot_s", "itl_s", "e2e_s"):
+        found = metrics[name]
+        assert set(found) >= {"mean", "p50", "p90", "p99"}
+        assert 0 < found["p50"] <= found["p90"] <= found["p99"]
+    assert metrics["requests"] == metrics["finished"] + metrics["rejected"] + metrics["failed"] == 20
+    assert metrics["iterations"] > 0 and 0 < metrics["goodput_per_s"] <= metrics["requests_per_s"]
+    assert answer["inputs"]["slo"] == {"ttft_s": 0.5, "tpot_s": 0.03, "admission": False}
+
+
+def test_the_same_seed_gives_the_same_answer(rooftree):
+    one, same, other = (rooftree(*WORDS, "--seed", seed, "--json").answer for seed in ("3", "3", "4"))
+    assert one == same
+    assert one["metrics"]["ttft_s"] != other["metrics"]["ttft_s"]
+
+
+def test_files(rooftree, recorded, tmp_path):
+    out = tmp_path / "new"
+    files = ("--per-request", out / "p.parquet", "--timeline", out / "t.json", "--out", out)
+    said = rooftree("simulate", "--model", "llama-3.1-8b", "--requests", recorded, *map(str, files))
+    assert "as asked" in said.out
+    rows = pq.read_table(out / "p.parquet")
+    assert rows.column_names[:7] == COLUMNS and rows.num_rows == 30
+    known = read_requests(recorded)
+    assert rows["arrival_s"].to_pylist() == known.arrival_s.tolist()
+    assert rows["output_tokens"].to_pylist() == known.output_tokens.tolist()
+    first, last = np.array(rows["first_token_s"].to_pylist()), np.array(rows["last_token_s"].to_pylist())
+    metrics = json.loads((out / "simulation.json").read_text())["metrics"]
+    assert (first - known.arrival_s).mean() == pytest.approx(metrics["ttft_s"]["mean"])
+    assert (last - known.arrival_s).mean() == pytest.approx(metrics["e2e_s"]["mean"])
+    assert len(json.loads((out / "t.json").read_text())["traceEvents"]) > 60
+
+
+def test_requests_that_never_run_have_no_times(rooftree, recorded, tmp_path):
+    words = ("--kv-blocks", "20", "--per-request", str(tmp_path / "p.parquet"), "--json")
+    answer = rooftree("simulate", "--model", "llama-3.1-8b", "--requests", str(recorded), *words).answer
+    rows = pq.read_table(tmp_path / "p.parquet").to_pydict()
+    assert answer["metrics"]["rejected"] == rows["state"].count("rejected") > 0
+    for state, start, end in zip(rows["state"], rows["scheduled_s"], rows["last_token_s"], strict=True):
+        assert (state == "finished") == (end is not None) == (start is not None)
+
+
+def test_options_go_over_a_scenario_file(rooftree, tmp_path, recorded):
+    sections = {
+        "requests": {"file": recorded.name, "arrivals": "gamma", "rate_per_s": 4, "count": 10},
+        "deployment": {"model": "llama-3.1-8b"},
+        "scheduler": {"token_budget": 128, "max_requests": 3},
+    }
+    file = tmp_path / "s.yaml"
+    file.write_text(yaml.safe_dump(sections))
+    plain = rooftree("simulate", "--scenario", str(file), "--json").answer
+    assert plain["scheduler"]["token_budget"] == 128 and plain["inputs"]["requests"]["arrivals"] == "gamma"
+    changed = refused(rooftree("simulate", "--scenario", str(file), "--users", "2", "--json"))
+    assert "rate_per_s" in changed and str(file) in changed
+    answer = rooftree("simulate", "--scenario", str(file), "--token-budget", "64", "--count", "12", "--json").answer
+    assert answer["scheduler"]["token_budget"] == 64 and answer["scheduler"]["max_requests"] == 3
+    assert answer["metrics"]["requests"] == 12
+
+
+def test_variants_loads_and_seeds(rooftree, recorded):
+    answer = rooftree(
+        "simulate", "--model", "llama-3.1-8b", "--requests", str(recorded), "--token-budget", "256",
+        "--compare", "prefill-first", "--rates", "5,50", "--seeds", "3", "--json",
+    ).answer  # fmt: skip
+    assert [case["name"] for case in answer["cases"]] == ["as asked", "prefill-first"]
+    assert answer["cases"][0]["metrics"] == answer["metrics"]
+    # the budget grows to the longest prompt where prompts stay whole, so nobody is turned away
+    assert answer["cases"][1]["metrics"]["finished"] == 30
+    assert [(p["rate_per_s"], p["name"]) for p in answer["load"]] == [
+        (rate, name) for rate in (5.0, 50.0) for name in ("as asked", "prefill-first")
+    ]
+    slow, fast = (answer["load"][i]["metrics"]["ttft_s"]["mean"] for i in (0, 2))
+    assert fast > slow
+    assert answer["seeds"] == [0, 1, 2]
+    low, high = answer["metrics_interval"]["ttft_s"]["mean"]
+    assert low == high == pytest.approx(answer["metrics"]["ttft_s"]["mean"])  # recorded arrivals are no draw
+    drawn = rooftree(*WORDS, "--seeds", "4", "--json").answer["metrics_interval"]["ttft_s"]["mean"]
+    assert drawn[0] < drawn[1]
+
+
+def test_speculation(rooftree):
+    words = ("--trace", "smollm2-135m--prompt-lookup--greedy", "--draft-tokens", "3", "--json")
+    answer = rooftree(*WORDS, *words, "--schedule", "1-8:3,9-64:1").answer
+    assert answer["metrics"]["tokens_per_step"] > 1.0 and answer["metrics"]["drafted"] > 0
+    assert answer["inputs"]["speculation"]["schedule"] == [[1, 8, 3], [9, 64, 1]]
+    assert any("borrowed" in note for note in answer["notes"])
+
+
+def test_a_closed_loop_and_several_replicas(rooftree):
+    words = ("simulate", "--model", "llama-3.1-8b", "--count", "30", "--prompt-tokens", "200", "--output-tokens", "20")
+    few = rooftree(*words, "--users", "2", "--json").answer
+    many = rooftree(*words, "--users", "20", "--replicas", "2", "--router", "least-loaded", "--json").answer
+    assert few["inputs"]["requests"]["arrivals"] == "closed"
+    assert many["metrics"]["requests_per_s"] > few["metrics"]["requests_per_s"]
+    thinking = rooftree(*words, "--users", "2", "--think", "500", "--json").answer
+    assert thinking["metrics"]["clock_s"] > few["metrics"]["clock_s"] + 14 * 0.5
+
+
+def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path):
+    name = "rtxpro6000_llama3.1-8b"
+    rows = tmp_path / "p.parquet"
+    answer = rooftree(
+        "simulate", "--requests", str(reference_data / "serving" / f"{name}_workload.parquet"),
+        "--profile", str(reference_data / "kernels" / name),
+        "--engine", str(reference_data / "serving" / f"{name}_engine.json"), "--per-request", str(rows), "--json",
+    ).answer  # fmt: skip
+    measured = pq.read_table(reference_data / "serving" / f"{name}_vllm_requests.parquet").to_pydict()
+    found = pq.read_table(rows).to_pydict()
+    assert found["input_tokens"] == measured["input_tokens"]
+    spans = zip(measured["first_token_s"], measured["last_token_s"], measured["output_tokens"], strict=True)
+    tpot = np.mean([(last - first) / (count - 1) for first, last, count in spans])
+    assert answer["metrics"]["tpot_s"]["mean"] == pytest.approx(tpot, rel=0.03)
+    assert answer["scheduler"]["max_requests"] == 128 and answer["scheduler"]["token_budget"] == 2048
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "--requests FILE"),
+        (("--users", "3"), "prompt_tokens and output_tokens are needed"),
+        ((*DRAWN, "--prompt-tokens", "many"), "uniform:LOW:HIGH"),
+        ((*DRAWN, "--arrivals", "often"), "requests.arrivals"),
+        ((*DRAWN, "--rate", "-1"), "requests.rate_per_s"),
+        ((*DRAWN, "--rates", "1,x"), "--rates"),
+        ((*DRAWN, "--rates", "0"), "--rates"),
+        ((*DRAWN, "--compare", "prefil-first"), "nearest: prefill-first"),
+        ((*DRAWN, "--schedule", "1:3"), "--schedule"),
+        ((*DRAWN, "--slo-ttft", "0"), "--slo-ttft"),
+        ((*DRAWN, "--think", "-5"), "--think"),
+        ((*DRAWN, "--token-budget", "0"), "scheduler.token_budget"),
+        ((*DRAWN, "--router", "nearest"), "router"),
+        ((*DRAWN, "--trace", "smollm2-135m--prompt-lookup--greedy"), "exactly one of draft_tokens and tree"),
+        ((*DRAWN, "--draft-tokens", "3"), "speculation.trace"),
+        ((*DRAWN, "--profile", "x"), "profile.engine"),
+        ((*DRAWN, "--device", "h10"), "unknown device"),
+        ((*DRAWN, "--seeds", "0"), "--seeds"),
+        (("--requests", "absent.parquet"), "no such file"),
+        (("--scenario", "absent.yaml"), "cannot be read"),
+        ((*DRAWN, "--plot", "/"), "--plot"),
+    ],
+)
+def test_misuse_is_named(rooftree, words, message):
+    assert message in refused(rooftree("simulate", "--model", "llama-3.1-8b", *words))
+
+
+def test_what_cannot_be_met_is_infeasible(rooftree):
+    assert "slo_tpot_s" in refused(rooftree(*WORDS, "--slo-tpot", "0.001", "--admission"), 3)
+    assert "no room" in refused(rooftree(*WORDS, "--model", "llama-3.1-405b"), 3)
+
+
+def test_requests_are_imported(rooftree, tmp_path):
+    source, target = tmp_path / "a.csv", tmp_path / "a.parquet"
+    source.write_text(
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,374,44\n2023-11-16 18:15:47.68,3,4\n"
+    )
+    answer = rooftree("traces", "import", "--format", "azure", str(source), "-o", str(target), "--json").answer
+    assert (answer["kind"], answer["requests"], answer["prompt_tokens"]) == ("requests", 2, 377)
+    assert read_requests(target).arrival_s.tolist() == [0.0, 1.0]
+    said = rooftree("traces", "import", "--format", "azure", str(source), "-o", str(target))
+    assert "2 requests over 1 s" in said.out
+    words = ("traces", "import", "--format", "azure", str(source), "-o", str(target))
+    assert "takes no such option" in refused(rooftree(*words, "--model", "x"))
+    assert "takes one file" in refused(rooftree(*words, str(source)))
+    assert "nearest: azure" in refused(rooftree(*words[:3], "azur", *words[4:]))
+
+
+def test_help_names_every_request_and_acceptance_format(rooftree):
+    said = "".join(rooftree("traces", "import", "--help").out.split())  # lines break after hyphens
+    assert all(name in said for name in (*READERS, *REQUEST_READERS))

@@ -1,0 +1,150 @@
+"""CPU time of the simulator, with ratios to a bare simpy loop in the same run.
+
+The bare loop has one event per iteration and does nothing in it.
+"""
+
+import json
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+import simpy
+
+from costmodel.deployment import Deployment
+from costmodel.drafter import build_drafter
+from costmodel.estimate import Setting
+from costmodel.model_library import load_model
+from costmodel.overheads import overhead
+from costmodel.precision import Precision
+from hardware_profiles.loader import load_device
+from simulator.cost_timer import CostModelDraft, CostModelTimer
+from simulator.engine import simulate
+from simulator.request import Workload
+from simulator.scenario import Scenario, SchedulerOptions, SpeculationOptions
+from traces.schema import AcceptanceTrace
+
+BATCH, STEPS = 256, 4_000
+TARGET_ITERATIONS_PER_S = 20_000
+TARGET_MILLION_S, TARGET_MILLION_BYTES, TARGET_START_S = 300.0, 600e6, 1.0
+
+
+@pytest.fixture(scope="module")
+def setting():
+    target = load_model("llama-3.1-8b")
+    deployment = Deployment(architecture=target, device=load_device("h100-sxm"), precision=Precision())
+    return Setting(
+        deployment=deployment, drafter=build_drafter("eagle3", target), overhead=overhead("vllm", "eagle3"),
+        plain_overhead=overhead("vllm", "none"),
+    )  # fmt: skip
+
+
+def busy(setting, *, speculates, merge=False):
+    """256 requests that decode together for some thousand steps."""
+    rng = np.random.default_rng(0)
+    trace = AcceptanceTrace(offsets=np.arange(0, 200_001, 200), emitted=rng.integers(1, 7, 200_000))
+    speculation = SpeculationOptions(topology=5, trace=trace, draft=CostModelDraft(setting)) if speculates else None
+    output = int(STEPS * 3.4) if speculates else STEPS
+    workload = Workload(
+        arrival_s=np.zeros(BATCH), prompt_tokens=np.full(BATCH, 200), output_tokens=np.full(BATCH, output)
+    )
+    options = SchedulerOptions(kv_blocks=400_000, max_requests=BATCH)
+    return Scenario(
+        workload=workload, scheduler=options, timer=CostModelTimer(setting), speculation=speculation, merge=merge
+    )
+
+
+def bare_loop(events=100_000):
+    environment = simpy.Environment()
+
+    def ticking():
+        for _ in range(events):
+            yield environment.timeout(1.0)
+
+    environment.process(ticking())
+    start = time.process_time()
+    environment.run()
+    return (time.process_time() - start) / events
+
+
+@pytest.mark.benchmark(group="simulator")
+@pytest.mark.parametrize(("speculates", "merge"), [(True, False), (False, False), (False, True)])
+def test_iterations_at_batch_256(benchmark, setting, cpu_s, speculates, merge):
+    scenario = busy(setting, speculates=speculates, merge=merge)
+    result = simulate(scenario)
+    seconds = cpu_s(lambda: simulate(scenario))
+    rate, bare = result.iterations / seconds, 1 / min(bare_loop() for _ in range(5))
+    name = f"{'K = 5' if speculates else 'plain'}{', alike iterations together' if merge else ''}"
+    print(f"\n{name}: {rate:,.0f} iterations of {BATCH} requests per CPU-second")
+    print(f"{rate / bare:.2f} of a bare simpy loop's {bare:,.0f} empty events, {rate * BATCH / bare:.0f} steps each")
+    benchmark.extra_info.update(iterations_per_s=rate, ratio_to_simpy=rate / bare)
+    benchmark.pedantic(lambda: simulate(scenario), rounds=1)
+    assert rate > TARGET_ITERATIONS_PER_S
+
+
+# the lengths of the conversations that Azure recorded in 2023: means 1155 and 211 tokens, medians about 1020 and 129
+_MILLION = """
+    import json, resource, sys, time
+    sys.modules["scipy"] = None  # numba loads it where it is; only the tests' extra installs it
+    import numpy as np
+    from costmodel.deployment import Deployment
+    from costmodel.drafter import build_drafter
+    from costmodel.estimate import Setting
+    from costmodel.model_library import load_model
+    from costmodel.overheads import overhead
+    from costmodel.precision import Precision
+    from hardware_profiles.loader import load_device
+    from simulator.cost_timer import CostModelTimer
+    from simulator.engine import simulate
+    from simulator.request import Workload
+    from simulator.scenario import Scenario, SchedulerOptions
+    rng, r = np.random.default_rng(0), {requests}
+    target = load_model("llama-3.1-8b")
+    deployment = Deployment(architecture=target, device=load_device("h100-sxm"), precision=Precision())
+    none = overhead("vllm", "none")
+    setting = Setting(deployment=deployment, drafter=build_drafter("none", target), overhead=none, plain_overhead=none)
+    workload = Workload(
+        arrival_s=np.sort(rng.uniform(0, r / 30, r)),
+        prompt_tokens=np.clip(rng.lognormal(6.75, 0.75, r), 7, 14050).astype(int),
+        output_tokens=np.clip(rng.lognormal(4.86, 0.99, r), 1, 1000).astype(int))
+    scenario = Scenario(
+        workload=workload, scheduler=SchedulerOptions(kv_blocks=28000), timer=CostModelTimer(setting), merge=False)
+    began = time.process_time()
+    result = simulate(scenario)
+    seconds = time.process_time() - began
+    print(json.dumps(dict(
+        seconds=seconds, bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, total=time.process_time(),
+        iterations=result.iterations, finished=int(result.finished.sum()),
+        prompt=float(workload.prompt_tokens.mean()), output=float(workload.output_tokens.mean()))))
+"""
+
+
+def in_a_process(root, requests):
+    code = textwrap.dedent(_MILLION).format(requests=requests)
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.benchmark(group="simulator")
+def test_a_million_requests(benchmark, root):
+    in_a_process(root, 10)
+    found = in_a_process(root, 1_000_000)
+    bare = min(bare_loop() for _ in range(5))
+    print(f"\n1,000,000 requests of {found['prompt']:.0f} + {found['output']:.0f} tokens: {found['seconds']:.1f} CPU s")
+    each = found["seconds"] / found["iterations"] / bare
+    print(f"{found['iterations']:,} iterations, {each:.1f} empty simpy events each; {found['bytes'] / 1e6:.0f} MB")
+    benchmark.extra_info.update(found)
+    benchmark.pedantic(lambda: in_a_process(root, 10), rounds=1)
+    assert found["finished"] == 1_000_000
+    assert found["seconds"] < TARGET_MILLION_S and found["bytes"] < TARGET_MILLION_BYTES
+
+
+@pytest.mark.benchmark(group="simulator")
+def test_start_up(benchmark, root):
+    found = min(in_a_process(root, 10)["total"] for _ in range(5))
+    print(f"\nstart-up with a first simulation of ten requests: {found:.2f} CPU s")
+    benchmark.extra_info["seconds"] = found
+    benchmark.pedantic(lambda: in_a_process(root, 10), rounds=1)
+    assert found < TARGET_START_S

@@ -1,0 +1,117 @@
+"""Timers and random scenarios shared by the simulator's tests."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from simulator.request import Workload
+from simulator.scenario import BlockOptions, Scenario, SchedulerOptions, SpeculationOptions
+from traces.schema import AcceptanceTrace
+from traces.tree import Tree
+
+
+def _timer(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
+    """A plain law: a launch, rows, cache read by decodes and by prompts."""
+    rows = decode_requests * query_tokens + sum(new for new, _ in prefill)
+    read = decode_context_tokens + sum(new * (cached + new / 2) for new, cached in prefill) / 64
+    return 5e-3 + 1e-5 * rows + 1e-7 * read
+
+
+def _draft_timer(decode_requests, draft_tokens, decode_context_tokens, prefill_tokens):
+    return 4e-4 * draft_tokens + 1e-6 * prefill_tokens + 1e-8 * decode_context_tokens if draft_tokens else 0.0
+
+
+@pytest.fixture(scope="session")
+def plain_timer():
+    return _timer
+
+
+@pytest.fixture(scope="session")
+def plain_draft_timer():
+    return _draft_timer
+
+
+def _trace(rng):
+    """A recording of level 2 whose lengths and drafts vary."""
+    texts = int(rng.integers(1, 6))
+    lengths = rng.integers(2, 60, texts)
+    n = int(lengths.sum())
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    rank = np.where(rng.random(n) < rng.uniform(0.2, 0.95), 0, rng.integers(-1, 3, n)).astype(np.int8)
+    emitted = np.ones(n, dtype=np.int16)
+    for first, end in pairwise(offsets.tolist()):
+        for i in range(first, end):
+            while i + emitted[i] < end and rank[i + emitted[i] - 1] == 0:
+                emitted[i] += 1
+    return AcceptanceTrace(
+        offsets=offsets, emitted=emitted, rank=rank, rank_width=3, depth_invariant=True,
+        first_step_position=int(rng.integers(0, 2)), match_rate=float(rng.choice([1.0, 0.7])),
+    )  # fmt: skip
+
+
+_TREE = Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
+
+
+def _decoder(rng):
+    """Speculation or blocks, or neither."""
+    kind = rng.choice(["plain", "chain", "tree", "pearl", "ema", "schedule", "blocks"])
+    if kind == "plain":
+        return {}
+    if kind == "blocks":
+        size = int(rng.integers(1, 6))
+        commits = np.array([rng.multinomial(size, np.full(4, 0.25)) for _ in range(5)])
+        queries = rng.integers(1, 9, 4)
+        return {"blocks": BlockOptions(block_tokens=size, commits=commits, query_tokens=queries,
+                                       closing_passes=int(rng.integers(0, 2)))}  # fmt: skip
+    most = int(rng.integers(1, 6))
+    options = {
+        "topology": _TREE if kind == "tree" else most,
+        "overlap": "pearl" if kind == "pearl" else None,
+        "controller": "ema" if kind == "ema" else None,
+        "schedule": ((1, 2, most), (4, 6, 0)) if kind == "schedule" else (),
+        "padded": bool(rng.random() < 0.3),
+        "draft": _draft_timer if rng.random() < 0.7 else None,
+    }
+    return {"speculation": SpeculationOptions(trace=_trace(rng), **options)}
+
+
+def _scenario(seed, timer=_timer, **changes):
+    """A random scenario in which everything happens now and then: tight caches, shared prefixes, limits."""
+    rng = np.random.default_rng(seed)
+    r = int(rng.integers(1, 40))
+    block_tokens = changes.get("block_tokens", int(rng.choice([1, 4, 16])))
+    prompts = rng.integers(1, 90, r)
+    arrival = np.sort(rng.uniform(0, rng.choice([0.0, 0.2, 3.0]), r))
+    if rng.random() < 0.3:
+        arrival = np.round(arrival, 1)
+    kv_blocks = max(2, int(rng.choice([60, 150, 600, 4000]) / block_tokens))
+    shared = rng.random() < 0.6
+    ids = tuple(tuple(int(i) for i in rng.integers(0, 2, rng.integers(0, 7)).cumsum()) for _ in range(r))
+    workload = Workload(
+        arrival_s=arrival, prompt_tokens=prompts, output_tokens=rng.integers(1, 40, r),
+        prefix_ids=ids if shared else None, prefix_block_tokens=block_tokens * int(rng.integers(1, 3)),
+        priority=rng.integers(0, 3, r) if rng.random() < 0.4 else None,
+        users=int(rng.integers(1, 8)) if rng.random() < 0.25 else None, think_s=float(rng.choice([0.0, 0.05])),
+    )  # fmt: skip
+    options = {
+        "token_budget": int(rng.choice([1, 7, 40, 300])), "max_requests": int(rng.choice([1, 3, 8, 64])),
+        "chunked_prefill": bool(rng.random() < 0.7), "prefill_first": bool(rng.random() < 0.35),
+        "ahead": bool(rng.random() < 0.25), "block_tokens": block_tokens,
+        "kv_blocks": kv_blocks, "watermark_ratio": float(rng.choice([0.0, 0.01, 0.3])),
+        "preemption": str(rng.choice(["recompute", "swap"])), "swap_block_s": 1e-4,
+        "prefix_cache": bool(rng.random() < 0.7), "priorities": bool(rng.random() < 0.5),
+        "reserve_output": bool(rng.random() < 0.15),
+        "slo_ttft_s": 0.4 if rng.random() < 0.2 else None, "slo_tpot_s": 0.02 if rng.random() < 0.2 else None,
+        "horizon_s": 0.5 if rng.random() < 0.1 else None,
+    }  # fmt: skip
+    options |= {key: changes.pop(key) for key in list(changes) if key in options}
+    return Scenario(
+        workload=workload, scheduler=SchedulerOptions(**options), timer=timer,
+        **({"seed": seed} | _decoder(rng) | changes),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def random_scenario():
+    return _scenario

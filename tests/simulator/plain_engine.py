@@ -1,0 +1,397 @@
+"""An engine written for reading: the rules of the compiled one, one request and one cache block at a time."""
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simulator import drafting
+from simulator.speculation import build_drafts, lookahead_tokens, place_requests
+from simulator.state import new_requests
+
+
+@dataclass(eq=False)
+class Job:
+    """A request of the twin."""
+
+    key: tuple
+    prompt: int
+    output: int
+    arrival: float
+    place: int
+    names: list
+    memory: float = 0.0
+    stale: bool = False
+    state: str = "new"
+    made: int = 0
+    computed: int = 0
+    own: int = 0
+    held: list = field(default_factory=list)
+    quota: int = 0
+    drafts: int = 0
+    scheduled: float = math.nan
+    first: float = math.nan
+    last: float = math.nan
+
+    @property
+    def known(self):
+        return self.prompt + self.made
+
+
+class Plain:
+    """One engine, one iteration at a time."""
+
+    def __init__(self, scenario):
+        self.o, w = scenario.scheduler, scenario.workload
+        self.timer, self.speculation = scenario.timer, scenario.speculation
+        self.draft_timer = scenario.speculation.draft if scenario.speculation else None
+        generator = np.random.default_rng(scenario.seed)
+        self.d = build_drafts(scenario, generator)
+        records = new_requests(w, self.o)
+        place_requests(records, self.d, generator)
+        self.lag = 0 if scenario.blocks else 1
+        self.look = lookahead_tokens(scenario)
+        self.jobs = []
+        for i in range(w.requests):
+            names = []
+            if self.o.prefix_cache and w.prefix_ids is not None:
+                per = w.prefix_block_tokens // self.o.block_tokens
+                names = [(each, part) for each in w.prefix_ids[i] for part in range(per)]
+                names = names[: int(w.prompt_tokens[i]) // self.o.block_tokens]
+            rank = int(w.priority[i]) if self.o.priorities and w.priority is not None else 0
+            self.jobs.append(
+                Job((rank, i), int(w.prompt_tokens[i]), int(w.output_tokens[i]), float(w.arrival_s[i]),
+                    int(records["place"][i]), names, float(self.d.most), self.d.decoder == drafting.PEARL)
+            )  # fmt: skip
+        self.users, self.think = w.users or w.requests, w.think_s
+        self.shared, self.idle = {}, OrderedDict()
+        self.waiting, self.running = [], []
+        self.clock, self.began, self.swap_s, self.sent, self.ended = 0.0, 0.0, 0.0, 0, 0
+        self.since = self.step_s = self.tokens = 0.0
+        self.preemptions = self.hits = 0
+
+    # cache
+    def blocks(self, tokens):
+        return -(-tokens // self.o.block_tokens)
+
+    def free(self):
+        own = sum(job.own for job in self.running)
+        return self.o.kv_blocks - own - len(self.shared)
+
+    def obtainable(self):
+        return self.free() + len(self.idle)
+
+    def take(self, job, blocks):
+        while self.free() < blocks:
+            name, _ = self.idle.popitem(last=False)
+            del self.shared[name]
+        job.own += blocks
+
+    def hold(self, job, name):
+        self.idle.pop(name, None)
+        self.shared[name] = self.shared.get(name, 0) + 1
+        job.held.append(name)
+
+    def let_go(self, job):
+        job.own = 0
+        for name in reversed(job.held):
+            self.shared[name] -= 1
+            if self.shared[name] == 0:
+                self.idle[name] = None
+        job.held = []
+
+    def most_blocks(self, job):
+        if job.output == 1 and self.lag:
+            return self.blocks(job.prompt)
+        return self.blocks(job.prompt + job.output - self.lag + self.look)
+
+    # ends
+    def end(self, job, state):
+        job.state = state
+        follower = self.users + self.ended
+        self.ended += 1
+        if follower < len(self.jobs):
+            self.jobs[follower].arrival = max(self.jobs[follower].arrival, self.clock + self.think)
+
+    def preempt(self, job):
+        if self.o.preemption == "swap" and job.computed:
+            self.swap_s += self.blocks(job.computed) * self.o.swap_block_s
+            job.state = "swapped"
+        else:
+            job.state, job.computed = "waiting", 0
+            if self.d.decoder == drafting.BLOCK:
+                job.place -= int(self.d.left[job.place])
+            job.stale = self.d.decoder == drafting.PEARL
+        self.let_go(job)
+        self.running.remove(job)
+        self.waiting.append(job)
+        self.preemptions += 1
+        self.gave_way = True
+
+    def secure(self, job, tokens):
+        short = self.blocks(tokens) - job.own - len(job.held)
+        while self.obtainable() < short:
+            behind = [other for other in self.running if other.key > job.key]
+            free = [other for other in behind if not other.quota]
+            if free:
+                self.preempt(free[-1])
+            else:
+                if not behind and job is not self.running[0]:
+                    self.preempt(job)
+                return False
+        if short > 0:
+            self.take(job, short)
+        return True
+
+    # what an iteration holds
+    def rows(self):
+        return sum(job.quota for job in self.running)
+
+    def room(self):
+        return self.o.token_budget - self.rows()
+
+    def batch_drafts(self, decoding):
+        if self.d.decoder in (drafting.PLAIN, drafting.BLOCK):
+            return 0
+        k = self.speculation.draft_tokens
+        for first, last, value in self.speculation.schedule:
+            if first <= decoding <= last:
+                k = value
+        return k
+
+    def wanted(self, job, batch):
+        if self.d.decoder == drafting.PLAIN:
+            return 0
+        if self.d.decoder == drafting.BLOCK:
+            return int(self.d.proposes[job.place]) - 1
+        if batch == 0 or job.stale:
+            return 0
+        proposed = int(self.d.proposes[job.place])
+        if self.d.decoder == drafting.TREE:
+            return proposed
+        if self.speculation.controller == "ema":
+            batch = min(batch, int(job.memory + 0.5) + 1)
+        return min(batch, proposed)
+
+    def cut(self, extra, room):
+        if extra <= room:
+            return extra
+        return max(room, 0) if self.d.decoder in (drafting.CHAIN, drafting.PEARL) else 0
+
+    def decodes(self, batch):
+        for job in list(self.running):
+            if job not in self.running or job.state != "decoding" or job.quota:
+                continue
+            room, extra = self.room() - 1, self.wanted(job, batch)
+            block = self.d.decoder == drafting.BLOCK
+            if room < 0 or (block and extra > room and self.rows()):
+                return
+            extra = extra if block else self.cut(extra, room)
+            if self.secure(job, job.computed + 1 + extra):
+                self.decode(job, extra)
+
+    def decode(self, job, extra):
+        job.quota = 1 + extra
+        job.drafts = 0 if self.d.decoder == drafting.BLOCK else extra
+        self.decoding.append(job)
+
+    def fill(self, job, tokens):
+        job.quota = tokens
+        self.chunks.append((tokens, job.computed))
+        end = (job.computed + tokens) // self.o.block_tokens
+        for name in job.names[job.computed // self.o.block_tokens : end]:
+            if name not in self.shared:
+                job.own -= 1
+                self.hold(job, name)
+
+    def chunk(self, job, computed):
+        tokens, room = job.known - computed, self.room()
+        if tokens <= room or (not self.o.chunked_prefill and not self.rows()):
+            return tokens
+        return max(room, 0) if self.o.chunked_prefill else 0
+
+    def prompts(self):
+        for job in list(self.running):
+            if job not in self.running or job.state != "filling":
+                continue
+            tokens = self.chunk(job, job.computed)
+            if tokens == 0:
+                self.stuck = True
+                return
+            if self.secure(job, job.computed + tokens):
+                self.fill(job, tokens)
+            else:
+                self.stuck = True
+
+    def admissions(self, batch):
+        o = self.o
+        while self.waiting and len(self.running) < o.max_requests:
+            job = min(self.waiting, key=lambda each: each.key)
+            if o.slo_ttft_s and self.clock - job.arrival > o.slo_ttft_s and math.isnan(job.scheduled):
+                self.waiting.remove(job)
+                self.end(job, "rejected")
+                continue
+            slow = o.slo_tpot_s is not None and self.step_s > o.slo_tpot_s * self.tokens
+            if self.room() <= 0 or (slow and self.running) or not self.admit(job, batch):
+                return
+
+    def admit(self, job, batch):
+        o, swapped, hits = self.o, job.state == "swapped", 0
+        if not swapped:
+            while hits < min(len(job.names), (job.known - 1) // o.block_tokens) and job.names[hits] in self.shared:
+                hits += 1
+        computed = job.computed if swapped else hits * o.block_tokens
+        decodes = swapped and (job.made > 0 or not self.lag) and computed >= job.known - self.lag
+        extra = self.cut(self.wanted(job, batch), self.room() - 1)
+        tokens = (0 if self.d.decoder == drafting.BLOCK else 1 + extra) if decodes else self.chunk(job, computed)
+        if tokens == 0 and not decodes:
+            return False
+        blocks = self.blocks(computed + tokens) - hits
+        if o.reserve_output and sum(map(self.most_blocks, [*self.running, job])) > o.kv_blocks:
+            return False
+        idle = sum(name in self.idle for name in job.names[:hits])
+        spare = int(o.watermark_ratio * o.kv_blocks) if self.running else 0
+        if self.obtainable() - idle - blocks < spare:
+            return False
+        self.waiting.remove(job)
+        for name in job.names[:hits]:
+            self.hold(job, name)
+        self.hits += hits * o.block_tokens
+        if swapped:
+            self.swap_s += self.blocks(computed) * o.swap_block_s
+        self.running.append(job)
+        self.running.sort(key=lambda each: each.key)
+        self.take(job, blocks)
+        job.computed = computed
+        job.scheduled = self.clock if math.isnan(job.scheduled) else job.scheduled
+        job.state = "decoding" if decodes else "filling"
+        if not decodes:
+            self.fill(job, tokens)
+        elif tokens:
+            self.decode(job, extra)
+        return True
+
+    def compose(self):
+        self.decoding, self.chunks, self.gave_way, self.stuck = [], [], False, False
+        batch = self.batch_drafts(sum(job.state == "decoding" for job in self.running))
+        if not self.o.prefill_first:
+            self.decodes(batch)
+        self.prompts()
+        if not self.stuck and not self.gave_way:
+            self.admissions(batch)
+        if self.o.prefill_first and not self.chunks:
+            self.decodes(batch)
+        return batch
+
+    def seconds(self, batch):
+        b, context = len(self.decoding), sum(job.computed for job in self.decoding)
+        drafting_jobs = [job for job in self.decoding if job.drafts]
+        most = max([job.drafts for job in self.decoding], default=0)
+        drafts = len(drafting_jobs)
+        if self.d.decoder == drafting.PEARL and batch:
+            drafts, most = b, batch
+        queries = (1.0 + most if self.d.padded else sum(job.quota for job in self.decoding) / b) if b else 0.0
+        longest = max([job.computed for job in self.decoding], default=0)
+        target = self.timer(b, queries, float(context), self.chunks, float(longest))
+        draft = 0.0
+        if self.draft_timer:
+            share = context * drafts / b if b else 0.0
+            draft = self.draft_timer(drafts, most, share, sum(new for new, _ in self.chunks))
+        return max(target, draft) if self.d.decoder == drafting.PEARL else target + draft
+
+    # what it brings about
+    def step(self, job, batch):
+        d = self.d
+        if d.decoder == drafting.PLAIN:
+            return 1
+        here = job.place
+        if d.decoder == drafting.BLOCK:
+            job.place = (here + 1) % len(d.emits)
+            return int(d.emits[here])
+        full, left = int(d.emits[here]), int(d.left[here])
+        emitted = min(full, job.drafts + 1, left)
+        kept = emitted - 1
+        if d.decoder == drafting.PEARL:
+            if job.drafts and emitted == job.drafts + 1:
+                emitted, kept = job.drafts, job.drafts
+            elif job.drafts:
+                job.stale = True
+            elif batch:
+                job.stale = not (full > 1 and left > 1 and min(batch, int(d.proposes[here])) > 0)
+        if job.drafts:
+            job.memory = float(np.float32(job.memory + d.weight * (kept - job.memory)))
+        job.place = here + emitted if here + emitted < len(d.emits) else 0
+        return emitted
+
+    def settle(self, batch):
+        emitted_now, decoding = 0, len(self.decoding)
+        for job in list(self.running):
+            quota, job.quota = job.quota, 0
+            if not quota:
+                continue
+            if job.state == "decoding":
+                emitted = min(self.step(job, batch), job.output - job.made)
+                job.computed += emitted
+                emitted_now += emitted
+            else:
+                job.computed += quota
+                if job.computed < job.known:
+                    continue
+                job.state, emitted = "decoding", self.lag
+                job.stale = self.d.decoder == drafting.PEARL
+            if emitted and not job.made:
+                job.first = self.clock
+            job.made += emitted
+            if job.made == job.output:
+                job.last = self.clock
+                self.let_go(job)
+                self.running.remove(job)
+                self.end(job, "finished")
+        if decoding:
+            weight = 0.2 if self.step_s > 0 else 1.0
+            self.step_s += weight * (self.since - self.step_s)
+            self.tokens += weight * (emitted_now / decoding - self.tokens)
+            self.since = 0.0
+
+    def upcoming(self):
+        if self.sent < min(len(self.jobs), self.users + self.ended):
+            return self.jobs[self.sent].arrival
+        return math.inf
+
+    def take_in(self, until):
+        while self.upcoming() <= until:
+            job = self.jobs[self.sent]
+            self.sent += 1
+            whole = not self.o.chunked_prefill and job.prompt > self.o.token_budget
+            if whole or self.most_blocks(job) > self.o.kv_blocks:
+                self.end(job, "rejected")
+            else:
+                job.state = "waiting"
+                self.waiting.append(job)
+
+    def run(self):
+        o, self.iterations = self.o, 0
+        while True:
+            if o.horizon_s and self.clock >= o.horizon_s:
+                for job in self.jobs:
+                    job.state = job.state if job.state in ("finished", "rejected") else "failed"
+                return self
+            self.take_in(self.began if o.ahead else self.clock)
+            if not self.running and not self.waiting:
+                self.take_in(self.clock)
+            if not self.running and not self.waiting:
+                if self.upcoming() == math.inf:
+                    return self
+                self.clock = max(self.clock, min(self.upcoming(), o.horizon_s or math.inf))
+                self.since = 0.0
+                continue
+            batch = self.compose()
+            if self.rows():
+                seconds = self.seconds(batch) + self.swap_s
+                self.swap_s = 0.0
+                self.began = self.clock
+                self.clock += seconds
+                self.since += seconds
+                self.iterations += 1
+                self.settle(batch)

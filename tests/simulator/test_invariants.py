@@ -1,0 +1,293 @@
+"""What holds at every moment of any simulation: conservation, budgets, order, and that everybody ends.
+
+`-m slow` runs ten thousand scenarios and prints how often what happened.
+"""
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from simulator import kv_cache, scheduler, waiting
+from simulator import state as s
+from simulator.drafting import BLOCK
+from simulator.engine import new_pool, simulate
+from simulator.iteration import COMPOSED, DONE
+from simulator.replica import SimulatedReplica
+from simulator.request import DECODING, ENDINGS, FILLING, WAITING, Workload
+from simulator.scenario import SchedulerOptions
+
+
+def check_cache(replica, requests, prefixes, limits):
+    """Every block is somewhere exactly once."""
+    number, shared = replica.number, replica.shared[:, :-1]
+    resident = shared[s.RESIDENT] == 1
+    references = shared[s.REFERENCES]
+    assert number[s.UNUSED] >= 0 and np.all(requests["private"] >= 0)
+    assert number[s.UNUSED] + requests["private"].sum() + resident.sum() == limits.kv_blocks
+    assert number[s.IDLE] == (resident & (references == 0)).sum()
+    assert np.all(references[~resident] == 0)
+    held = np.zeros(references.size, dtype=np.int64)
+    for r in range(requests.size):
+        first = prefixes.start[r] * prefixes.per_id
+        for block in range(int(prefixes.start[r + 1] - prefixes.start[r]) * prefixes.per_id):
+            if prefixes.held[first + block]:
+                held[kv_cache.entry(prefixes, r, block)] += 1
+    np.testing.assert_array_equal(held, references)
+    ring, at = [], replica.shared[s.AFTER, -1]
+    while at != references.size:
+        ring.append(at)
+        at = replica.shared[s.AFTER, at]
+    assert len(ring) == len(set(ring)) == number[s.IDLE]
+
+
+def check_iteration(replica, requests, limits, decoder):
+    """What a composed iteration may hold."""
+    number = replica.number
+    running = replica.running[: number[s.RUNNING]]
+    assert len(set(running.tolist())) == running.size <= limits.max_requests
+    assert np.all(np.diff(requests["key"][running]) > 0)
+    assert np.all(np.isin(requests["phase"][running], [FILLING, DECODING]))
+    assert number[s.ROWS] == requests["quota"].sum()
+    alone = np.count_nonzero(requests["quota"]) == 1
+    if (limits.chunked and decoder != BLOCK) or not alone:
+        assert number[s.ROWS] <= limits.token_budget
+    part = requests[requests["quota"] > 0]
+    assert np.all(part["slots"] >= part["computed"] + part["quota"])
+    if limits.prefill_first:
+        assert number[s.CHUNKS] == 0 or number[s.DECODING_NOW] == 0 or number[s.ADMITTED] > 0
+    if limits.reserve:
+        assert number[s.RESERVED] <= limits.kv_blocks and number[s.GAVE_WAY] == 0
+
+
+def run_checked(scenario):
+    """Run one replica step by step and look at it after each."""
+    pool = new_pool(scenario, np.random.default_rng(scenario.seed), users=True)
+    replica = SimulatedReplica(pool, 0, scenario.workload.requests)
+    replica.send(np.arange(scenario.workload.requests))
+    state, requests, turns = replica.state, pool.requests, 0
+    while (status := replica.begin()) == COMPOSED:
+        check_iteration(state, requests, pool.limits, pool.drafts.decoder)
+        check_cache(state, requests, pool.prefixes, pool.limits)
+        assert replica.end_s > replica.clock_s
+        before = int(requests["made"].sum())
+        replica.settle()
+        check_cache(state, requests, pool.prefixes, pool.limits)
+        assert requests["made"].sum() >= before
+        turns += 1
+        assert turns < 200_000, "the simulation does not end"
+    assert status == DONE
+    assert np.all(np.isin(requests["phase"], list(ENDINGS)))
+    assert state.number[s.ENDED] == requests.size == len(set(state.over.tolist()))
+    assert state.number[s.RESERVED] == 0
+    assert state.number[s.IDLE] + state.number[s.UNUSED] == pool.limits.kv_blocks
+    return requests
+
+
+def check_result(scenario, result):
+    """What holds of any outcome."""
+    counts = Counter(result.state.tolist())
+    assert sum(counts.values()) == scenario.workload.requests and set(counts) <= set(ENDINGS.values())
+    done = result.finished
+    times = (result.arrival_s, result.scheduled_s, result.first_token_s, result.last_token_s)
+    for earlier, later in pairwise(times):
+        assert np.all(earlier[done] <= later[done])
+    assert np.all(result.last_token_s[done] <= result.clock_s)
+    assert np.all(np.isnan(result.last_token_s[~done]))
+    c = result.counters
+    assert 0 <= c["accepted"] <= c["drafted"]
+    assert c["wasted"] >= c["drafted"] - c["accepted"]
+    assert result.steps_by_batch.sum() == c["steps"] and result.emitted_by_batch.sum() == c["emitted"]
+    assert result.busy_s <= result.clock_s * (1 + 1e-9)
+    assert 0 <= result.kv_peak_ratio <= 1
+    if scenario.scheduler.horizon_s is None:
+        assert counts["failed"] == 0
+
+
+def happened(scenario, result):
+    """Which of the rarer things took place."""
+    return {
+        "preemption": result.counters["preemptions"] > 0,
+        "prefix hits": result.counters["prefix_hit_tokens"] > 0,
+        "speculation": result.counters["drafted"] > 0,
+        "rejection": bool((result.state == "rejected").any()),
+        "failure": bool((result.state == "failed").any()),
+        "blocks": scenario.blocks is not None,
+        "several replicas": scenario.replicas > 1,
+    }
+
+
+def many(random_scenario, seeds):
+    seen = Counter()
+    for seed in seeds:
+        scenario = random_scenario(seed, **({} if seed % 8 else {"replicas": 2, "router": "least-loaded"}))
+        result = simulate(scenario)
+        if scenario.replicas == 1:
+            check_result(scenario, result)
+        seen.update({name: int(value) for name, value in happened(scenario, result).items()})
+    return seen
+
+
+def test_three_hundred_scenarios_keep_every_rule(random_scenario, capsys):
+    seen = many(random_scenario, range(20_000, 20_300))
+    with capsys.disabled():
+        print(f"\n300 scenarios: {dict(seen)}")
+    assert min(seen[name] for name in ("preemption", "prefix hits", "speculation", "rejection")) >= 30
+
+
+@pytest.mark.slow
+def test_ten_thousand_scenarios_keep_every_rule(random_scenario, capsys):
+    seen = many(random_scenario, range(10_000))
+    with capsys.disabled():
+        print(f"\n10000 scenarios: {dict(seen)}")
+    assert min(seen[name] for name in ("preemption", "prefix hits", "speculation", "rejection")) >= 1000
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 1 << 32))
+def test_every_iteration_of_a_random_scenario_keeps_every_rule(random_scenario, seed):
+    run_checked(random_scenario(seed))
+
+
+@given(seed=st.integers(0, 1 << 32))
+def test_without_limits_everything_that_fits_finishes(random_scenario, seed):
+    scenario = random_scenario(seed, slo_ttft_s=None, horizon_s=None, chunked_prefill=True, kv_blocks=4000)
+    result = simulate(scenario)
+    assert result.finished.all()
+    emitted = result.counters["emitted"]
+    first = 0 if scenario.blocks is not None else result.request.size
+    assert emitted + first >= result.output_tokens.sum()
+    if result.counters["preemptions"] == 0:
+        assert emitted + first == result.output_tokens.sum()
+
+
+@given(seed=st.integers(0, 1 << 32))
+def test_nobody_of_equal_priority_waits_for_ever(random_scenario, seed):
+    """The first key always gets on: in order of keys, first tokens cannot be overtaken without end."""
+    scenario = random_scenario(seed, priorities=False, slo_ttft_s=None, horizon_s=None)
+    result = simulate(scenario)
+    done = result.finished
+    assert np.all(np.diff(result.scheduled_s[done]) >= 0)  # first come, first admitted
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """Prompts over a few names take, share and release blocks in any order."""
+
+    def __init__(self):
+        super().__init__()
+        r = 12
+        rng = np.random.default_rng(0)
+        ids = tuple(tuple(int(i) for i in rng.integers(0, 2, 8).cumsum()) for _ in range(r))
+        workload = Workload(
+            arrival_s=np.zeros(r), prompt_tokens=np.full(r, 34), output_tokens=np.full(r, 9), prefix_ids=ids,
+            prefix_block_tokens=4,
+        )  # fmt: skip
+        options = SchedulerOptions(kv_blocks=30, block_tokens=4, prefix_cache=True)
+        self.requests = s.new_requests(workload, options)
+        self.prefixes = s.new_prefixes(workload, options)
+        self.limits = s.new_limits(workload, options, lag=1, lookahead=0, users=True)
+        self.replica = s.new_replica(self.limits, self.prefixes, r)
+        self.inside = set()
+
+    @rule(r=st.integers(0, 11))
+    def enter(self, r):
+        if r in self.inside:
+            return
+        hits, idle = kv_cache.cached_prefix(self.replica, self.requests, self.prefixes, self.limits, r, 33)
+        if kv_cache.obtainable(self.replica) - idle < 9 - hits:
+            return
+        kv_cache.claim(self.replica, self.requests, self.prefixes, self.limits, r, hits)
+        kv_cache.grow(self.replica, self.requests, self.limits, r, 9 - hits)
+        kv_cache.publish(self.replica, self.requests, self.prefixes, self.limits, r, 4 * hits, 34)
+        self.inside.add(r)
+        assert self.requests[r]["slots"] == 36
+        again, _ = kv_cache.cached_prefix(self.replica, self.requests, self.prefixes, self.limits, r, 33)
+        assert again == 8  # what was just computed is there
+
+    @precondition(lambda self: self.inside)
+    @rule(data=st.data())
+    def leave(self, data):
+        r = data.draw(st.sampled_from(sorted(self.inside)))
+        kv_cache.release(self.replica, self.requests, self.prefixes, self.limits, r)
+        self.inside.discard(r)
+        assert self.requests[r]["slots"] == self.requests[r]["private"] == 0
+
+    @rule(r=st.integers(0, 11))
+    def leave_twice(self, r):
+        if r not in self.inside:
+            before = self.replica.number.copy()
+            kv_cache.release(self.replica, self.requests, self.prefixes, self.limits, r)
+            np.testing.assert_array_equal(before, self.replica.number)  # nothing is freed twice
+
+    @precondition(lambda self: self.inside)
+    @rule(data=st.data(), blocks=st.integers(1, 5))
+    def write_on(self, data, blocks):
+        r = data.draw(st.sampled_from(sorted(self.inside)))
+        if kv_cache.obtainable(self.replica) >= blocks:
+            kv_cache.grow(self.replica, self.requests, self.limits, r, blocks)
+            self.requests["slots"][r] = 36  # the request's own count is none of this test's business
+
+    @invariant()
+    def every_block_is_somewhere_once(self):
+        check_cache(self.replica, self.requests, self.prefixes, self.limits)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """The heap against a sorted list."""
+
+    def __init__(self):
+        super().__init__()
+        self.requests = np.zeros(40, dtype=s.REQUEST)
+        self.requests["key"] = np.random.default_rng(1).permutation(40)
+        self.heap, self.number, self.inside = np.zeros(40, np.int32), np.zeros(s.NUMBERS, np.int64), []
+
+    @rule(r=st.integers(0, 39))
+    def put(self, r):
+        if r not in self.inside:
+            waiting.enqueue(self.heap, self.number, self.requests, r)
+            self.inside.append(r)
+
+    @precondition(lambda self: self.inside)
+    @rule()
+    def take(self):
+        first = min(self.inside, key=lambda r: self.requests["key"][r])
+        assert waiting.dequeue(self.heap, self.number, self.requests) == first
+        self.inside.remove(first)
+
+    @invariant()
+    def nobody_is_lost(self):
+        assert sorted(self.heap[: self.number[s.QUEUED]].tolist()) == sorted(self.inside)
+
+
+TestCache = CacheMachine.TestCase
+TestQueue = QueueMachine.TestCase
+
+
+def test_a_request_knows_the_most_blocks_that_it_can_hold(random_scenario):
+    for seed in range(30):
+        scenario = random_scenario(seed, kv_blocks=4000)
+        pool = new_pool(scenario, np.random.default_rng(seed), users=True)
+        replica = SimulatedReplica(pool, 0, scenario.workload.requests)
+        replica.send(np.arange(scenario.workload.requests))
+        while replica.begin() == COMPOSED:
+            for r in np.nonzero(pool.requests["quota"])[0]:
+                most = scheduler.most_blocks(pool.requests, pool.limits, r)
+                assert pool.requests["slots"][r] <= most * pool.limits.block_tokens
+            replica.settle()
+
+
+def test_a_stuck_engine_gives_one_request_up_instead_of_hanging(random_scenario):
+    """A cache that somebody else has filled: no rule leads there, and it still ends."""
+    scenario = random_scenario(1, kv_blocks=4000, slo_ttft_s=None, horizon_s=None)
+    pool = new_pool(scenario, np.random.default_rng(1), users=True)
+    replica = SimulatedReplica(pool, 0, scenario.workload.requests)
+    replica.send(np.arange(scenario.workload.requests))
+    replica.state.number[s.UNUSED] = 0
+    while replica.begin() == COMPOSED:
+        replica.settle()
+    assert np.all(np.isin(pool.requests["phase"], list(ENDINGS)))
+    assert np.all(pool.requests["phase"] != WAITING)

@@ -1,0 +1,67 @@
+"""What traffic did Azure's language models see?
+
+Format `azure`: the public traces of 2023 and 2024 as CSV (`TIMESTAMP`, `ContextTokens`, `GeneratedTokens`), or the same
+as Parquet (`arrival_s`, `input_tokens`, `output_tokens`). Yields requests; nothing tells which prompts share a prefix.
+
+Reference: Patel et al. 2024, "Splitwise" (arXiv:2311.18677), the traces AzureLLMInferenceTrace_{code,conv}.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware_profiles.errors import InputError
+from hardware_profiles.units import NANO
+from traces.importers.request_tables import (
+    read_columns,
+    request_trace,
+    second_column,
+    time_column,
+    whole_column,
+)
+from traces.schema import RequestTrace
+
+_COLUMNS = {
+    "arrival": ("arrival_s", "TIMESTAMP"),
+    "prompt_tokens": ("ContextTokens", "input_tokens"),
+    "output_tokens": ("GeneratedTokens", "output_tokens"),
+}
+
+
+def read(path: str | Path) -> RequestTrace:
+    """Read an Azure trace.
+
+    Args:
+        path: CSV or Parquet.
+
+    Returns:
+        Requests; arrivals of a CSV count from the first of them.
+
+    Raises:
+        InputError: anything that is not as described, unsorted arrivals included.
+    """
+    file = str(path)
+    found = read_columns(path, _COLUMNS)
+    return request_trace(
+        file,
+        arrival_s=_arrivals(found["arrival"], file),
+        prompt_tokens=whole_column(found["prompt_tokens"], file, "ContextTokens"),
+        output_tokens=whole_column(found["output_tokens"], file, "GeneratedTokens"),
+        source="a trace of Azure's language models",
+    )
+
+
+def _arrivals(values: object, file: str) -> NDArray[np.float64]:
+    if isinstance(values, list) and ":" in str(values[0]):
+        try:
+            # a time zone is the same in all rows, and only differences count
+            stamps = np.array([str(v).replace("Z", "")[:29].split("+")[0].strip() for v in values], "datetime64[ns]")
+        except ValueError as error:
+            raise InputError(f"must be times ({error})", file=file, key="TIMESTAMP") from None
+        if np.isnat(stamps).any():
+            raise InputError("must be times", file=file, key="TIMESTAMP")
+        return time_column((stamps - stamps[0]).astype(np.int64) * NANO, file, "TIMESTAMP")
+    return second_column(values, file, "arrival_s")

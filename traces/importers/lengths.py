@@ -1,0 +1,41 @@
+"""How long are the prompts and outputs of a data set?
+
+Format `lengths`: Parquet, CSV or JSON lines with `input_tokens` and `output_tokens` (`prompt_tokens` and
+`completion_tokens` will do), such as lengths counted over ShareGPT. Yields requests that all arrive at 0: arrivals are
+to be drawn.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from traces.importers.request_tables import read_columns, request_trace, whole_column
+from traces.schema import RequestTrace
+
+_COLUMNS = {
+    "prompt_tokens": ("input_tokens", "prompt_tokens", "input_length"),
+    "output_tokens": ("output_tokens", "completion_tokens", "output_length"),
+}
+
+
+def read(path: str | Path) -> RequestTrace:
+    """Read a table of lengths.
+
+    Args:
+        path: Parquet, CSV or JSON lines.
+
+    Returns:
+        Requests in the order of the file, all at 0.
+
+    Raises:
+        InputError: anything that is not as described.
+    """
+    file = str(path)
+    found = read_columns(path, _COLUMNS)
+    return request_trace(
+        file,
+        arrival_s=None,
+        prompt_tokens=whole_column(found["prompt_tokens"], file, "input_tokens"),
+        output_tokens=whole_column(found["output_tokens"], file, "output_tokens"),
+        source="a table of lengths",
+    )

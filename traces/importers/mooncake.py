@@ -1,0 +1,64 @@
+"""What traffic did Kimi see, and which prompts shared blocks?
+
+Format `mooncake`: JSON lines with `timestamp` (milliseconds), `input_length`, `output_length` and `hash_ids`, one id
+per started block of 512 prompt tokens; or the same as Parquet (`arrival_s`, `input_tokens`, `output_tokens`,
+`prefix_block512_ids`).
+
+Reference: Qin et al. 2024, "Mooncake" (arXiv:2407.00079), section 4 and its public trace.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hardware_profiles.units import MILLI
+from traces.importers.request_tables import (
+    block_ids,
+    read_columns,
+    request_trace,
+    second_column,
+    time_column,
+    whole_column,
+)
+from traces.schema import RequestTrace
+
+BLOCK_TOKENS = 512
+_COLUMNS = {
+    "arrival_s": ("arrival_s",),
+    "timestamp": ("timestamp",),
+    "prompt_tokens": ("input_length", "input_tokens"),
+    "output_tokens": ("output_length", "output_tokens"),
+    "blocks": ("hash_ids", f"prefix_block{BLOCK_TOKENS}_ids"),
+}
+
+
+def read(path: str | Path) -> RequestTrace:
+    """Read a Mooncake trace.
+
+    Args:
+        path: JSON lines or Parquet.
+
+    Returns:
+        Requests, arrivals of JSON lines since the first of them, and the ids of their prompts' blocks.
+
+    Raises:
+        InputError: anything that is not as described, unsorted arrivals included.
+    """
+    file = str(path)
+    found = read_columns(path, _COLUMNS, optional=("arrival_s", "timestamp"))
+    if "arrival_s" in found:
+        arrival = second_column(found["arrival_s"], file, "arrival_s")
+    elif "timestamp" in found:
+        stamps = time_column(found["timestamp"], file, "timestamp")
+        arrival = (stamps - stamps[0]) * MILLI
+    else:
+        arrival = None
+    return request_trace(
+        file,
+        arrival_s=arrival,
+        prompt_tokens=whole_column(found["prompt_tokens"], file, "input_length"),
+        output_tokens=whole_column(found["output_tokens"], file, "output_length"),
+        prefix_blocks=block_ids(found["blocks"], file, "hash_ids"),
+        block_tokens=BLOCK_TOKENS,
+        source="a Mooncake trace",
+    )
