@@ -140,7 +140,10 @@ def _run(asked: dict[str, Any], drafters: list[str] | None, budget: str, *, json
     _check_drafters(names)
     with progress_line(quiet) as tell:
         found = validated(ValidateOptions(**asked, drafters=names, budget_s=limit_s), tell=tell)
-    inputs = {key: str(value) if isinstance(value, Path) else value for key, value in asked.items()}
+    kept = {
+        key: value for key, value in asked.items() if key != "out"
+    }  # a report says what was asked, not where it lies
+    inputs = {key: str(value) if isinstance(value, Path) else value for key, value in kept.items()}
     inputs |= {"drafters": list(names), "budget_s": limit_s}
     _leave(found.to_json(), asked["out"], json=json, quiet=quiet, inputs=inputs)
 
