@@ -5,6 +5,7 @@ import pytest
 
 from hardware_profiles.errors import InputError
 from traces.comparison import ALL, compare
+from traces.library import shipped_traces
 from traces.provenance import POLICY_KEY
 from traces.replay import replay_chain
 from traces.statistics import acceptance_by_depth
@@ -12,9 +13,9 @@ from traces.store import read_acceptance
 
 
 @pytest.fixture(scope="module")
-def shipped(root):
-    folder = root / "traces" / "recorded"
-    return [read_acceptance(folder / f"smollm2-135m--{d}--greedy.parquet") for d in ("prompt-lookup", "early-exit")]
+def shipped():
+    files = {path.stem: path for path in shipped_traces()}
+    return [read_acceptance(files[f"smollm2-135m--{d}--greedy"]) for d in ("prompt-lookup", "early-exit")]
 
 
 def test_rows_are_what_their_parts_alone_give(shipped):

@@ -4,12 +4,14 @@ import json
 
 import pytest
 
+from traces.library import shipped_traces
+
 RECORDED = ("smollm2-135m--prompt-lookup--greedy", "smollm2-135m--prompt-lookup--t0.8")
 
 
 @pytest.fixture
-def recorded(root):
-    return [root / "traces" / "recorded" / f"{stem}.parquet" for stem in RECORDED]
+def recorded():
+    return [path for path in shipped_traces() if path.stem in RECORDED]
 
 
 def test_the_answer_has_a_row_per_recording_and_kind(rooftree, recorded, tmp_path):
