@@ -41,13 +41,12 @@ def report_page(answer: Json) -> str:
     """The page that `write_report` writes; the same answer gives the same text."""
     try:
         figures: Figures = {}
-        body = _body(answer, figures)
-        json.dumps(figures, allow_nan=False)
+        question = answer.get("inputs") or {}
+        title = f"{question.get('model', '')} on {question.get('device', '')}"
+        return html_page(title, _body(answer, figures), figures)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
         wrong = f"is not a whole answer of optimize ({type(error).__name__}: {error})"
         raise InputError(wrong, key="answer") from None
-    question = answer.get("inputs") or {}
-    return html_page(f"{question.get('model', '')} on {question.get('device', '')}", body, figures)
 
 
 def headline(answer: Json) -> str:

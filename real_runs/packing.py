@@ -78,6 +78,7 @@ def unpacked(path: Path, *, most_bytes: int = MAX_UNPACKED_BYTES) -> dict[str, b
                 _check_name(entry.filename, path)
                 found[entry.filename] = archive.read(entry)
             return found
+    # zipfile raises NotImplementedError for compressions that it lacks, RuntimeError for encrypted entries
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
         raise InputError(f"must be a whole zip archive ({error})", file=path) from None
 

@@ -23,6 +23,7 @@ def checked_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
+    # torch raises all three, by device: not built in, no driver, no such operation
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"must be a torch device of this machine ({reason})", key="device", value=name) from None

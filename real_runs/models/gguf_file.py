@@ -61,6 +61,7 @@ def read_gguf(path: Path) -> tuple[LlamaConfig, dict[str, torch.Tensor]]:
             if field.types and field.types[0] != gguf.GGUFValueType.ARRAY
         }
         arrays = {item.name: gguf.dequantize(item.data, item.tensor_type) for item in reader.tensors}
+    # the reader raises the last for quantisations that it cannot undo
     except (ValueError, IndexError, KeyError, OSError, NotImplementedError) as error:
         raise InputError(f"cannot be read as GGUF ({error})", file=path) from None
     if "token_embd.weight" not in arrays:
