@@ -15,6 +15,7 @@ from pathlib import Path
 
 from app.charts import Figure
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import make_folder, whole_file
 
 
 def plots_available() -> bool:
@@ -61,13 +62,9 @@ def write_page(page: str, path: Path) -> None:
     Raises:
         InputError: the place cannot be written.
     """
-    partial = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(page, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", file=path) from None
+    make_folder(path.parent)
+    with whole_file(path) as part:
+        part.write_text(page, encoding="utf-8")
 
 
 def figure_card(figures: dict[str, Figure], key: str, figure: Figure, title: str, note: str) -> str:

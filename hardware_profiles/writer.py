@@ -11,6 +11,7 @@ from pathlib import Path
 from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Device, Provenance
 from hardware_profiles.residuals import Regime
 from hardware_profiles.units import GIGA, MEGA, MICRO, TERA
+from hardware_profiles.whole_file import whole_file
 
 _QUANTITIES = (
     ("memory_bytes", "memory", "GB", GIGA),
@@ -39,11 +40,10 @@ def write_device(device: Device, path: Path) -> None:
     """Write `device_text(device)` to `path`, whole or not at all.
 
     Raises:
-        OSError: the folder is missing or cannot be written.
+        InputError: the folder is missing or cannot be written.
     """
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(device_text(device), encoding="utf-8")
-    part.replace(path)
+    with whole_file(path) as part:
+        part.write_text(device_text(device), encoding="utf-8")
 
 
 def _head(device: Device) -> Iterator[str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import whole_file
 from real_runs.campaign_file import Campaign, digest
 from real_runs.campaign_jobs import DecodeJob, Job, ModelJob, RecordJob
 from real_runs.decode_table import write_decode
@@ -96,9 +97,8 @@ def _perform_model_job(
 
 def _leave(out: Path, state: str, reason: str) -> None:
     """Say what became of the job; the last thing it does."""
-    part = out / f"{STATE}.part"
-    part.write_text(json.dumps({"state": state, "reason": reason[:500]}), encoding="utf-8")
-    part.replace(out / STATE)
+    with whole_file(out / STATE) as part:
+        part.write_text(json.dumps({"state": state, "reason": reason[:500]}), encoding="utf-8")
 
 
 def main() -> int:

@@ -6,14 +6,13 @@ sizes. Leaves out what the files hold.
 
 from __future__ import annotations
 
-import os
 import re
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import whole_file
 
 MAX_ENTRIES = 10_000
 MAX_UNPACKED_BYTES = 256 << 20
@@ -35,8 +34,7 @@ def packed(files: Mapping[str, bytes], path: Path) -> int:
     Raises:
         InputError: a name that is not plain, or a place that cannot be written.
     """
-    part = path.with_name(path.name + ".part")
-    try:
+    with whole_file(path, synced=True) as part:
         with zipfile.ZipFile(part, "w") as archive:
             for name in sorted(files):
                 _check_name(name, path)
@@ -46,16 +44,7 @@ def packed(files: Mapping[str, bytes], path: Path) -> int:
                 entry.external_attr = 0o644 << 16
                 entry.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
                 archive.writestr(entry, files[name])
-        with part.open("rb") as stream:
-            os.fsync(stream.fileno())
-        size = part.stat().st_size
-        part.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", file=path) from None
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-    return size
+        return part.stat().st_size
 
 
 def unpacked(path: Path, *, most_bytes: int = MAX_UNPACKED_BYTES) -> dict[str, bytes]:

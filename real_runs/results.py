@@ -10,7 +10,6 @@ Leaves out running jobs.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import whole_file
 from real_runs.decode_table import DecodeTable, read_decode, write_decode
 from real_runs.packing import packed, unpacked
 from traces.kernels import KernelTrace, read_kernels, write_kernels
@@ -212,9 +212,8 @@ def bring_back_unfinished(folder: Path) -> None:
     for name, data in unpacked(archive).items():
         path = folder / WORK / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        part.write_bytes(data)
-        part.replace(path)
+        with whole_file(path) as part:
+            part.write_bytes(data)
     archive.unlink()
 
 
@@ -244,16 +243,8 @@ def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
     Raises:
         InputError: the place cannot be written.
     """
-    part = folder / f"{SUMMARY}.part"
-    try:
-        with part.open("w", encoding="utf-8") as stream:
-            json.dump(summary, stream, indent=1, sort_keys=True)
-            stream.write("\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(folder / SUMMARY)
-    except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", file=folder / SUMMARY) from None
+    with whole_file(folder / SUMMARY, synced=True) as part:
+        part.write_text(json.dumps(summary, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _numbered(folder: Path, pattern: str) -> list[Path]:

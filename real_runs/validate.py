@@ -24,6 +24,7 @@ from costmodel.model_library import load_model
 from costmodel.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
+from hardware_profiles.whole_file import whole_file
 from real_runs.drafter_registry import Target
 from real_runs.prompt_set import read_prompts
 from real_runs.record_options import RecordOptions
@@ -181,9 +182,8 @@ def _keep(options: ValidateOptions, plan: Plan, runs: Sequence[Run]) -> None:
 
 def write_report(found: Validation, folder: Path) -> None:
     """Write `validation.json` and `validation.parquet`, each whole or not at all."""
-    part = folder / "validation.json.part"
-    part.write_text(json.dumps({"schema": 1, **found.to_json()}, indent=1) + "\n", encoding="utf-8")
-    part.replace(folder / "validation.json")
+    with whole_file(folder / "validation.json") as part:
+        part.write_text(json.dumps({"schema": 1, **found.to_json()}, indent=1) + "\n", encoding="utf-8")
     write_points(found.points, folder / "validation.parquet")
 
 

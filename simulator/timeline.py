@@ -11,15 +11,14 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_profiles.errors import InputError
 from hardware_profiles.units import MICRO
+from hardware_profiles.whole_file import whole_file
 from simulator.metrics import Series, SimulationResult
 
 MOST_SHOWN_REQUESTS = 50_000
@@ -41,15 +40,8 @@ def write_timeline(result: SimulationResult, path: str | Path, *, title: str = "
         InputError: the place cannot be written.
     """
     target = Path(path)
-    partial = target.with_name(target.name + ".part")
-    try:
-        with partial.open("w", encoding="utf-8") as stream:
-            _write(result, stream, title)
-        partial.replace(target)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise InputError(f"cannot be written ({error.strerror})", file=target) from None
+    with whole_file(target) as part, part.open("w", encoding="utf-8") as stream:
+        _write(result, stream, title)
 
 
 def timeline_events(result: SimulationResult) -> Iterator[Event]:

@@ -4,12 +4,13 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import make_folder, whole_file
 
 SCHEMA = 1
 
@@ -26,15 +27,9 @@ def write_json(answer: Mapping[str, Any], path: Path) -> None:
         InputError: the place cannot be written.
     """
     text = json.dumps(_plain({"schema": SCHEMA, **answer}), allow_nan=False, indent=1) + "\n"
-    partial = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise InputError(f"cannot be written ({error.strerror})", file=path) from None
+    make_folder(path.parent)
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def require_folder(path: Path, option: str = "--out") -> None:

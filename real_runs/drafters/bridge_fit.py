@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import whole_file
 from real_runs.drafters.early_exit import Bridge, unit_rms
 from real_runs.models.llama import Llama
 
@@ -87,9 +88,8 @@ def save_bridge(bridge: Bridge, recipe: FitRecipe, path: Path) -> None:
     """Write a bridge and its recipe as safetensors, whole or not at all."""
     from safetensors.torch import save_file
 
-    part = path.with_name(path.name + ".part")
-    save_file({"weight": bridge.weight, "bias": bridge.bias}, part, metadata=_metadata(recipe, bridge.fit_tokens))
-    part.replace(path)
+    with whole_file(path) as part:
+        save_file({"weight": bridge.weight, "bias": bridge.bias}, part, metadata=_metadata(recipe, bridge.fit_tokens))
 
 
 def load_bridge(path: Path, recipe: FitRecipe) -> Bridge | None:

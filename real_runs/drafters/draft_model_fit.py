@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn import functional
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import whole_file
 from real_runs.drafters.decoder_layer import (
     DecoderLayer,
     embedded,
@@ -117,10 +118,9 @@ def save_draft_model(model: Llama, stack: DraftStack, recipe: HeadRecipe, folder
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(hf_config(stack.config), indent=2) + "\n", encoding="utf-8")
-    part = folder / (_WEIGHTS + ".part")
     tensors = {name: value.to("cpu", torch.float16).contiguous() for name, value in _tensors(model, stack).items()}
-    save_file(tensors, part, metadata=_metadata(recipe))
-    part.replace(folder / _WEIGHTS)
+    with whole_file(folder / _WEIGHTS) as part:
+        save_file(tensors, part, metadata=_metadata(recipe))
 
 
 def is_draft_model(folder: Path, recipe: HeadRecipe) -> bool:

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import whole_file
 from real_runs.drafters.head_data import HeadText
 
 _FORMAT = "1"
@@ -171,10 +172,9 @@ def save_head(module: nn.Module, recipe: HeadRecipe, path: Path) -> None:
     """Write a head and its recipe as safetensors, whole or not at all."""
     from safetensors.torch import save_file
 
-    part = path.with_name(path.name + ".part")
     tensors = {name: value.detach().contiguous() for name, value in module.state_dict().items()}
-    save_file(tensors, part, metadata=_metadata(recipe))
-    part.replace(path)
+    with whole_file(path) as part:
+        save_file(tensors, part, metadata=_metadata(recipe))
 
 
 def load_head(module: nn.Module, recipe: HeadRecipe, path: Path) -> bool:
