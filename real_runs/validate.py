@@ -8,7 +8,6 @@ replayed acceptance at shapes that no model here has (`validation.replayed`).
 
 from __future__ import annotations
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +23,6 @@ from costmodel.model_library import load_model
 from costmodel.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
-from hardware_profiles.whole_file import whole_file
 from real_runs.drafter_registry import Target
 from real_runs.prompt_set import read_prompts
 from real_runs.record_options import RecordOptions
@@ -143,7 +141,7 @@ def validate(options: ValidateOptions, *, tell: Tell = lambda text: None) -> Val
         tell: told what is under way.
 
     Returns:
-        The validation; `validation.json` and `validation.parquet` lie in `options.out`.
+        The validation; its points lie in `options.out` as `validation.parquet`.
 
     Raises:
         InputError: no such model, device or drafter, a folder that holds other runs, or a budget in which nothing
@@ -167,7 +165,7 @@ def validate(options: ValidateOptions, *, tell: Tell = lambda text: None) -> Val
         runs = [Run.from_json(entry) for entry in log.finished]
     tell("scoring")
     found = _scored(options, deployment, layers, recordings, plan, chosen, runs, missing, _about(options, setup))
-    write_report(found, options.out)
+    write_points(found.points, options.out / "validation.parquet")
     _keep(options, plan, runs)
     return found
 
@@ -178,13 +176,6 @@ def _keep(options: ValidateOptions, plan: Plan, runs: Sequence[Run]) -> None:
     kept = undisturbed(runs, on_cpu=options.device == "cpu" and not options.keep_disturbed)
     scored = [(*made[run.cell, run.configuration], run) for run in kept if (run.cell, run.configuration) in made]
     keep_passes([(loop_of(each, cell.batch), each.topology == "tree", run) for cell, each, run in scored], options.out)
-
-
-def write_report(found: Validation, folder: Path) -> None:
-    """Write `validation.json` and `validation.parquet`, each whole or not at all."""
-    with whole_file(folder / "validation.json") as part:
-        part.write_text(json.dumps({"schema": 1, **found.to_json()}, indent=1) + "\n", encoding="utf-8")
-    write_points(found.points, folder / "validation.parquet")
 
 
 def draft_layers(options: RecordOptions, target: Architecture) -> DraftLayers:

@@ -108,14 +108,11 @@ def _check_out(out: Path, score_only: bool) -> None:
 
 
 def _write(device: Any, out: Path) -> None:
-    from hardware_profiles.errors import InputError
+    from hardware_profiles.whole_file import make_folder
     from hardware_profiles.writer import write_device
 
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_device(device, out)
-    except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror or error})", file=out) from None
+    make_folder(out.parent)
+    write_device(device, out)
 
 
 def _plain(score: "Score") -> dict[str, Any]:
