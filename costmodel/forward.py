@@ -116,7 +116,7 @@ def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, pref
     feed_forward, projections = block.feed_forward, block.projections(hidden)
     few, back = _distinct(rows)
     for projection in projections:
-        yield _spread(_gemm(d, projection, few), back)
+        yield _spread(_gemm(d, projection, few), back, rows)
     if block.attention.heads:
         yield from _attention(d, block.attention, b, n, context, prefill)
     if block.state is not None:
@@ -171,7 +171,7 @@ def _gemm(d: Deployment, projection: Projection, rows: Array, name: str = "gemm"
     if p.arithmetic_ratio < 1.0:
         work = work._replace(flops=work.flops * p.arithmetic_ratio)
     timing = _timed(d, work, lambda: kernels.gemm(d.device, work, rows, p.activations, outputs=n), p.activations)
-    return Operation(name, timing, work, projection[0])
+    return Operation(name, timing, work, projection[0], sizes={"rows": rows, "outputs": n, "inputs": k})
 
 
 def _distinct(rows: Array) -> tuple[Array, Index | None]:
@@ -182,8 +182,8 @@ def _distinct(rows: Array) -> tuple[Array, Index | None]:
     return (few, back) if 4 * few.size <= rows.size else (rows, None)
 
 
-def _spread(operation: Operation, back: Index | None) -> Operation:
-    """The operation of every point, from that of each distinct number of rows."""
+def _spread(operation: Operation, back: Index | None, rows: Array) -> Operation:
+    """The operation of every point, from that of each distinct one of its rows."""
     if back is None:
         return operation
 
@@ -193,7 +193,7 @@ def _spread(operation: Operation, back: Index | None) -> Operation:
     t, w = operation.timing, operation.work
     timing = Timing(*(everywhere(part) for part in t))
     work = Work(everywhere(w.flops), everywhere(w.bytes), everywhere(np.asarray(w.written_bytes)))
-    return operation._replace(timing=timing, work=work)
+    return operation._replace(timing=timing, work=work, sizes={**(operation.sizes or {}), "rows": rows})
 
 
 def _attention(
@@ -215,7 +215,7 @@ def _attention(
         )  # fmt: skip
         work = _with_latest(d, attention, work, b, read)
         timing = _timed(d, work, lambda: kernels.latent_attention(d.device, work, dtype, context=context), dtype)
-        yield Operation("mla", timing, work)
+        yield Operation("mla", timing, work, sizes={"requests": b, "context": context, "heads": heads})
         return
     kv_heads = max(1.0, attention.kv_heads / d.tensor_parallel)
     work = ops.attention(
@@ -241,7 +241,11 @@ def _attention(
         )
         return _where(n > 1, whole, split)
 
-    yield Operation("attention", _timed(d, work, calibrated, dtype), work)
+    sizes = {
+        "requests": b, "query_tokens": n, "context": read, "heads": heads, "kv_heads": kv_heads,
+        "head_dim": attention.head_dim, "beside_requests": 0.0, "beside_context": 0.0,
+    }  # fmt: skip
+    yield Operation("attention", _timed(d, work, calibrated, dtype), work, sizes=sizes)
 
 
 def _wide(d: Deployment) -> str:
@@ -286,7 +290,11 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
     if p.arithmetic_ratio < 1.0:
         work = work._replace(flops=work.flops * p.arithmetic_ratio)
     timing = _timed(d, work, lambda: kernels.experts(d.device, work, visited, p.activations), p.activations)
-    return Operation("moe", timing, work)
+    sizes: dict[str, Number] = {
+        "tokens": b * n, "hidden": d.architecture.hidden, "width": feed_forward.width / d.tensor_parallel,
+        "experts": feed_forward.experts, "experts_per_token": feed_forward.experts_per_token, "visited": visited,
+    }  # fmt: skip
+    return Operation("moe", timing, work, sizes=sizes)
 
 
 def _head(d: Deployment, b: Array, n: Array, logits: Logits) -> Iterator[Operation]:
@@ -299,7 +307,7 @@ def _head(d: Deployment, b: Array, n: Array, logits: Logits) -> Iterator[Operati
     if d.precision.unpacks:
         yield added.unpacking(d, d.architecture.head_parameters / d.tensor_parallel, 1)
     few, back = _distinct(rows)
-    yield _spread(_gemm(d, head, few, "head"), back)
+    yield _spread(_gemm(d, head, few, "head"), back, rows)
     if d.fidelity == "calibrated":
         yield Operation("sampler", kernels.sampler(d.device, rows), Work(np.zeros(()), np.zeros(())))
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.kernels import Timing
-from costmodel.ops import Array, Work
+from costmodel.ops import Array, Number, Work
 
 
 class Operation(NamedTuple):
@@ -23,6 +23,7 @@ class Operation(NamedTuple):
         work: FLOPs and bytes of one call.
         role: the projection that a matrix product applies; empty for other operations.
         calls: how often it runs in the pass, on average.
+        sizes: what it is called with, as tables of kernels name it; arrays that broadcast with its seconds.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Operation(NamedTuple):
     work: Work
     role: str = ""
     calls: float = 1
+    sizes: Mapping[str, Number] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +87,7 @@ class Tally:
 
     def add(self, operation: Operation) -> None:
         """Count an operation as often as it runs."""
-        name, timing, work, _, count = operation
+        name, timing, work, count = operation.name, operation.timing, operation.work, operation.calls
         self.operations.append(operation)
         self.seconds[name] = self.seconds.get(name, np.zeros(())) + count * timing.seconds
         self.flops = self.flops + count * work.flops

@@ -201,7 +201,8 @@ def _with_projections(d: Deployment, drafter: Drafter, cost: PassCost, rows: Arr
             timing = kernels.gemm(d.device, work, rows, p.activations)
         else:
             timing = kernels.roofline(d.device, work, p.activations)
-        operations.append(Operation("gemm", timing, work, role))
+        sizes: dict[str, Number] = {"rows": rows, "outputs": outputs, "inputs": inputs}
+        operations.append(Operation("gemm", timing, work, role, sizes=sizes))
         seconds["gemm"] = seconds.get("gemm", np.zeros(())) + timing.seconds
         flops, moved = flops + work.flops, moved + work.bytes
         compute, memory, launch = (

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from costmodel.kernels.regimes import log_bounds
-from costmodel.kernels.timing import shares
+from costmodel.kernels.regimes import log_bounds, place
 from costmodel.ops import Array
 from costmodel.overheads import Overhead
 from costmodel.step import StepCost, WeightedPass
@@ -125,7 +124,7 @@ def _mean_bounds(
         return -half, half
     sums = np.zeros((3, *shape))
     for weight, each in calls:
-        where = shares(each.timing)
+        where = place(each.timing, each.sizes)
         share = np.broadcast_to(weight * each.calls * each.timing.seconds, shape)
         for row, value in enumerate((np.ones(()), *log_bounds(residuals, name, where))):
             sums[row] += share * value

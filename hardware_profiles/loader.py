@@ -16,6 +16,7 @@ from hardware_profiles.corrections import Correction
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.overrides import overridden
 from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Constants, Device, Provenance
+from hardware_profiles.regime_lines import parse_regime
 from hardware_profiles.residuals import Regime, Residuals
 from hardware_profiles.units import MIB, MICRO
 
@@ -203,7 +204,7 @@ def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Prove
 def _parts(operation: str, group: "Group") -> tuple[tuple[Regime, ...], Correction | None]:
     """Regimes and correction of a group, as the cost model knows them."""
     try:
-        regimes = tuple(each.regime for each in group.regimes)
+        regimes = tuple(parse_regime(line) for line in group.regimes)
         return regimes, group.correction.correction if group.correction else None
     except InputError as error:
         error.key = f"constants.{operation}.{error.key}"

@@ -1,17 +1,32 @@
 """How far do measurements of an operation stand from what its form predicts, and where in its range?
 
 One half width per operation, and, where enough rows told, an interval of its own for each regime: by the share of
-launches in the time, and by the share of arithmetic in arithmetic plus traffic. Leaves out how they are found.
+launches in the time, by the share of arithmetic in arithmetic plus traffic, and by sizes. Leaves out how they are
+found.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.frozen_table import FrozenTable
 
-MOST_REGIMES = 32
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+MOST_REGIMES = 64
+SHARES = ("launch", "compute")
+# what tables of kernels and passes of models both know about a call
+SIZES = (
+    "rows", "outputs", "inputs", "requests", "query_tokens", "context", "heads", "kv_heads", "head_dim",
+    "beside_requests", "beside_context", "tokens", "hidden", "width", "experts", "experts_per_token", "visited",
+)  # fmt: skip
+WHOLE = (0.0, 1.0)
+Span = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,23 +37,31 @@ class Regime:
         launch: from and to which share of launches in the predicted time, within [0, 1]; the end is left out
             unless it is 1.
         compute: from and to which share of arithmetic in arithmetic plus traffic, likewise.
-        low_ratio: tenth percentile of measured / predicted - 1, in (-1, 0].
-        high_ratio: its ninetieth percentile, >= 0.
+        sizes: from and to which size of the call, by name of `SIZES`; the end is left out, and may be infinite.
+        low_ratio: lower end of measured / predicted - 1, in (-1, 0].
+        high_ratio: its upper end, >= 0.
 
     Raises:
-        InputError: a number out of its range.
+        InputError: a number out of its range, or an unknown size.
     """
 
-    launch: tuple[float, float]
-    compute: tuple[float, float]
+    launch: Span = WHOLE
+    compute: Span = WHOLE
+    sizes: Mapping[str, Span] = FrozenTable({})
     low_ratio: float
     high_ratio: float
 
     def __post_init__(self) -> None:
-        for key in ("launch", "compute"):
+        object.__setattr__(self, "sizes", FrozenTable(self.sizes))
+        for key in SHARES:
             low, high = getattr(self, key)
             if not 0.0 <= low < high <= 1.0:
                 raise InputError("must rise within [0, 1]", key=f"regimes.{key}", value=(low, high))
+        for name, (low, high) in self.sizes.items():
+            if name not in SIZES:
+                raise UnknownNameError("size", name, list(SIZES), key="regimes.sizes")
+            if not 0.0 <= low < high:
+                raise InputError("must rise from 0 or more", key=f"regimes.sizes.{name}", value=(low, high))
         if not -1.0 < self.low_ratio <= 0.0:
             raise InputError("must lie in (-1, 0]", key="regimes.low_ratio", value=self.low_ratio)
         if not 0.0 <= self.high_ratio <= 10.0:
@@ -47,12 +70,38 @@ class Regime:
     def wider(self, factor: float) -> "Regime":
         """The regime with both ends `factor` times as far away, in logarithms; `factor` >= 1."""
         low, high = (math.expm1(factor * math.log1p(end)) for end in (self.low_ratio, self.high_ratio))
-        return Regime(
-            launch=self.launch,
-            compute=self.compute,
-            low_ratio=max(low, min(self.low_ratio, -0.95)),
-            high_ratio=min(high, 10.0),
-        )
+        return replace(self, low_ratio=max(low, min(self.low_ratio, -0.95)), high_ratio=min(high, 10.0))
+
+    def span(self, axis: str) -> Span:
+        """From where to where, end left out, on an axis: a share or a size; everywhere where nothing is said."""
+        if axis in SHARES:
+            low, high = getattr(self, axis)
+            return low, math.inf if high == 1.0 else high
+        return self.sizes.get(axis, (0.0, math.inf))
+
+
+class Regimes(tuple[Regime, ...]):
+    """Regimes of one operation, and the same as arrays."""
+
+    @cached_property
+    def axes(self) -> tuple[str, ...]:
+        """Shares and sizes by which at least one regime is bounded."""
+        names = (*SHARES, *SIZES)
+        return tuple(name for name in names if any(each.span(name) != (0.0, math.inf) for each in self))
+
+    @cached_property
+    def spans(self) -> "npt.NDArray[np.float64]":
+        """Where every regime begins and ends on every axis, [axes, regimes, 2]."""
+        import numpy as np
+
+        return np.array([[each.span(axis) for each in self] for axis in self.axes], dtype=np.float64)
+
+    @cached_property
+    def log_ends(self) -> "npt.NDArray[np.float64]":
+        """Ends of the intervals of log(measured / predicted), [regimes, 2]."""
+        import numpy as np
+
+        return np.log1p(np.array([(each.low_ratio, each.high_ratio) for each in self], dtype=np.float64))
 
 
 class Residuals(FrozenTable[float]):
@@ -65,16 +114,17 @@ class Residuals(FrozenTable[float]):
 
     __slots__ = ("regimes",)
 
-    def __init__(self, entries: Mapping[str, float], regimes: Mapping[str, Sequence[Regime]] | None = None) -> None:
+    def __init__(self, entries: Mapping[str, float], regimes: Mapping[str, Iterable[Regime]] | None = None) -> None:
         super().__init__(entries)
-        self.regimes = FrozenTable({name: tuple(each) for name, each in (regimes or {}).items() if each})
+        tables = {name: Regimes(each) for name, each in (regimes or {}).items()}
+        self.regimes = FrozenTable({name: table for name, table in tables.items() if table})
 
     def __reduce__(self) -> tuple[object, ...]:
         return Residuals, (self._entries, dict(self.regimes))
 
     def changed(self, operation: str, ratio: float, regimes: Sequence[Regime] = ()) -> "Residuals":
         """The same with one operation's half width, and its regimes, replaced."""
-        others = {name: each for name, each in self.regimes.items() if name != operation}
+        others: dict[str, Iterable[Regime]] = {name: each for name, each in self.regimes.items() if name != operation}
         return Residuals({**self._entries, operation: ratio}, others | {operation: regimes})
 
     def only(self, operation: str) -> "Residuals":

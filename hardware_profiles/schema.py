@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from hardware_profiles.corrections import MOST_NODES, Correction
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.profile import Kind
-from hardware_profiles.residuals import MOST_REGIMES, Regime
+from hardware_profiles.residuals import MOST_REGIMES
 from hardware_profiles.units import GIGA, MEGA, TERA
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -152,26 +152,6 @@ class Residual(_FileModel):
         return eightieth_percentile(self.median_ratio, self.p90_ratio)
 
 
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
-
-
-class RegimeEntry(_FileModel):
-    """An interval for part of an operation's range, `{ launch = [0, 0.1], compute = [0, 1], low_ratio = ... }`."""
-
-    launch: Annotated[list[Share], Field(min_length=2, max_length=2)]
-    compute: Annotated[list[Share], Field(min_length=2, max_length=2)]
-    low_ratio: float
-    high_ratio: float
-
-    @property
-    def regime(self) -> Regime:
-        """The same as the cost model knows it."""
-        return Regime(
-            launch=(self.launch[0], self.launch[1]), compute=(self.compute[0], self.compute[1]),
-            low_ratio=self.low_ratio, high_ratio=self.high_ratio,
-        )  # fmt: skip
-
-
 class CorrectionEntry(_FileModel):
     """Corrections of an operation, `{ axes = [[0, 8], [10, 16]], values = [0.01, -0.02, 0, 0] }`."""
 
@@ -201,7 +181,7 @@ class Group(BaseModel):
     kind: Kind
     source: Text
     residual: Residual
-    regimes: Annotated[list[RegimeEntry], Field(max_length=MOST_REGIMES)] = []
+    regimes: Annotated[list[Text], Field(max_length=MOST_REGIMES)] = []
     correction: CorrectionEntry | None = None
 
 

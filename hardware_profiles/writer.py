@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Device, Provenance
+from hardware_profiles.regime_lines import regime_line
 from hardware_profiles.residuals import Regime
 from hardware_profiles.units import GIGA, MEGA, MICRO, TERA
 from hardware_profiles.whole_file import whole_file
@@ -86,9 +87,7 @@ def _constants(device: Device) -> Iterator[str]:
 def _regimes(regimes: Sequence[Regime]) -> Iterator[str]:
     if regimes:
         yield "regimes = ["
-        for each in regimes:
-            ends = ", ".join(f"{key} = {[float(end) for end in getattr(each, key)]}" for key in ("launch", "compute"))
-            yield f"  {{ {ends}, low_ratio = {each.low_ratio!r}, high_ratio = {each.high_ratio!r} }},"
+        yield from (f"  '{regime_line(each)}'," for each in regimes)
         yield "]"
 
 

@@ -15,8 +15,8 @@ from costmodel.calibration.parameters import GROUPS, group_of
 from costmodel.calibration.regimes import regimes
 from costmodel.calibration.timing import VerifyForm
 from costmodel.kernels.communication import VLLM_MOST_BYTES
-from costmodel.kernels.regimes import log_bounds
-from costmodel.kernels.timing import Timing, shares
+from costmodel.kernels.regimes import log_bounds, place
+from costmodel.kernels.timing import Timing
 from costmodel.ops import Array, Mask
 from hardware_profiles.profile import Constants
 from hardware_profiles.residuals import Residuals
@@ -63,7 +63,7 @@ def group_labels(rows: Measurements, form: VerifyForm) -> npt.NDArray[np.str_]:
 def bounds_by_row(constants: Constants, rows: Measurements, timing: Timing, form: VerifyForm) -> tuple[Array, Array]:
     """Ends of the 80 % interval of log(measured / predicted) by row."""
     low, high = np.zeros((2, len(rows)))
-    where, labels = shares(timing), group_labels(rows, form)
+    where, labels = place(timing, rows.columns), group_labels(rows, form)
     for group in np.unique(labels).tolist():
         mine = labels == group
         part = where.select(mine)
@@ -105,7 +105,7 @@ def fitted_residuals(
         nodes: of a correction that was fitted to the same rows.
         crossed: every row was predicted with constants fitted to others, which leaves nothing hidden.
     """
-    labels, where = group_labels(rows, form), shares(timing)
+    labels, where = group_labels(rows, form), place(timing, rows.columns)
     log_error = np.log(rows.seconds / timing.seconds)
     eager = (rows.part == "vllm") & (rows.columns["graphs"] == 0) if rows.operation == "allreduce" else labels == ""
     for group in groups:

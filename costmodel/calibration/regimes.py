@@ -1,94 +1,156 @@
 """Where in its range does a form err little, and where much?
 
-Splits the rows that a form was fitted to by two shares of the predicted time, where that tells their errors apart
-best, and takes the tenth and ninetieth percentile of each part. Leaves out the rows that are scored.
+Splits the rows that a form was fitted to by shares of the predicted time and by sizes, where that tells their errors
+apart best, and takes an 80 % interval of each part. Leaves out the rows that are scored.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from costmodel.kernels.timing import Shares
-from costmodel.ops import Array
-from hardware_profiles.residuals import Regime
+from costmodel.kernels.regimes import Place
+from costmodel.ops import Array, Mask
+from hardware_profiles.residuals import MOST_REGIMES, SHARES, WHOLE, Regime, Span
 
-MOST_PARTS = 12
-LEAST_ROWS = 40  # of a part: its tenth percentile then stands between the fourth and the fifth
-CUTS = tuple(np.arange(1, 10) / 10.0)  # quantiles of a share that are tried as ends of parts
-LEAST_GAIN = 0.01  # of the loss of all rows together, that a split must save
+FEWEST_ROWS = 80  # below which an operation has one interval everywhere
+LEAST_ROWS = 9  # of a part: the fewest whose extremes hold four fifths of others like them, (n - 1) / (n + 1)
+CUTS = tuple(np.arange(1, 10) / 10.0)  # quantiles that are tried as ends of parts
+FOLDS = 10
 TAIL = 0.1
-STEP = 1e-3  # ends of parts are rounded to it
+DECIMALS = 4  # of ends of parts
+
+Index = npt.NDArray[np.intp]
 
 
-def regimes(where: Shares, log_error: Array, parameters: int) -> tuple[Regime, ...]:
+class _Part(NamedTuple):
+    """Rows by ascending error: those that tell the interval and those that it is judged by; limits by axis."""
+
+    rows: Index
+    judges: Index
+    limits: Mapping[str, Span]
+
+
+class _Split(NamedTuple):
+    gain: float
+    axis: str
+    cut: float
+
+
+def regimes(where: Place, log_error: Array, parameters: int) -> tuple[Regime, ...]:
     """Regimes of the rows that a form with `parameters` constants was fitted to; none where there are too few.
 
-    Parts are split off one at a time, the one that lowers the quantile loss most first. An interval holds its
-    point. Ends move outwards for what few rows and fitted constants hide: to the quantile at 0.9·(n + 1)/n of n
-    rows, times the root of N/(N - parameters) over all N rows.
+    Parts are split off one at a time, the one that lowers the quantile loss most first; there are as many as lose
+    least on rows left out in turn. An interval holds its point: where nearly all errors have one sign it ends there,
+    and still holds four fifths. Ends move outwards for what few rows and fitted constants hide: to the quantile at
+    0.9·(n + 1)/n of n rows, times the root of N/(N - parameters) over all N rows.
 
     Args:
-        where: shares of launches and arithmetic by row.
+        where: shares of launches and arithmetic, and sizes, by row.
         log_error: log(measured / predicted) by row.
         parameters: constants that were fitted to these rows.
     """
     count = len(log_error)
-    if count < max(2 * LEAST_ROWS, parameters + 2):
+    if count < max(FEWEST_ROWS, parameters + 2):
         return ()
-    parts = [_Part(rows=np.ones(count, dtype=bool), launch=(0.0, 1.0), compute=(0.0, 1.0))]
-    least = LEAST_GAIN * _loss(log_error)
-    while len(parts) < MOST_PARTS:
-        found = [(gain, index, halves) for index, part in enumerate(parts)
-                 for gain, halves in _splits(part, where, log_error)]  # fmt: skip
-        best = max(found, key=lambda each: each[0], default=None)
-        if best is None or best[0] < least:
+    error = log_error * np.sqrt(count / (count - parameters))
+    order = np.argsort(error, kind="stable")
+    axes = {name: at for name, at in where.axes.items() if np.ptp(at) > 0.0}
+    lost = np.zeros(MOST_REGIMES)
+    for fold in range(FOLDS):
+        mine = order % FOLDS == fold
+        losses = [_lost(stage, error) for stage in _stages(axes, error, order[~mine], order[mine], MOST_REGIMES)]
+        lost += np.pad(losses, (0, MOST_REGIMES - len(losses)), mode="edge")
+    stages = _stages(axes, error, order, order[:0], int(np.argmin(lost)) + 1)
+    found = [_regime(part, error) for part in stages[-1]]
+    return tuple(sorted(found, key=lambda each: (each.launch, each.compute, sorted(each.sizes.items()))))
+
+
+def _stages(axes: Mapping[str, Array], error: Array, rows: Index, judges: Index, most: int) -> list[list[_Part]]:
+    """Parts after every split, the one that gains most first, until there are `most` or nothing gains."""
+    parts = [_Part(rows, judges, {})]
+    splits = [_best(axes, error, parts[0])]
+    stages = [list(parts)]
+    while len(parts) < most:
+        index = max(range(len(parts)), key=lambda each: splits[each].gain)
+        if splits[index].gain <= 0.0:
             break
-        parts[best[1] : best[1] + 1] = best[2]
-    freedom = np.sqrt(count / (count - parameters))
-    ordered = sorted(parts, key=lambda part: (part.launch, part.compute))
-    return tuple(_regime(part, freedom * log_error[part.rows]) for part in ordered)
+        halves = _halves(axes, parts[index], splits[index])
+        parts[index : index + 1] = halves
+        splits[index : index + 1] = [_best(axes, error, half) for half in halves]
+        stages.append(list(parts))
+    return stages
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Part:
-    rows: npt.NDArray[np.bool_]
-    launch: tuple[float, float]
-    compute: tuple[float, float]
+def _best(axes: Mapping[str, Array], error: Array, part: _Part) -> _Split:
+    """The split that lowers the loss of a part most; a gain of 0 where none does."""
+    best, mine = _Split(0.0, "", 0.0), error[part.rows]
+    before = _loss(mine, _bounds(mine))
+    for axis, values in axes.items():
+        at = values[part.rows]
+        for cut in _cuts(at):
+            below = at < cut
+            if LEAST_ROWS <= np.count_nonzero(below) <= len(at) - LEAST_ROWS:
+                gain = before - sum(_loss(half, _bounds(half)) for half in (mine[below], mine[~below]))
+                best = max(best, _Split(gain, axis, cut))
+    return best
 
 
-def _splits(part: _Part, where: Shares, log_error: Array) -> list[tuple[float, list[_Part]]]:
-    """Ways to halve a part that leave enough rows on both sides, and the loss that each saves."""
-    before = _loss(log_error[part.rows])
-    found = []
-    for key in ("launch", "compute"):
-        share = getattr(where, key)
-        ends = np.unique(np.round(np.quantile(share[part.rows], CUTS) / STEP) * STEP)
-        low, high = getattr(part, key)
-        for end in ends[(ends > low) & (ends < high)].tolist():
-            cut = round(end, 6)
-            below, above = part.rows & (share < cut), part.rows & (share >= cut)
-            if min(below.sum(), above.sum()) >= LEAST_ROWS:
-                gain = before - _loss(log_error[below]) - _loss(log_error[above])
-                sides = ((below, (low, cut)), (above, (cut, high)))
-                found.append((gain, [replace(part, rows=rows, **{key: ends_of}) for rows, ends_of in sides]))
-    return found
+def _cuts(at: Array) -> list[float]:
+    if len(at) < 2 * LEAST_ROWS:
+        return []
+    distinct = np.unique(at)
+    ends = distinct if len(distinct) <= len(CUTS) + 1 else np.quantile(at, CUTS, method="lower")
+    cuts: list[float] = np.unique(np.round(ends, DECIMALS)).tolist()
+    return cuts
 
 
-def _bounds(log_error: Array) -> tuple[float, float]:
-    level = min((1.0 - TAIL) * (1.0 + 1.0 / len(log_error)), 1.0)
-    low, high = np.quantile(log_error, [1.0 - level, level])
-    return min(float(low), 0.0), max(float(high), 0.0)
+def _halves(axes: Mapping[str, Array], part: _Part, split: _Split) -> list[_Part]:
+    _, axis, cut = split
+    low, high = part.limits.get(axis, WHOLE if axis in SHARES else (0.0, np.inf))
+    below, judged = axes[axis][part.rows] < cut, axes[axis][part.judges] < cut
+    return [
+        _Part(part.rows[below], part.judges[judged], {**part.limits, axis: (low, cut)}),
+        _Part(part.rows[~below], part.judges[~judged], {**part.limits, axis: (cut, high)}),
+    ]
 
 
-def _loss(log_error: Array) -> float:
+def _quantile(ascending: Array, level: float) -> float:
+    place = min(max(level, 0.0), 1.0) * (len(ascending) - 1)
+    below = min(int(place), len(ascending) - 2)
+    return float(ascending[below] + (place - below) * (ascending[below + 1] - ascending[below]))
+
+
+def _share(rows: Mask) -> float:
+    return float(np.count_nonzero(rows)) / len(rows)
+
+
+def _bounds(ascending: Array) -> tuple[float, float]:
+    """An 80 % interval that holds 0, of errors in ascending order."""
+    more = 1.0 + 1.0 / len(ascending)
+    low, high = _quantile(ascending, 1.0 - (1.0 - TAIL) * more), _quantile(ascending, (1.0 - TAIL) * more)
+    if low > 0.0:
+        return 0.0, max(_quantile(ascending, (1.0 - 2.0 * TAIL) * more + _share(ascending < 0.0)), 0.0)
+    if high < 0.0:
+        return min(_quantile(ascending, 1.0 - (1.0 - 2.0 * TAIL) * more - _share(ascending > 0.0)), 0.0), 0.0
+    return low, high
+
+
+def _loss(error: Array, bounds: tuple[float, float]) -> float:
     """Quantile loss of both ends, over all rows."""
-    low, high = _bounds(log_error)
-    below, above = log_error - low, log_error - high
+    below, above = error - bounds[0], error - bounds[1]
     each = np.maximum(TAIL * below, (TAIL - 1.0) * below) + np.maximum((1.0 - TAIL) * above, -TAIL * above)
     return float(each.sum())
 
 
-def _regime(part: _Part, log_error: Array) -> Regime:
-    low, high = np.round(np.expm1(np.array(_bounds(log_error))), 5).tolist()
-    return Regime(launch=part.launch, compute=part.compute, low_ratio=max(low, -0.95), high_ratio=min(high, 10.0))
+def _lost(parts: list[_Part], error: Array) -> float:
+    """What intervals of the rows of each part lose on those that judge it."""
+    return sum(_loss(error[part.judges], _bounds(error[part.rows])) for part in parts)
+
+
+def _regime(part: _Part, error: Array) -> Regime:
+    low, high = np.round(np.expm1(np.array(_bounds(error[part.rows]))), 5).tolist()
+    shares = {name: span for name, span in part.limits.items() if name in SHARES}
+    sizes = {name: span for name, span in part.limits.items() if name not in SHARES}
+    return Regime(**shares, sizes=sizes, low_ratio=max(low, -0.95), high_ratio=min(high, 10.0))

@@ -10,19 +10,22 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.frozen_table import FrozenTable
 from hardware_profiles.loader import load_device
 from hardware_profiles.overrides import overridden
-from hardware_profiles.residuals import Regime, Residuals
+from hardware_profiles.regime_lines import parse_regime, regime_line
+from hardware_profiles.residuals import SIZES, Regime, Residuals
 from hardware_profiles.writer import write_device
 
 LEFT = Regime(launch=(0.0, 0.3), compute=(0.0, 1.0), low_ratio=-0.1, high_ratio=0.02)
 RIGHT = Regime(launch=(0.3, 1.0), compute=(0.0, 1.0), low_ratio=-0.01, high_ratio=0.4)
 BOTH = Residuals({"gemm": 0.2, "moe": 0.3}, {"gemm": (LEFT, RIGHT)})
+SIZED = Regime(launch=(0.3, 1.0), sizes={"rows": (64, float("inf"))}, low_ratio=-0.01, high_ratio=0.4)
 RATIO = {"low_ratio": st.floats(-0.9, 0.0), "high_ratio": st.floats(0.0, 9.0)}
 
 
 @given(factor=st.floats(1.0, 5.0), low=RATIO["low_ratio"], high=RATIO["high_ratio"])
 def test_widening_moves_both_ends_outwards(factor, low, high):
-    before = Regime(launch=(0.0, 1.0), compute=(0.0, 1.0), low_ratio=low, high_ratio=high)
+    before = Regime(sizes={"rows": (8.0, 64.0)}, low_ratio=low, high_ratio=high)
     after = before.wider(factor)
+    assert all(after.span(axis) == before.span(axis) for axis in ("launch", "compute", "rows", "context"))
     assert after.low_ratio <= low * (1 - 1e-9) + 1e-12
     assert after.high_ratio >= high * (1 - 1e-9) - 1e-12
 
@@ -37,6 +40,10 @@ def test_widening_moves_both_ends_outwards(factor, low, high):
         ({"low_ratio": -1.0}, "low_ratio"),
         ({"high_ratio": -0.1}, "high_ratio"),
         ({"high_ratio": float("nan")}, "high_ratio"),
+        ({"sizes": {"rows": (64.0, 64.0)}}, "sizes.rows"),
+        ({"sizes": {"rows": (-1.0, 64.0)}}, "must rise from 0"),
+        ({"sizes": {"rows": (float("nan"), 64.0)}}, "must rise from 0"),
+        ({"sizes": {"row": (0.0, 64.0)}}, "nearest: rows"),
     ],
 )
 def test_regimes_that_mean_nothing_are_refused(changes, said):
@@ -62,6 +69,20 @@ def written(tmp_path, regimes):
     return path
 
 
+spans = st.tuples(st.floats(0.0, 1e6), st.floats(1e-3, 1e6)).map(lambda ends: (ends[0], ends[0] + ends[1]))
+
+
+@given(sizes=st.dictionaries(st.sampled_from(SIZES), spans), low=RATIO["low_ratio"], high=RATIO["high_ratio"])
+def test_a_regime_survives_its_line(sizes, low, high):
+    before = Regime(compute=(0.25, 1.0), sizes=sizes, low_ratio=low, high_ratio=high)
+    assert parse_regime(regime_line(before)) == before
+
+
+def test_a_regime_that_nothing_bounds_says_so():
+    assert regime_line(Regime(low_ratio=-0.25, high_ratio=0.5)) == "everywhere: -0.25..0.5"
+    assert parse_regime("everywhere: -0.25..0.5") == Regime(low_ratio=-0.25, high_ratio=0.5)
+
+
 @pytest.fixture
 def whole(tmp_path):
     device = overridden(load_device("h100-sxm"), "device.constants.residual_ratio.gemm=0.2")
@@ -70,10 +91,11 @@ def whole(tmp_path):
 
 
 def test_regimes_survive_a_file_and_an_override_of_another_residual(whole):
-    entry = "{ launch = [0, 0.25], compute = [0.5, 1], low_ratio = -0.05, high_ratio = 0.1 }"
-    device = load_device(written(whole, entry))
+    lines = "'launch 0..0.25, compute 0.5..1: -0.05..0.1', 'launch 0.3..1, rows 64..inf: -0.01..0.4'"
+    device = load_device(written(whole, lines))
     assert device.constants.residuals.regimes["gemm"] == (
         Regime(launch=(0.0, 0.25), compute=(0.5, 1.0), low_ratio=-0.05, high_ratio=0.1),
+        SIZED,
     )
     write_device(device, whole / "again.toml")
     assert load_device(whole / "again.toml").constants.residuals.regimes == device.constants.residuals.regimes
@@ -86,12 +108,19 @@ def test_regimes_survive_a_file_and_an_override_of_another_residual(whole):
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ("{ launch = [0, 0.25], compute = [0.5, 1], low_ratio = 0.05, high_ratio = 0.1 }", "constants.gemm.regimes"),
-        ("{ launch = [0.25, 0], compute = [0.5, 1], low_ratio = -0.05, high_ratio = 0.1 }", "must rise"),
-        ("{ launch = [0, 2], compute = [0.5, 1], low_ratio = -0.05, high_ratio = 0.1 }", "less than or equal to 1"),
-        ("{ launch = [0], compute = [0.5, 1], low_ratio = -0.05, high_ratio = 0.1 }", "at least 2 items"),
-        ("{ lunch = [0, 1], compute = [0.5, 1], low_ratio = -0.05, high_ratio = 0.1 }", "launch"),
-        (",".join(["{ launch = [0, 1], compute = [0, 1], low_ratio = 0, high_ratio = 0 }"] * 33), "at most 32"),
+        ("'launch 0..0.25, compute 0.5..1: 0.05..0.1'", "constants.gemm.regimes.low_ratio"),
+        ("'launch 0.25..0: -0.05..0.1'", "must rise"),
+        ("'launch 0..2: -0.05..0.1'", "must rise within [0, 1]"),
+        ("'launch 0: -0.05..0.1'", "is not of the form"),
+        ("'lunch 0..1: -0.05..0.1'", "unknown size 'lunch'"),
+        ("'rose 0..1: -0.05..0.1'", "nearest: rows"),
+        ("'rows 2..1: -0.05..0.1'", "must rise from 0"),
+        ("'rows 1..2, rows 1..2: -0.05..0.1'", "is not of the form"),
+        ("'rows 1..2 -0.05..0.1'", "is not of the form"),
+        ("': -0.05..0.1'", "is not of the form"),
+        ("'everywhere: -0.05..x'", "is not of the form"),
+        ("{ launch = [0, 1] }", "valid string"),
+        (",".join(["'everywhere: 0..0'"] * 65), "at most 64"),
     ],
 )
 def test_files_with_wrong_regimes_name_the_key(whole, entry, said):
@@ -108,3 +137,4 @@ def test_a_relative_hands_down_wider_regimes(tmp_path):
         if name in ours.regimes:
             for mine, own in zip(ours.regimes[name], regimes, strict=True):
                 assert mine.low_ratio <= own.low_ratio and mine.high_ratio >= own.high_ratio
+                assert mine.sizes == own.sizes

@@ -48,10 +48,13 @@ MISSED = {("a100-sxm-80", "trtllm"), ("a100-sxm-80--flashinfer", "attention_gene
 # operations whose intervals hold 75 to 85 % of the rows that nothing was fitted to; the dozen rows behind each library
 # of reductions do not tell that well, nor do the 29 of decode attention on RTX PRO 6000
 HELD = [key for key in BOUNDS if key[1] not in ("vllm", "trtllm") and key != ("rtx-pro-6000", "attention_generation")]
-# the half width stays within three times the median error; attention over latent caches of H100 and experts of A100 do
-# not: their errors are small but for a sixth of the rows, which the shares of launches and arithmetic do not tell apart
+# attention over latent caches has 150 rows in its quarter: over seeds of the split, 0.79 to 0.90 of the others
+MOST_HELD = {("a100-sxm-80", "mla_generation"): 0.88}
+# the full width stays within three times the median error but where errors are those of a Gaussian (3.8) or have two
+# modes (products on H100: one row in six takes an eighth more, at any size)
 WIDE = {
-    ("h100-sxm", "mla_generation"): 8.5, ("a100-sxm-80", "moe"): 3.3, ("a100-sxm-80", "attention_generation"): 3.1,
+    ("h100-sxm", "gemm"): 5.5, ("a100-sxm-80", "gemm"): 3.6, ("a100-sxm-80", "attention_generation"): 3.7,
+    ("rtx-pro-6000", "attention_verify"): 3.7,
 }  # fmt: skip
 
 
@@ -92,8 +95,9 @@ def test_errors_on_rows_that_were_not_fitted(scores, device, part):
 @pytest.mark.parametrize(("device", "part"), HELD)
 def test_intervals_hold_four_fifths_of_rows_that_were_not_fitted(scores, device, part):
     score = scores[device, part]
-    assert 0.75 <= score.coverage <= 0.85
-    assert score.width_ratio / 2.0 <= WIDE.get((device, part), 3.0)
+    assert 0.75 <= score.coverage <= MOST_HELD.get((device, part), 0.85)
+    assert score.width_ratio <= WIDE.get((device, part), 3.0)
+    assert score.width_ratio / 2.0 <= 3.0
 
 
 def test_which_kernels_split_the_cache(scores):
