@@ -74,11 +74,13 @@ def with_whole_prompts(scenario: Scenario, changes: Mapping[str, Any]) -> Scenar
 def summary(prepared: Prepared, result: SimulationResult) -> dict[str, Any]:
     """The summary of a result under the scenario's limits, and what devices did.
 
-    Their use is None with a measured profile and where a plan spreads the model, whose parts differ.
+    Their use is None with a measured profile, where a plan spreads the model or feed-forward layers stand apart, whose
+    parts differ, and for decoders of blocks, whose passes compute more tokens than they count.
     """
     slo = prepared.written.slo
     found = result.summary(slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
     known = prepared.setting is not None and prepared.engine is None and prepared.plan is None
+    known = known and prepared.written.feed_forward is None and prepared.blocks is None
     used = resources(result, prepared.setting) if known and prepared.setting is not None else None
     return found | {field.name: None if used is None else getattr(used, field.name) for field in fields(Resources)}
 

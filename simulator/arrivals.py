@@ -8,7 +8,7 @@ Leaves out reading files (`traces.importers.formats`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -49,6 +49,7 @@ def recorded(trace: RequestTrace, *, requests: int | None = None, speed: float =
         output_tokens=trace.output_tokens[:count],
         prefix_ids=None if blocks is None else blocks[:count],
         prefix_block_tokens=block_tokens(trace),
+        priority=None if trace.priority is None else trace.priority[:count],
     )
 
 
@@ -78,6 +79,7 @@ def repeated(trace: RequestTrace, requests: int) -> RequestTrace:
         prompt_tokens=trace.prompt_tokens[rows],
         output_tokens=trace.output_tokens[rows],
         prefix_blocks=blocks,
+        priority=None if trace.priority is None else trace.priority[rows],
     )
 
 
@@ -220,6 +222,25 @@ def closed_loop(trace: RequestTrace, users: int, *, think_s: float = 0.0) -> Wor
         InputError: a number out of range.
     """
     return replace(recorded(replace(trace, arrival_s=np.zeros(trace.requests))), users=users, think_s=think_s)
+
+
+def with_priorities(workload: Workload, shares: Mapping[int, float], generator: np.random.Generator) -> Workload:
+    """The workload with priorities drawn independently, unless it has some.
+
+    Args:
+        workload: the requests.
+        shares: of requests by priority, which is lower for those who are served first; they sum to 1.
+        generator: source of the draws.
+
+    Raises:
+        InputError: shares that do not sum to 1.
+    """
+    if workload.priority is not None:
+        return workload
+    ranks, parts = np.array(list(shares), dtype=np.int32), np.array(list(shares.values()), dtype=np.float64)
+    if not parts.size or np.any(parts < 0) or abs(parts.sum() - 1.0) > 1e-6:
+        raise InputError("shares must be >= 0 and sum to 1", key="priorities", value=float(parts.sum()))
+    return replace(workload, priority=generator.choice(ranks, workload.requests, p=parts / parts.sum()))
 
 
 def block_tokens(trace: RequestTrace) -> int:

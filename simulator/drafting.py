@@ -3,8 +3,8 @@
 Every simulated request walks along a recording from a place of its own; where a recorded text ends, the walk goes on
 with the next one. Leaves out what drafting costs and when a request decodes at all.
 
-Reference: Liu et al. 2025, "PEARL" (arXiv:2408.11850), section 4, for overlapped drafting; Liu et al. 2024, "SmartSpec"
-(arXiv:2406.14066), section 4, for goodput.
+Reference: Liu et al. 2025, "PEARL" (arXiv:2408.11850), section 4, for drafting ahead; Shen et al. 2025, "SpecBranch"
+(arXiv:2506.01979), for branches; Liu et al. 2024, "SmartSpec" (arXiv:2406.14066), section 4, for goodput.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from simulator.state import (
     EMITTED,
     ITERATIONS,
     KEPT,
+    ROLLED_BACK,
     STEPS,
     TRIED,
     WASTED,
+    Byte,
     Replica,
     Requests,
     Small,
 )
 from simulator.tables import Tables, draft_seconds, target_seconds
 
-PLAIN, CHAIN, TREE, PEARL, BLOCK = range(5)
+PLAIN, CHAIN, TREE, AHEAD, BLOCK = range(5)
+SPLIT, PAD, REGROUP = range(3)
+WHOLE, NOTHING, WITHOUT_FIRST = range(3)  # what a request has pending of a draft that was made ahead
 ALWAYS, EMA, GOODPUT = range(3)
 PROBE_EVERY = 64  # iterations after which the goodput controller drafts although it seems not to pay
 
@@ -40,11 +44,17 @@ class Drafts(NamedTuple):
     controller: int
     most: int  # draft tokens
     weight: float
-    padded: bool
+    branches: int  # 0: a draft made ahead goes on behind the drafter's own token
+    parts: int  # passes in which a draft is verified
+    prunes: bool  # requests with a rejected token take no part in later ones
+    interference_ratio: float
+    ragged: int
+    group: int  # most requests that are padded together
     by_batch: Small  # draft tokens by decoding requests; the last entry serves all larger batches
     emits: Small  # tokens of a step that drafts enough; of a pass of a block decoder
     proposes: Small  # draft tokens that the drafter has there; query tokens of a pass of a block decoder
     left: Small  # tokens to the end of the recorded text; passes since the start of the block
+    foreseen: Byte  # 1 where a draft made ahead would have begun with the recorded token
 
 
 @compiled
@@ -52,8 +62,8 @@ def batch_drafts(d: Drafts, t: Tables, replica: Replica, decoding: int, context_
     """Draft tokens that a request may have in an iteration in which `decoding` requests decode."""
     if d.decoder in (PLAIN, BLOCK):
         return 0
-    most = int(d.by_batch[min(decoding, d.by_batch.size - 1)])
-    if d.controller != GOODPUT or most == 0:
+    most = int(d.by_batch[min(decoding, len(d.by_batch) - 1)])
+    if d.controller != GOODPUT or most == 0 or decoding == 0:
         return most
     rate = replica.second[KEPT] / replica.second[TRIED] if replica.second[TRIED] > 0.0 else 1.0
     best, best_rate, expected, power = 0, 0.0, 0.0, 1.0
@@ -77,12 +87,14 @@ def wanted(d: Drafts, requests: Requests, r: int, batch: int) -> int:
     place = requests[r].place
     if d.decoder == BLOCK:
         return int(d.proposes[place]) - 1
-    if batch == 0 or requests[r].stale:
+    if batch == 0 or requests[r].pending == NOTHING:
         return 0
     if d.decoder == TREE:
         return int(d.proposes[place])
     if d.controller == EMA:
         batch = min(batch, int(requests[r].kept + 0.5) + 1)
+    if requests[r].pending == WITHOUT_FIRST:
+        batch -= 1
     return int(min(batch, d.proposes[place]))
 
 
@@ -91,7 +103,7 @@ def fits(d: Drafts, extra: int, room: int) -> int:
     """What remains of `extra` query tokens where there is room for `room`; trees and blocks are not cut."""
     if extra <= room:
         return extra
-    return max(room, 0) if d.decoder in (CHAIN, PEARL) else 0
+    return max(room, 0) if d.decoder in (CHAIN, AHEAD) else 0
 
 
 @compiled
@@ -99,41 +111,60 @@ def start_again(d: Drafts, requests: Requests, r: int) -> None:
     """A request lost its cache: an unfinished block starts again."""
     if d.decoder == BLOCK:
         requests[r].place -= d.left[requests[r].place]
-    requests[r].stale = 1 if d.decoder == PEARL else 0
+    requests[r].pending = NOTHING if d.decoder == AHEAD else WHOLE
 
 
 @compiled
 def _one_pass(d: Drafts, requests: Requests, r: int) -> int:
     place = requests[r].place
-    requests[r].place = (place + 1) % d.emits.size
+    requests[r].place = (place + 1) % len(d.emits)
     return int(d.emits[place])
+
+
+@compiled
+def kept_tokens(d: Drafts, requests: Requests, r: int, drafts: int) -> int:
+    """Draft tokens that a step keeps, before the request's end cuts it."""
+    place = requests[r].place
+    return int(min(d.emits[place], drafts + 1, d.left[place])) - 1
+
+
+@compiled
+def _roll_back(replica: Replica, tokens: int) -> None:
+    replica.number[ROLLED_BACK] += tokens
+    replica.number[WASTED] += tokens
+
+
+@compiled
+def _look_ahead(d: Drafts, replica: Replica, requests: Requests, r: int, kept: int, batch: int) -> int:
+    """What becomes of the draft that was made while this step's was verified; tokens that the step emits."""
+    drafts, place = requests[r].drafts, requests[r].place
+    decided = place + kept  # the token behind those that were kept
+    whole = kept == drafts and d.left[place] > kept + 1
+    if drafts > 0 and d.branches == 0:  # the draft goes on behind its own last token
+        if kept == drafts:
+            requests[r].pending = WHOLE
+            return kept
+        whole = False
+    if whole and d.foreseen[decided] and batch > 0:
+        requests[r].pending = WITHOUT_FIRST
+        _roll_back(replica, (max(d.branches, 1) - 1) * batch)
+    else:
+        requests[r].pending = NOTHING
+        _roll_back(replica, max(d.branches, 1) * batch)
+    return kept + 1
 
 
 @compiled
 def _walk(d: Drafts, replica: Replica, requests: Requests, r: int, drafts: int, batch: int) -> tuple[int, int]:
     """Tokens that a step emits and draft tokens that it keeps, before the request's end cuts it; the walk moves on."""
-    number, place = replica.number, requests[r].place
-    left = d.left[place]
-    emitted = min(d.emits[place], drafts + 1, left)
-    kept = emitted - 1
-    if d.decoder == PEARL:
-        if drafts > 0 and emitted == drafts + 1:
-            emitted -= 1  # the next draft is built on the draft's own last token
-            kept = drafts
-        elif drafts > 0:
-            requests[r].stale = 1
-            number[WASTED] += drafts
-        elif batch > 0:  # nothing to verify yet: is the first token of the draft made meanwhile the target's?
-            started = min(batch, d.proposes[place])
-            right = d.emits[place] > 1 and left > 1 and started > 0
-            requests[r].stale = 0 if right else 1
-            number[WASTED] += 0 if right else started
+    kept = kept_tokens(d, requests, r, drafts)
+    emitted = _look_ahead(d, replica, requests, r, kept, batch) if d.decoder == AHEAD else kept + 1
     if drafts > 0:
         requests[r].kept += d.weight * (kept - requests[r].kept)
         replica.second[KEPT] += kept
         replica.second[TRIED] += kept + (kept < drafts)
-    step = place + emitted
-    requests[r].place = step if step < d.emits.size else 0
+    step = requests[r].place + emitted
+    requests[r].place = step if step < len(d.emits) else 0
     return int(emitted), int(kept)
 
 

@@ -12,13 +12,15 @@ from dataclasses import replace
 import numpy as np
 
 from hardware_profiles.errors import InfeasibleError, InputError
+from simulator.compiled import PlainWork
 from simulator.cost_timer import TabledTimer, TableSize
 from simulator.drafting import GOODPUT
 from simulator.environment import Progress, Service, run_apart
 from simulator.histogram import Histogram
+from simulator.iteration import advance
 from simulator.metrics import SimulationResult
 from simulator.replica import Pool, SimulatedReplica
-from simulator.request import ENDINGS, FAILED, FINISHED
+from simulator.request import ENDINGS, FAILED, FINISHED, Workload
 from simulator.scenario import Scenario
 from simulator.speculation import build_drafts, lookahead_tokens, place_requests
 from simulator.state import (
@@ -37,13 +39,18 @@ from simulator.step_time import StepTimer
 from simulator.tables import Tables
 from traces.tree import Tree
 
+_PROMPT_TOKENS = 256  # a chunk of so many costs about a step
+_plain_work = PlainWork(most=10_000.0)  # in as many steps of requests Python is done before machine code is loaded
 
-def simulate(scenario: Scenario, *, progress: Progress | None = None) -> SimulationResult:
+
+def simulate(scenario: Scenario, *, progress: Progress | None = None, machine: bool | None = None) -> SimulationResult:
     """Run a scenario to its end.
 
     Args:
         scenario: workload, scheduler, speculation and timers. Equal scenarios have equal results.
         progress: told now and then how many requests of how many have ended.
+        machine: run machine code, or the Python that it is made from; None: whichever is likely to end first. The
+            results are the same.
 
     Returns:
         What every request saw, and totals; every request is finished, rejected or failed.
@@ -68,7 +75,8 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None) -> Simulat
     closed = scenario.workload.users is not None
     by_itself = apart is None and (scenario.replicas == 1 or (scenario.router == "round-robin" and not closed))
     decoding = scenario if apart is None else replace(scenario, scheduler=replace(scenario.scheduler, slo_ttft_s=None))
-    pool = new_pool(decoding, generator, users=by_itself)
+    machine = _pays_to_load(scenario.workload) if machine is None else machine
+    pool = new_pool(decoding, generator, users=by_itself, machine=machine)
     if by_itself:
         replicas = [
             SimulatedReplica(pool, i, -(-scenario.workload.requests // scenario.replicas))
@@ -76,7 +84,7 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None) -> Simulat
         ]
         run_apart(replicas, scenario.workload, progress)
         return collect(scenario, replicas, pool.requests, pool.requests)
-    prompts = None if apart is None else _prompt_pool(scenario, generator)
+    prompts = None if apart is None else _prompt_pool(scenario, generator, machine=machine)
     service = Service(
         scenario.workload, (pool, scenario.replicas), scenario.router, prompts=prompts, apart=apart, progress=progress
     )
@@ -105,7 +113,13 @@ def _check_service_levels(scenario: Scenario) -> None:
             )
 
 
-def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool) -> Pool:
+def _pays_to_load(workload: Workload) -> bool:
+    """Whether machine code is at hand, or worth loading after all that ran as Python before."""
+    chunks = workload.prompt_tokens.sum(dtype=np.int64) / _PROMPT_TOKENS
+    return advance.is_at_hand or not _plain_work.takes(float(workload.output_tokens.sum(dtype=np.int64) + chunks))
+
+
+def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool, machine: bool = True) -> Pool:
     """Replicas that decode, and compute prompts where nobody else does."""
     workload, options = scenario.workload, scenario.scheduler
     drafts = build_drafts(scenario, generator)
@@ -124,15 +138,17 @@ def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool)
         raise InputError("the goodput controller needs timers that can be tabulated", key="controller", value="goodput")
     return Pool(
         requests=requests, prefixes=new_prefixes(workload, options), limits=limits, drafts=drafts, tables=tables,
-        timer=scenario.timer, draft_timer=draft_timer, merge=scenario.merge,
+        timer=scenario.timer, draft_timer=draft_timer, merge=scenario.merge, machine=machine,
     )  # fmt: skip
 
 
-def _prompt_pool(scenario: Scenario, generator: np.random.Generator) -> Pool:
+def _prompt_pool(scenario: Scenario, generator: np.random.Generator, *, machine: bool) -> Pool:
     """Replicas that compute prompts and first tokens, and nothing else."""
     assert scenario.disaggregation is not None
     timer = scenario.disaggregation.prefill_timer or scenario.timer
-    pool = new_pool(replace(scenario, speculation=None, blocks=None, timer=timer), generator, users=False)
+    pool = new_pool(
+        replace(scenario, speculation=None, blocks=None, timer=timer), generator, users=False, machine=machine
+    )
     pool.requests["output"] = 1
     return pool
 
@@ -151,7 +167,9 @@ def _tables(scenario: Scenario, timer: StepTimer, limits: Limits, draft_timer: o
     rows = limits.token_budget + most
     if not limits.chunked:
         rows = max(rows, context)
-    size = TableSize(min(rows, context * requests + most), requests, context, most, tree)
+    policy = speculation.policy if speculation is not None else None
+    at_once = requests * max(policy.branches, 1) if policy is not None else requests
+    size = TableSize(min(rows, context * requests + most), at_once, context, most, tree)
     tables = timer.tables(size, drafts=False)
     if isinstance(draft_timer, TabledTimer):
         drafted = draft_timer.tables(size, drafts=True)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.compiled import compiled
-from simulator.drafting import PEARL, PLAIN, Drafts, advance_walk, forget_slowly
+from simulator.drafting import AHEAD, NOTHING, PLAIN, Drafts, advance_walk, forget_slowly
 from simulator.histogram import bin_of
 from simulator.kv_cache import grow, release, used_blocks
+from simulator.passes import tabled_seconds
 from simulator.request import DECODING, FAILED, FINISHED, REJECTED
 from simulator.scheduler import compose, end_request, leave, missing_blocks, most_blocks
 from simulator.state import (
@@ -24,11 +25,7 @@ from simulator.state import (
     BUSY_S,
     CHUNKS,
     CLOCK,
-    CONTEXT,
-    DECODE_ROWS,
     DECODING_NOW,
-    DRAFT_MOST,
-    DRAFTING,
     EMITTED,
     END,
     ENDED,
@@ -37,7 +34,6 @@ from simulator.state import (
     ITERATIONS,
     ITL_S,
     MOST_SAMPLES,
-    PROMPTS_ENDING,
     QUEUED,
     RESERVED,
     ROWS,
@@ -56,7 +52,7 @@ from simulator.state import (
     Replica,
     Requests,
 )
-from simulator.tables import Tables, draft_seconds, target_seconds
+from simulator.tables import Tables, target_seconds
 from simulator.waiting import dequeue, enqueue
 
 COMPOSED, PAUSED, DONE, COUNTED = range(4)
@@ -148,8 +144,8 @@ def _step(replica: Replica, requests: Requests, limits: Limits, d: Drafts, r: in
     if requests[r].computed < requests[r].prompt + requests[r].made:
         return 0
     requests[r].phase = DECODING
-    if d.decoder == PEARL:
-        requests[r].stale = 1
+    if d.decoder == AHEAD:
+        requests[r].pending = NOTHING
     return limits.lag
 
 
@@ -259,33 +255,6 @@ def begin(
 
 
 @compiled
-def query_tokens(replica: Replica, d: Drafts) -> float:
-    """Mean query tokens of the decoding requests of the composed iteration."""
-    number = replica.number
-    if number[DECODING_NOW] == 0:
-        return 0.0
-    if d.padded:
-        return float(1.0 + number[DRAFT_MOST])
-    return float(number[DECODE_ROWS] / number[DECODING_NOW])
-
-
-@compiled
-def tabled_seconds(replica: Replica, d: Drafts, t: Tables) -> float:
-    """Seconds of the composed iteration by the tables."""
-    number = replica.number
-    decoding = number[DECODING_NOW]
-    target = target_seconds(
-        t, decoding, query_tokens(replica, d), float(number[CONTEXT]),
-        replica.chunks, number[CHUNKS], number[PROMPTS_ENDING],
-    )  # fmt: skip
-    if d.decoder == PLAIN:
-        return float(target)
-    context = number[CONTEXT] * number[DRAFTING] / decoding if decoding else 0.0
-    draft = draft_seconds(t, number[DRAFTING], number[DRAFT_MOST], context, number[ROWS] - number[DECODE_ROWS])
-    return float(max(target, draft) if d.decoder == PEARL else target + draft)
-
-
-@compiled
 def _alike(replica: Replica, requests: Requests, limits: Limits, t: Tables, until: float) -> None:
     """Advance iterations in which everybody who runs decodes one token and nobody comes or goes."""
     number, second, running = replica.number, replica.second, replica.running
@@ -366,5 +335,5 @@ def advance(
         status = begin(replica, requests, prefixes, limits, d, t, until)
         if status != COMPOSED:
             return int(status)
-        start(replica, tabled_seconds(replica, d, t))
+        start(replica, tabled_seconds(replica, requests, d, t))
     return COUNTED

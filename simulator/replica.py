@@ -6,14 +6,16 @@ Leaves out where requests come from and which engine gets them (`simulator.envir
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardware_profiles.errors import InputError
-from simulator.drafting import PEARL, Drafts
-from simulator.iteration import COMPOSED, COUNTED, PAUSED, advance, begin, query_tokens, settle, start, tabled_seconds
+from simulator.compiled import Compiled, plain_rows, plain_tuple
+from simulator.drafting import AHEAD, PLAIN, REGROUP, SPLIT, Drafts
+from simulator.iteration import COMPOSED, COUNTED, PAUSED, advance, begin, settle, start
 from simulator.metrics import Series
+from simulator.passes import drafting_requests, group, groups, part, parts, tabled_seconds, with_pass
 from simulator.state import (
     ARRIVED,
     BUSY,
@@ -23,7 +25,6 @@ from simulator.state import (
     DECODE_ROWS,
     DECODING_NOW,
     DRAFT_MOST,
-    DRAFTING,
     END,
     ENDED,
     LONGEST,
@@ -51,6 +52,7 @@ class Pool(NamedTuple):
         timer: for iterations.
         draft_timer: for draft passes; None: they are free.
         merge: advance iterations that are alike together.
+        machine: run machine code; False: the Python that it is made from.
     """
 
     requests: Requests
@@ -61,6 +63,7 @@ class Pool(NamedTuple):
     timer: StepTimer
     draft_timer: DraftTimer | None
     merge: bool
+    machine: bool = True
 
 
 class SimulatedReplica:
@@ -76,7 +79,12 @@ class SimulatedReplica:
         self.pool = pool
         self.index = index
         self.state = new_replica(pool.limits, pool.prefixes, inbox)
-        self._tables = no_tables() if pool.tables is None else pool.tables
+        tables = no_tables() if pool.tables is None else pool.tables
+        parts = (self.state, pool.requests, pool.prefixes, pool.limits, pool.drafts, tables)
+        if not pool.machine:
+            state, requests, *others = parts
+            parts = (plain_tuple(state), plain_rows(requests), *(plain_tuple(each) for each in others))
+        self._parts: tuple[Any, ...] = parts
 
     @property
     def clock_s(self) -> float:
@@ -105,9 +113,7 @@ class SimulatedReplica:
         """Run iterations that start before `until_s`, at most about `most`; a status of `simulator.iteration`."""
         p = self.pool
         if p.tables is not None:
-            return int(
-                advance(self.state, p.requests, p.prefixes, p.limits, p.drafts, p.tables, until_s, most, p.merge)
-            )
+            return int(self._run(advance, *self._parts, until_s, most, p.merge))
         for _ in range(most):
             if self.state.number[BUSY]:
                 if self.end_s > until_s:
@@ -120,16 +126,14 @@ class SimulatedReplica:
 
     def begin(self, until_s: float = np.inf) -> int:
         """Start the next iteration, if there is anything to do before `until_s`."""
-        p = self.pool
-        status = int(begin(self.state, p.requests, p.prefixes, p.limits, p.drafts, self._tables, until_s))
+        status = int(self._run(begin, *self._parts, until_s))
         if status == COMPOSED:
-            start(self.state, self._seconds())
+            self._run(start, self._parts[0], self._seconds())
         return status
 
     def settle(self) -> None:
         """End the iteration under way."""
-        p = self.pool
-        settle(self.state, p.requests, p.prefixes, p.limits, p.drafts)
+        self._run(settle, *self._parts[:5])
 
     def series(self) -> Series:
         """Its states over time."""
@@ -141,23 +145,61 @@ class SimulatedReplica:
             kv_used_ratio=s.series[3, :count] / self.pool.limits.kv_blocks,
         )
 
+    def _run(self, function: Compiled, *arguments: Any) -> Any:
+        return function.machine(*arguments) if self.pool.machine else function(*arguments)
+
     def _seconds(self) -> float:
         """Seconds of the composed iteration, by the timers."""
         p, number = self.pool, self.state.number
         if p.tables is not None:
-            return float(tabled_seconds(self.state, p.drafts, p.tables))
-        decoding, context, chunks = int(number[DECODING_NOW]), int(number[CONTEXT]), int(number[CHUNKS])
-        new, cached = self.state.chunks[:, :chunks].tolist()
-        queries = float(query_tokens(self.state, p.drafts))
-        target = p.timer(
-            decoding, queries, float(context), list(zip(new, cached, strict=True)), float(number[LONGEST])
-        )  # fmt: skip
+            return float(self._run(tabled_seconds, *self._parts[:2], *self._parts[4:]))
+        drafts = self._parts[4]
+        count = int(self._run(parts, self._parts[0], drafts))
         draft = 0.0
-        if p.draft_timer is not None and p.drafts.most:
-            drafting = int(number[DRAFTING])
-            share = context * drafting / decoding if decoding else 0.0
-            draft = p.draft_timer(drafting, int(number[DRAFT_MOST]), share, int(number[ROWS] - number[DECODE_ROWS]))
-        seconds = max(target, draft) if p.drafts.decoder == PEARL else target + draft
+        if p.draft_timer is not None and p.drafts.decoder != PLAIN:
+            made, context = self._run(drafting_requests, self._parts[0], drafts)
+            prompt_rows = int(number[ROWS] - number[DECODE_ROWS])
+            draft = p.draft_timer(int(made), int(number[DRAFT_MOST]), float(context), prompt_rows) / count
+        seconds = 0.0 if p.drafts.decoder in (AHEAD, PLAIN) else draft
+        for at in range(count):
+            if count > 1:
+                verify = self._asked(self._run(part, *self._parts[:2], drafts, at, count), prompts=at == 0)
+            else:
+                verify = self._whole_pass()
+            seconds = float(self._run(with_pass, drafts, seconds, draft, verify, at == count - 1))
+        if not 0.0 < seconds < np.inf:
+            raise InputError("a timer must answer positive, finite seconds", key="timer", value=seconds)
+        return seconds
+
+    def _whole_pass(self) -> float:
+        """Seconds of verifying everything, in groups where batches are padded."""
+        number, drafts = self.state.number, self.pool.drafts
+        decoding = int(number[DECODING_NOW])
+        if drafts.ragged == SPLIT or not decoding:
+            queries = float(number[DECODE_ROWS] / decoding) if decoding else 0.0
+            return self._asked((decoding, queries, float(number[CONTEXT])), prompts=True)
+        ways = (False, True) if drafts.ragged == REGROUP else (False,)
+        return min(self._in_groups(by_length) for by_length in ways)
+
+    def _in_groups(self, by_length: bool) -> float:
+        count = int(self._run(groups, *self._parts[:2], self._parts[4], by_length))
+        seconds = 0.0
+        for at in range(count):
+            held = self._run(group, *self._parts[:2], self._parts[4], at)
+            seconds += self._asked(held, prompts=at == 0, alike=True)
+        return seconds
+
+    def _asked(self, held: tuple[int, float, float], *, prompts: bool, alike: bool = False) -> float:
+        """What the timer says of a pass: decoding requests, query tokens and context, beside the prompts or not."""
+        members, queries, context = held
+        count = int(self.state.number[CHUNKS]) if prompts else 0
+        if not members and not prompts:
+            return 0.0
+        new, cached = self.state.chunks[:, :count].tolist()
+        longest = context / members if alike else float(self.state.number[LONGEST])
+        seconds = self.pool.timer(
+            int(members), float(queries), float(context), list(zip(new, cached, strict=True)), longest
+        )
         if not 0.0 < seconds < np.inf:
             raise InputError("a timer must answer positive, finite seconds", key="timer", value=seconds)
         return float(seconds)

@@ -83,6 +83,7 @@ class Workload:
             output_tokens=trace.output_tokens,
             prefix_ids=trace.prefix_blocks,
             prefix_block_tokens=prefix_block_tokens,
+            priority=trace.priority,
         )
 
     @property

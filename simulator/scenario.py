@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, UnknownNameError
+from simulator.overlap import OVERLAPS, Overlap
 from simulator.request import Workload
 from simulator.step_time import DraftTimer, StepTimer
 from traces.schema import AcceptanceTrace
@@ -19,7 +20,9 @@ from traces.tree import Tree
 
 Preemption = Literal["recompute", "swap"]
 Controller = Literal["ema", "goodput"]
+Ragged = Literal["split", "pad", "regroup"]
 Router = Literal["round-robin", "least-loaded", "prefix"]
+RAGGED: tuple[Ragged, ...] = ("split", "pad", "regroup")
 ROUTERS: tuple[Router, ...] = ("round-robin", "least-loaded", "prefix")
 LONGEST_DRAFT = 4096
 
@@ -97,11 +100,17 @@ class SpeculationOptions:
         controller: how many tokens a request drafts: always as many (None), one more than it lately kept (`ema`), or
             what emits most tokens a second at the acceptance seen lately (`goodput`).
         ema_weight: weight of the latest step in what the controllers remember.
-        overlap: draft passes run beside the verify pass (`pearl`) instead of before it.
-        padded: short drafts are padded to the longest of the batch.
+        overlap: how draft and verify passes share time: a published policy by name, or one of one's own; None: one
+            after the other. More than one branch needs a recording of level 2 as wide as that.
+        ragged: what becomes of drafts and contexts of unequal length: kernels that take each as it is (`split`), or
+            padding to the longest of a group, groups being formed by order of arrival (`pad`), or by length wherever
+            that costs less (`regroup`). Every group is a pass of its own.
+        group_requests: most requests that are padded together; None: everybody.
+        stop_ratio: a draft ends before the first token that the drafter gives less probability than this; level 3.
 
     Raises:
-        InputError: a topology out of range, a broken schedule, a controller that does not fit.
+        InputError: a topology out of range, a broken schedule, options that do not go together, or more than the
+            recording tells.
     """
 
     topology: int | Tree
@@ -110,8 +119,10 @@ class SpeculationOptions:
     schedule: tuple[tuple[int, int, int], ...] = ()
     controller: Controller | None = None
     ema_weight: float = 0.2
-    overlap: Literal["pearl"] | None = None
-    padded: bool = False
+    overlap: Overlap | str | None = None
+    ragged: Ragged = "split"
+    group_requests: int | None = None
+    stop_ratio: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.draft_tokens <= LONGEST_DRAFT:
@@ -127,12 +138,44 @@ class SpeculationOptions:
             last = end
         if self.controller not in (None, "ema", "goodput"):
             raise InputError("must be ema or goodput", key="controller", value=self.controller)
-        if self.overlap not in (None, "pearl"):
-            raise InputError("must be pearl", key="overlap", value=self.overlap)
-        if isinstance(self.topology, Tree) and (self.controller is not None or self.overlap is not None):
-            raise InputError("controllers and overlap are for chains", key="topology", value="tree")
+        self._check_overlap()
+        self._check_groups()
+        chains = (self.controller, self.overlap, self.stop_ratio)
+        if isinstance(self.topology, Tree) and any(option is not None for option in chains):
+            raise InputError("controllers, overlap and stop_ratio are for chains", key="topology", value="tree")
         if not 0.0 < self.ema_weight <= 1.0:
             raise InputError("must lie in (0, 1]", key="ema_weight", value=self.ema_weight)
+
+    def _check_overlap(self) -> None:
+        if isinstance(self.overlap, str) and self.overlap not in OVERLAPS:
+            raise UnknownNameError("overlap", self.overlap, OVERLAPS, key="overlap")
+        policy = self.policy
+        if policy is not None and policy.branches > 1:
+            self.trace.require(2, "drafting several branches")
+            if policy.branches > self.trace.rank_width:
+                rule = f"the recording tells the {self.trace.rank_width} likeliest tokens"
+                raise InputError(rule, file=self.trace.file, key="branches", value=policy.branches)
+        if policy is not None and policy.parts > 1 and self.ragged != "split":
+            raise InputError("drafts that are verified in parts are not padded", key="ragged", value=self.ragged)
+        if self.stop_ratio is not None:
+            self.trace.require(3, "ending drafts where the drafter is unsure")
+            if not 0.0 < self.stop_ratio <= 1.0:
+                raise InputError("must lie in (0, 1]", key="stop_ratio", value=self.stop_ratio)
+
+    def _check_groups(self) -> None:
+        if self.ragged not in RAGGED:
+            raise InputError(f"must be one of {', '.join(RAGGED)}", key="ragged", value=self.ragged)
+        if self.group_requests is None:
+            return
+        if self.ragged == "split":
+            raise InputError("groups are for batches that are padded", key="group_requests", value=self.group_requests)
+        if self.group_requests < 1:
+            raise InputError("must be >= 1", key="group_requests", value=self.group_requests)
+
+    @property
+    def policy(self) -> Overlap | None:
+        """How draft and verify passes share time; None: they do not."""
+        return OVERLAPS[self.overlap] if isinstance(self.overlap, str) else self.overlap
 
     @property
     def draft_tokens(self) -> int:

@@ -16,12 +16,24 @@ from costmodel.parallel.plan import ParallelPlan
 from costmodel.scenario import Scenario as Named
 from costmodel.scenario import build_setting, method_of, with_match_rate
 from hardware_profiles.errors import InputError
-from simulator.arrivals import closed_loop, drawn_lengths, gamma, modulated, open_loop, poisson, recorded, repeated
+from simulator.arrivals import (
+    closed_loop,
+    drawn_lengths,
+    gamma,
+    modulated,
+    open_loop,
+    poisson,
+    recorded,
+    repeated,
+    with_priorities,
+)
 from simulator.engine_settings import EngineSettings, read_engine
+from simulator.overlap import OVERLAPS
 from simulator.request import Workload
 from simulator.scenario import Disaggregation, Scenario, SchedulerOptions, SpeculationOptions
-from simulator.scenario_defaults import disaggregation_of, scheduler_of
+from simulator.scenario_defaults import block_options, disaggregation_of, feed_forward_of, scheduler_of
 from simulator.scenario_file import Requests, ScenarioFile
+from simulator.scenario_sections import BlocksSection
 from simulator.step_time import DraftTimer, StepTimer
 from traces.importers.formats import read_requests_any
 from traces.library import read_trace, shipped_traces
@@ -42,6 +54,7 @@ class Prepared:
         scheduler: of every replica.
         timer: of iterations.
         speculation: None: plain decoding.
+        blocks: of a block decoder, drawn by the seed; None: no such decoder.
         disaggregation: None: every replica computes prompts and decodes.
         notes: what was assumed.
     """
@@ -54,6 +67,7 @@ class Prepared:
     scheduler: SchedulerOptions
     timer: StepTimer
     speculation: SpeculationOptions | None
+    blocks: BlocksSection | None
     disaggregation: Disaggregation | None
     notes: tuple[str, ...]
 
@@ -77,6 +91,7 @@ class Prepared:
             scheduler=replace(self.scheduler, **changes),
             timer=self.timer,
             speculation=self.speculation,
+            blocks=None if self.blocks is None else block_options(self.blocks, seed),
             replicas=written.replicas or (self.engine.replicas if self.engine is not None else 1),
             router=written.router,
             disaggregation=self.disaggregation,
@@ -111,10 +126,10 @@ def prepare(written: ScenarioFile) -> Prepared:
         if trace is not None:
             notes.append("draft passes are timed by the cost model, the target's by the profile")
     else:
-        from simulator.cost_timer import CostModelTimer
-
         assert setting is not None
-        timer = CostModelTimer(setting, plan)
+        timer = _cost_timer(written, setting, plan)
+        if written.feed_forward is not None and written.disaggregation is None:
+            notes.append("prompts take the time of the whole model on one group of the attention side's devices")
     speculation = None if trace is None or setting is None else _speculation(written, trace, setting)
     if speculation is not None and setting is not None and _is_borrowed(speculation.trace, setting):
         notes.append("acceptance borrowed: the trace was recorded on another model")
@@ -125,9 +140,10 @@ def prepare(written: ScenarioFile) -> Prepared:
         setting=setting,
         engine=engine,
         plan=plan,
-        scheduler=scheduler_of(written, setting, engine, plan, mean_tokens),
+        scheduler=_scheduler(written, source, setting, engine, plan, mean_tokens),
         timer=timer,
         speculation=speculation,
+        blocks=written.blocks,
         disaggregation=disaggregation_of(written, setting, mean_tokens),
         notes=tuple(notes),
     )
@@ -144,6 +160,11 @@ def workload(requests: Requests, source: RequestTrace | None, generator: np.rand
     Raises:
         InputError: laws or numbers out of range, more recorded requests than there are.
     """
+    taken = _arriving(requests, source, generator)
+    return with_priorities(taken, requests.priorities, generator) if requests.priorities else taken
+
+
+def _arriving(requests: Requests, source: RequestTrace | None, generator: np.random.Generator) -> Workload:
     r = requests
     if r.arrivals == "recorded":
         assert source is not None
@@ -182,6 +203,32 @@ def at_rate(requests: Requests, rate_per_s: float, source: RequestTrace | None) 
     if span <= 0.0:
         raise InputError("recorded arrivals span no time; draw them", file=source.file, key="arrivals")
     return requests.model_copy(update={"speed": rate_per_s * span / count})
+
+
+def _cost_timer(written: ScenarioFile, setting: Setting, plan: ParallelPlan | None) -> StepTimer:
+    if written.feed_forward is None:
+        from simulator.cost_timer import CostModelTimer
+
+        return CostModelTimer(setting, plan)
+    from simulator.split_timer import SplitTimer
+
+    apart = written.feed_forward
+    other, link = feed_forward_of(apart, setting)
+    return SplitTimer(setting, other, link, copies=apart.attention_groups, micro_batches=apart.micro_batches)
+
+
+def _scheduler(
+    written: ScenarioFile,
+    source: RequestTrace | None,
+    setting: Setting | None,
+    engine: EngineSettings | None,
+    plan: ParallelPlan | None,
+    mean_tokens: int,
+) -> SchedulerOptions:
+    """The scheduler, which heeds priorities where requests have some, unless it is told otherwise."""
+    options = scheduler_of(written, setting, engine, plan, mean_tokens)
+    ranked = bool(written.requests.priorities) or (source is not None and source.priority is not None)
+    return options if written.scheduler.priorities is not None else replace(options, priorities=ranked)
 
 
 def _trace(written: ScenarioFile) -> AcceptanceTrace | None:
@@ -233,8 +280,10 @@ def _speculation(written: ScenarioFile, trace: AcceptanceTrace, setting: Setting
         draft=draft,
         schedule=s.schedule,
         controller=s.controller,
-        overlap=s.overlap,
-        padded=s.padded,
+        overlap=None if s.overlap is None else replace(OVERLAPS[s.overlap], **s.changed_overlap()),
+        ragged=s.ragged,
+        group_requests=s.group_requests,
+        stop_ratio=s.stop_ratio,
     )
 
 
@@ -248,7 +297,7 @@ def _is_borrowed(trace: AcceptanceTrace, setting: Setting) -> bool:
 def _plan(written: ScenarioFile) -> ParallelPlan | None:
     """How the target is spread beyond one tensor-parallel group."""
     d = written.deployment
-    if d.pipeline_parallel == d.expert_parallel == d.data_parallel == d.context_parallel == 1:
+    if not d.is_planned:
         return None
     return ParallelPlan(
         tensor=d.tensor_parallel,

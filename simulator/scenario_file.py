@@ -10,28 +10,33 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from hardware_profiles.errors import InputError
+from simulator.scenario_sections import (
+    BlocksSection,
+    DisaggregationSection,
+    FeedForwardSection,
+    NotNegative,
+    Positive,
+    Ratio,
+    Section,
+    SpeculationSection,
+    Whole,
+)
 
 MAX_SCENARIO_BYTES = 1 << 20
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Whole = Annotated[int, Field(ge=1, le=1 << 30)]
 Process = Literal["recorded", "poisson", "gamma", "modulated", "closed"]
 # every place of a scenario that holds a path, as section and key
 _PATHS = (
     ("requests", "file"), ("deployment", "model"), ("deployment", "device"), ("profile", "prefix"),
     ("profile", "engine"), ("speculation", "trace"), ("speculation", "tree"), ("speculation", "draft"),
+    ("feed_forward", "device"),
 )  # fmt: skip
 _NAMES_TOO = ("model", "device", "draft")  # a shipped name unless such a file stands there
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Requests(_Section):
+class Requests(Section):
     """Which requests arrive, and when.
 
     Attributes:
@@ -49,6 +54,7 @@ class Requests(_Section):
         prompt_tokens: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION, without a file.
         output_tokens: likewise.
         speed: recorded arrivals this many times as fast.
+        priorities: shares of requests by priority, lower first, where the file has none.
     """
 
     file: str | None = None
@@ -65,6 +71,7 @@ class Requests(_Section):
     prompt_tokens: str | int | None = None
     output_tokens: str | int | None = None
     speed: Positive = 1.0
+    priorities: dict[Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)], Ratio] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _complete(self) -> Requests:
@@ -76,6 +83,8 @@ class Requests(_Section):
             raise ValueError("prompt_tokens and output_tokens are for requests without a file")
         if self.arrivals == "recorded" and self.file is None:
             raise ValueError("recorded arrivals need a file")
+        if self.priorities and abs(sum(self.priorities.values()) - 1.0) > 1e-6:
+            raise ValueError("priorities: shares must sum to 1")
         if drawn != (self.rate_per_s is not None):
             raise ValueError("rate_per_s goes with poisson, gamma and modulated arrivals, and they need it")
         if (self.arrivals == "closed") != (self.users is not None):
@@ -83,7 +92,7 @@ class Requests(_Section):
         return self
 
 
-class DeploymentSection(_Section):
+class DeploymentSection(Section):
     """What the cost model times; keys as the options of other verbs.
 
     Attributes:
@@ -114,8 +123,13 @@ class DeploymentSection(_Section):
     overrides: tuple[str, ...] = ()
     fidelity: Literal["calibrated", "datasheet"] = "calibrated"
 
+    @property
+    def is_planned(self) -> bool:
+        """Whether the model is spread beyond one tensor-parallel group."""
+        return max(self.pipeline_parallel, self.expert_parallel, self.data_parallel, self.context_parallel) > 1
 
-class ProfileSection(_Section):
+
+class ProfileSection(Section):
     """A measured kernel profile instead of the cost model.
 
     Attributes:
@@ -129,7 +143,7 @@ class ProfileSection(_Section):
     overhead_s: NotNegative = 0.0
 
 
-class SchedulerSection(_Section):
+class SchedulerSection(Section):
     """Scheduler; what is None follows the engine's published defaults, swapping the device's link to its host."""
 
     token_budget: Whole | None = None
@@ -143,50 +157,11 @@ class SchedulerSection(_Section):
     preemption: Literal["recompute", "swap"] = "recompute"
     swap_block_s: NotNegative | None = None
     reserve_output: bool | None = None
+    priorities: bool | None = None
     horizon_s: Positive | None = None
 
 
-class SpeculationSection(_Section):
-    """Speculation: a recording, and how much of it is drafted.
-
-    Attributes:
-        trace: acceptance trace, a file or the name of a shipped one.
-        draft_tokens: K of a chain.
-        tree: tree JSON instead.
-        method: slug; None: the trace's.
-        draft: draft model.
-        exit_layer: of an early-exit drafter.
-        draft_passes: of an unpublished drafter.
-        draft_bytes: read by each of its passes.
-        match_rate: share of steps with a proposal, where the trace does not tell.
-        schedule: [first batch, last batch, K] rows.
-        controller: ema or goodput.
-        overlap: pearl.
-        padded: short drafts are padded to the longest.
-    """
-
-    trace: str
-    draft_tokens: Annotated[int, Field(ge=0, le=4095)] | None = None
-    tree: str | None = None
-    method: str | None = None
-    draft: str | None = None
-    exit_layer: Whole | None = None
-    draft_passes: Whole | None = None
-    draft_bytes: Positive | None = None
-    match_rate: Annotated[float, Field(ge=0, le=1)] | None = None
-    schedule: tuple[tuple[int, int, int], ...] = ()
-    controller: Literal["ema", "goodput"] | None = None
-    overlap: Literal["pearl"] | None = None
-    padded: bool = False
-
-    @model_validator(mode="after")
-    def _one_topology(self) -> SpeculationSection:
-        if (self.draft_tokens is None) == (self.tree is None):
-            raise ValueError("exactly one of draft_tokens and tree is needed")
-        return self
-
-
-class LimitsSection(_Section):
+class LimitsSection(Section):
     """Service-level objectives.
 
     Attributes:
@@ -200,21 +175,7 @@ class LimitsSection(_Section):
     admission: bool = False
 
 
-class DisaggregationSection(_Section):
-    """Prompts on replicas of their own.
-
-    Attributes:
-        prefill_replicas: replicas that compute prompts only.
-        transfer_token_s: seconds to move one token's cache; None: over the links of the devices, all at once.
-        transfer_latency_s: of a transfer beside that.
-    """
-
-    prefill_replicas: Whole = 1
-    transfer_token_s: NotNegative | None = None
-    transfer_latency_s: NotNegative = 0.0
-
-
-class ScenarioFile(_Section):
+class ScenarioFile(Section):
     """A scenario as a person writes it.
 
     Attributes:
@@ -224,10 +185,12 @@ class ScenarioFile(_Section):
         profile: or a measured profile.
         scheduler: of every replica.
         speculation: None: plain decoding.
+        blocks: a decoder of blocks in its place.
         slo: limits that goodput counts by.
         replicas: engines behind the router.
         router: which of them takes a request.
         disaggregation: None: every replica computes prompts and decodes.
+        feed_forward: None: every device holds all layers.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -238,10 +201,12 @@ class ScenarioFile(_Section):
     profile: ProfileSection | None = None
     scheduler: SchedulerSection = SchedulerSection()
     speculation: SpeculationSection | None = None
+    blocks: BlocksSection | None = None
     slo: LimitsSection = LimitsSection()
     replicas: Whole | None = None
     router: Literal["round-robin", "least-loaded", "prefix"] = "round-robin"
     disaggregation: DisaggregationSection | None = None
+    feed_forward: FeedForwardSection | None = None
 
     @model_validator(mode="after")
     def _timed(self) -> ScenarioFile:
@@ -249,6 +214,12 @@ class ScenarioFile(_Section):
             raise ValueError("deployment.model is needed where no profile times the iterations")
         if self.slo.admission and self.slo.ttft_s is None and self.slo.tpot_s is None:
             raise ValueError("slo.admission needs slo.ttft_s or slo.tpot_s")
+        if self.speculation is not None and self.blocks is not None:
+            raise ValueError("speculation and blocks are two decoders: choose one")
+        if self.feed_forward is not None and self.profile is not None:
+            raise ValueError("feed_forward is timed by the cost model, not by a profile")
+        if self.feed_forward is not None and self.deployment.is_planned:
+            raise ValueError("feed_forward goes with tensor_parallel alone")
         return self
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.compiled import compiled
-from simulator.drafting import BLOCK, PEARL, Drafts, batch_drafts, fits, start_again, wanted
+from simulator.drafting import AHEAD, BLOCK, Drafts, batch_drafts, fits, start_again, wanted
 from simulator.kv_cache import cached_prefix, claim, grow, obtainable, publish, release
 from simulator.request import DECODING, FILLING, REJECTED, SWAPPED, WAITING
 from simulator.state import (
@@ -329,7 +329,8 @@ def compose(
 ) -> None:  # fmt: skip
     """Fill the next iteration, at the replica's clock: see its numbers, and `quota` and `drafts` of the requests."""
     number = replica.number
-    number[ROWS : BATCH + 1] = 0
+    for i in range(ROWS, BATCH + 1):
+        number[i] = 0
     decoding, context = 0, 0
     for i in range(number[RUNNING]):
         r = replica.running[i]
@@ -344,6 +345,6 @@ def compose(
         _admissions(replica, requests, prefixes, limits, d, batch)
     if limits.prefill_first and number[CHUNKS] == 0:
         _decodes(replica, requests, prefixes, limits, d, batch)
-    if d.decoder == PEARL and batch > 0:
+    if d.decoder == AHEAD and batch > 0:
         number[DRAFTING] = number[DECODING_NOW]
         number[DRAFT_MOST] = batch

@@ -10,16 +10,40 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from simulator.compiled import compiled
-from simulator.drafting import ALWAYS, BLOCK, CHAIN, EMA, GOODPUT, PEARL, PLAIN, TREE, Drafts
+from simulator.drafting import (
+    AHEAD,
+    ALWAYS,
+    BLOCK,
+    CHAIN,
+    EMA,
+    GOODPUT,
+    NOTHING,
+    PAD,
+    PLAIN,
+    REGROUP,
+    SPLIT,
+    TREE,
+    WHOLE,
+    Drafts,
+)
+from simulator.overlap import Overlap
 from simulator.scenario import BlockOptions, Scenario, SpeculationOptions
-from simulator.state import Requests, Small, Whole
+from simulator.state import Byte, Requests, Small, Whole
 from traces.arrays import IntArray
 from traces.replay import child_offsets, replay_chain, replay_tree
 from traces.schema import AcceptanceTrace
 from traces.tree import Tree
 
 _CONTROLLERS = {None: ALWAYS, "ema": EMA, "goodput": GOODPUT}
+_RAGGED = {"split": SPLIT, "pad": PAD, "regroup": REGROUP}
 _NONE = np.zeros(0, dtype=np.int32)
+_EVERYBODY = 1 << 24
+_SERIAL = Overlap(name="serial")
+_PLAIN = Drafts(
+    decoder=PLAIN, controller=ALWAYS, most=0, weight=1.0, branches=0, parts=1, prunes=False, interference_ratio=0.0,
+    ragged=SPLIT, group=_EVERYBODY, by_batch=np.zeros(1, np.int32), emits=_NONE, proposes=_NONE, left=_NONE,
+    foreseen=np.zeros(0, np.uint8),
+)  # fmt: skip
 
 
 def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
@@ -37,13 +61,16 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
     options = scenario.speculation
     most = options.draft_tokens if options is not None else 0
     if options is None or most == 0:
-        return Drafts(PLAIN, ALWAYS, 0, 1.0, False, np.zeros(1, np.int32), _NONE, _NONE, _NONE)
-    emits, proposes, left = _steps(options, generator)
-    decoder = TREE if isinstance(options.topology, Tree) else PEARL if options.overlap else CHAIN
+        return _PLAIN
+    policy = options.policy or _SERIAL
+    emits, proposes, left, foreseen = _steps(options, policy.branches, generator)
+    decoder = TREE if isinstance(options.topology, Tree) else AHEAD if policy.ahead else CHAIN
     return Drafts(
         decoder=decoder, controller=_CONTROLLERS[options.controller], most=int(most),
-        weight=float(options.ema_weight), padded=bool(options.padded),
-        by_batch=_by_batch(options), emits=emits, proposes=proposes, left=left,
+        weight=float(options.ema_weight), branches=int(policy.branches), parts=int(policy.parts),
+        prunes=bool(policy.prunes), interference_ratio=float(policy.interference_ratio),
+        ragged=_RAGGED[options.ragged], group=int(options.group_requests or _EVERYBODY),
+        by_batch=_by_batch(options), emits=emits, proposes=proposes, left=left, foreseen=foreseen,
     )  # fmt: skip
 
 
@@ -60,7 +87,7 @@ def place_requests(requests: Requests, drafts: Drafts, generator: np.random.Gene
         starts = np.nonzero(drafts.left == 0)[0] if drafts.decoder == BLOCK else np.arange(drafts.emits.size)
         requests["place"] = starts[generator.integers(0, starts.size, requests.size)]
     requests["kept"] = drafts.most
-    requests["stale"] = drafts.decoder == PEARL
+    requests["pending"] = NOTHING if drafts.decoder == AHEAD else WHOLE
 
 
 def _by_batch(options: SpeculationOptions) -> Small:
@@ -71,8 +98,14 @@ def _by_batch(options: SpeculationOptions) -> Small:
     return table
 
 
-def _steps(options: SpeculationOptions, generator: np.random.Generator) -> tuple[Small, Small, Small]:
-    """Emitted and drafted tokens at every place where a step can start, and tokens to the end of its text."""
+def _steps(
+    options: SpeculationOptions, branches: int, generator: np.random.Generator
+) -> tuple[Small, Small, Small, Byte]:
+    """At every place where a step can start: tokens that it emits, that it drafts, and to the end of its text.
+
+    And whether the token there is one of those that so many branches begin with; where a drafter's ranks depend on the
+    depth, as if it had read everything before.
+    """
     trace, topology = options.trace, options.topology
     assert trace.emitted is not None
     lengths = trace.output_tokens
@@ -97,10 +130,26 @@ def _steps(options: SpeculationOptions, generator: np.random.Generator) -> tuple
         known = float(replay.proposed_steps.sum() / replay.steps.sum())
         share = max(trace.match_rate - known, 0.0) / (1.0 - known) if known < 1.0 else 0.0
         proposes[~certain & (generator.random(trace.positions) >= share)] = 0
+    foreseen = (emits > 1) & (proposes > 0)
+    if branches > 1 and trace.rank is not None:
+        first = trace.rank if trace.depth is None else trace.rank[:, 0]
+        foreseen = (first >= 0) & (first < branches) & (proposes > 0)
+    if options.stop_ratio is not None:
+        proposes = np.minimum(proposes, _sure(trace, options.stop_ratio))
     return (
         np.ascontiguousarray(emits[kept]), np.ascontiguousarray(proposes[kept], dtype=np.int32),
-        np.ascontiguousarray(left[kept]),
+        np.ascontiguousarray(left[kept]), np.ascontiguousarray(foreseen[kept], dtype=np.uint8),
     )  # fmt: skip
+
+
+def _sure(trace: AcceptanceTrace, stop_ratio: float) -> Small:
+    """Tokens from every position on that the drafter is sure of, as if all before them were kept."""
+    assert trace.draft_probs is not None
+    unsure = trace.draft_probs[:, 0].astype(np.float64) < stop_ratio
+    unsure[trace.offsets[1:][trace.output_tokens > 0] - 1] = True  # no draft reaches into another text
+    place = np.arange(trace.positions)
+    following = np.where(unsure, place, trace.positions)
+    return np.asarray(np.minimum.accumulate(following[::-1])[::-1] - place, dtype=np.int32)
 
 
 def _tree_steps(trace: AcceptanceTrace, tree: Tree) -> tuple[Small, Small]:
@@ -114,7 +163,7 @@ def _tree_steps(trace: AcceptanceTrace, tree: Tree) -> tuple[Small, Small]:
     table = child_offsets(tree, trace.rank_width)
     depth = 1 if trace.depth is None else trace.depth
     emits = np.empty(trace.positions, dtype=np.int32)
-    _descend(trace.rank.reshape(-1), depth, table, drafted, ends, emits)
+    _descend.machine(trace.rank.reshape(-1), depth, table, drafted, ends, emits)
     return emits, below[drafted].astype(np.int32)
 
 
@@ -147,7 +196,9 @@ def _blocks(options: BlockOptions) -> Drafts:
         emits += [0] * end + [options.block_tokens] + [0] * closing
         queries += options.query_tokens[: end + 1].tolist() + [options.block_tokens] * closing
         since += range(end + 1 + closing)
-    return Drafts(
-        BLOCK, ALWAYS, 0, 1.0, False, np.zeros(1, np.int32), np.array(emits, dtype=np.int32),
-        np.array(queries, dtype=np.int32), np.array(since, dtype=np.int32),
-    )  # fmt: skip
+    return _PLAIN._replace(
+        decoder=BLOCK,
+        emits=np.array(emits, dtype=np.int32),
+        proposes=np.array(queries, dtype=np.int32),
+        left=np.array(since, dtype=np.int32),
+    )

@@ -28,7 +28,8 @@ ROWS, DECODE_ROWS, PROMPTS_ENDING, DECODING_NOW, CONTEXT, LONGEST, CHUNKS, DRAFT
 GAVE_WAY, ADMITTED, BATCH = range(22, 25)
 # ... and totals
 ITERATIONS, PREEMPTIONS, HIT_TOKENS, PROMPT_TOKENS, STEPS, DRAFTED, ACCEPTED, EMITTED, WASTED = range(25, 34)
-NUMBERS = 34
+ROLLED_BACK = 34
+NUMBERS = 35
 COUNTERS = {
     "preemptions": PREEMPTIONS,
     "prefix_hit_tokens": HIT_TOKENS,
@@ -38,6 +39,7 @@ COUNTERS = {
     "accepted": ACCEPTED,
     "emitted": EMITTED,
     "wasted": WASTED,
+    "rolled_back": ROLLED_BACK,
 }
 # real numbers of a replica: now, start and end of the latest iteration, sums, and what controllers remember
 CLOCK, BEGAN, END, BUSY_S, SWAP_S, ITL_S, SINCE_DECODE_S, STEP_S, TOKENS, KEPT, TRIED = range(11)
@@ -68,7 +70,7 @@ REQUEST = np.dtype(
         ("drafts", "i4"),  # draft tokens among them
         ("replica", "i4"),
         ("phase", "i4"),
-        ("stale", "i4"),  # 1: its draft has to start anew
+        ("pending", "i4"),  # of a draft that was made ahead: see `simulator.drafting`
     ],
     align=True,
 )
@@ -116,6 +118,7 @@ class Replica(NamedTuple):
     over: Small  # requests that it is done with, in order
     heap: Small
     running: Small
+    order: Small  # requests that decode now, as they are grouped
     number: Whole
     second: Real
     shared: NDArray[np.int32]  # by shared block: references, residence, neighbours in the ring of idle blocks
@@ -197,7 +200,7 @@ def new_replica(limits: Limits, prefixes: Prefixes, inbox: int) -> Replica:
     shared[BEFORE, entries] = shared[AFTER, entries] = entries
     return Replica(
         inbox=np.zeros(inbox, np.int32), over=np.zeros(inbox, np.int32), heap=np.zeros(inbox, np.int32),
-        running=np.zeros(most + 1, np.int32), number=number, second=np.zeros(SECONDS), shared=shared,
-        chunks=np.zeros((2, most + 1), np.int32), by_batch=np.zeros((2, most + 2), np.int64),
-        itl=np.zeros(BINS, np.int64), series=np.zeros((4, MOST_SAMPLES)),
+        running=np.zeros(most + 1, np.int32), order=np.zeros(most + 1, np.int32), number=number,
+        second=np.zeros(SECONDS), shared=shared, chunks=np.zeros((2, most + 1), np.int32),
+        by_batch=np.zeros((2, most + 2), np.int64), itl=np.zeros(BINS, np.int64), series=np.zeros((4, MOST_SAMPLES)),
     )  # fmt: skip

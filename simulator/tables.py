@@ -47,7 +47,7 @@ class Tables(NamedTuple):
 @compiled
 def _place(axis: Real, below: Small, value: float) -> tuple[int, float]:
     """Index of the grid cell of a value and how far into it the value lies; outside, the nearest value on the grid."""
-    last = axis.size - 1
+    last = len(axis) - 1
     if last == 0 or value <= axis[0]:
         return 0, 0.0
     if value >= axis[last]:
@@ -86,7 +86,7 @@ def _at_context(t: Tables, tokens: float) -> tuple[int, float]:
 @compiled
 def between(table: Real, position: float) -> float:
     """Value at a position of a table; beyond its end the last slope goes on."""
-    low = min(int(position), table.size - 2)
+    low = min(int(position), len(table) - 2)
     return float(table[low] + (position - low) * (table[low + 1] - table[low]))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,9 @@ from hardware_profiles.errors import InputError
 from traces.provenance import POLICY_KEY
 from traces.schema import AcceptanceTrace
 from traces.tree import Tree
-from traces.walks import Counts, chain_starts, walk_chain, walk_limited_chain, walk_tree
+
+if TYPE_CHECKING:
+    from traces.walks import Counts  # the walks are loaded by what replays: half a second of a processor
 
 _NO_LIMIT = np.zeros(0, dtype=np.int16)
 _NO_STARTS = np.zeros(0, dtype=np.int64)
@@ -108,11 +111,13 @@ def replay_chain(trace: AcceptanceTrace, draft_tokens: int) -> Replay:
     if count == 0:
         none = np.zeros(trace.requests, dtype=np.int64)
         return Replay(draft_tokens=0, tokens=tokens, steps=tokens, proposed_steps=none, drafted_tokens=none)
+    from traces import walks
+
     if trace.drafted is None:
-        steps, hits = walk_chain(trace.emitted, trace.offsets, first, min(count, _LONGEST))
+        steps, hits = walks.walk_chain(trace.emitted, trace.offsets, first, min(count, _LONGEST))
         proposed, drafted = _without_drafted(trace, steps, hits, count)
     else:
-        walked = walk_limited_chain(trace.emitted, trace.drafted, trace.offsets, first, min(count, _LONGEST))
+        walked = walks.walk_limited_chain(trace.emitted, trace.drafted, trace.offsets, first, min(count, _LONGEST))
         steps, proposed, drafted = walked
     return Replay(
         draft_tokens=count,
@@ -181,7 +186,9 @@ def step_starts(trace: AcceptanceTrace, shape: int | Tree) -> Counts:
     limit = _NO_LIMIT if trace.drafted is None else trace.drafted
     length = min(_chain_length(shape), _LONGEST)
     _check_policy(trace, length)
-    steps = chain_starts(trace.emitted, limit, trace.offsets, trace.first_step_position, length, found)
+    from traces import walks
+
+    steps = walks.chain_starts(trace.emitted, limit, trace.offsets, trace.first_step_position, length, found)
     return found[:steps].copy()
 
 
@@ -243,7 +250,9 @@ def _walk_tree(trace: AcceptanceTrace, tree: Tree, starts: Counts) -> tuple[Coun
             key="depth",
             value=len(widths),
         )
-    walked: tuple[Counts, Counts, Counts, Counts] = walk_tree(
+    from traces import walks
+
+    walked: tuple[Counts, Counts, Counts, Counts] = walks.walk_tree(
         trace.rank.reshape(-1),
         1 if trace.depth is None else trace.depth,
         _NO_LIMIT if trace.drafted is None else trace.drafted,

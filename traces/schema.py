@@ -260,6 +260,7 @@ class RequestTrace:
         prompt_tokens: int32[r], >= 1.
         output_tokens: int32[r], >= 1.
         prefix_blocks: per request the ids of its prompt's cache blocks; None where not recorded.
+        priority: int32[r], lower is served first; None where not recorded.
         provenance: where it comes from.
         file: where it was read from, for messages.
     """
@@ -268,6 +269,7 @@ class RequestTrace:
     prompt_tokens: NDArray[np.int32]
     output_tokens: NDArray[np.int32]
     prefix_blocks: tuple[tuple[int, ...], ...] | None = None
+    priority: NDArray[np.int32] | None = None
     provenance: Provenance = field(default_factory=Provenance)
     file: str | None = None
 
@@ -283,6 +285,10 @@ class RequestTrace:
         object.__setattr__(self, "arrival_s", arrival)
         for name in ("prompt_tokens", "output_tokens"):
             object.__setattr__(self, name, checked_integers(getattr(self, name), np.int32, name, r, lowest=1))
+        if self.priority is not None:
+            lowest = int(np.iinfo(np.int32).min)
+            priority = checked_integers(self.priority, np.int32, "priority", r, lowest=lowest)
+            object.__setattr__(self, "priority", priority)
         if self.prefix_blocks is not None and len(self.prefix_blocks) != arrival.size:
             wanted = f"must have one list per request ({arrival.size})"
             raise InputError(wanted, key="prefix_blocks", value=len(self.prefix_blocks))

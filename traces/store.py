@@ -137,6 +137,8 @@ def write_requests(trace: RequestTrace, path: str | Path) -> None:
     }
     if trace.prefix_blocks is not None:
         columns["prefix_blocks"] = pa.array([list(blocks) for blocks in trace.prefix_blocks], pa.list_(pa.int64()))
+    if trace.priority is not None:
+        columns["priority"] = pa.array(trace.priority)
     table = pa.table(columns).replace_schema_metadata({METADATA_KEY: encode_header(trace)})
     write_parquet(table, path)
 
@@ -159,6 +161,7 @@ def read_requests(path: str | Path) -> RequestTrace:
         prompt_tokens=numbers(table, "prompt_tokens", file),
         output_tokens=numbers(table, "output_tokens", file),
         prefix_blocks=blocks,
+        priority=numbers(table, "priority", file) if "priority" in table.column_names else None,
         provenance=provenance_of(header, file),
         file=file,
     )

@@ -21,6 +21,27 @@ from app.cli.options import (
     Seed,
     milliseconds,
 )
+from app.cli.simulate_parameters import (
+    AttentionGroups,
+    Branches,
+    ClosingPasses,
+    CommitRatio,
+    DecodeBlock,
+    DecodePasses,
+    DecodeQuery,
+    FfnDevice,
+    FfnLatency,
+    FfnLink,
+    FfnTp,
+    GroupRequests,
+    Interference,
+    MicroBatches,
+    Overlapped,
+    Parts,
+    Priorities,
+    Ragged,
+    StopRatio,
+)
 
 if TYPE_CHECKING:
     from app.simulation_page import Case, LoadPoint
@@ -70,6 +91,7 @@ def simulate(
         ),
     ] = None,
     output_tokens: Annotated[str | None, typer.Option("--output-tokens", help="Likewise.")] = None,
+    priorities: Priorities = None,
     speed: Annotated[float | None, typer.Option("--speed", help="Recorded arrivals so many times as fast.")] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="Shipped name (see `models`) or path of a config.json.")
@@ -157,7 +179,24 @@ def simulate(
     controller: Annotated[
         str | None, typer.Option("--controller", help="Online draft lengths: ema or goodput.")
     ] = None,
-    overlap: Annotated[str | None, typer.Option("--overlap", help="pearl: draft beside the verify pass.")] = None,
+    overlap: Overlapped = None,
+    branches: Branches = None,
+    parts: Parts = None,
+    interference: Interference = None,
+    stop_ratio: StopRatio = None,
+    ragged: Ragged = None,
+    group_requests: GroupRequests = None,
+    decode_block: DecodeBlock = None,
+    decode_passes: DecodePasses = None,
+    commit_ratio: CommitRatio = None,
+    decode_query: DecodeQuery = None,
+    closing_passes: ClosingPasses = None,
+    ffn_device: FfnDevice = None,
+    ffn_tp: FfnTp = None,
+    attention_groups: AttentionGroups = None,
+    micro_batches: MicroBatches = None,
+    ffn_link: FfnLink = None,
+    ffn_latency: FfnLatency = None,
     slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest good time to first token, ms.")] = None,
     slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest good time per token, ms.")] = None,
     admission: Annotated[
@@ -195,7 +234,7 @@ def simulate(
     --output-tokens exponential:250 --slo-ttft 1000 --slo-tpot 50
     """
     from app.cli.output import deliver, require_file, require_folder
-    from app.cli.simulate_options import rates_of, schedule_rows, sections, variants_of
+    from app.cli.simulate_options import priority_shares, rates_of, schedule_rows, sections, variants_of
 
     for path, option in ((per_request, "--per-request"), (timeline, "--timeline"), (plot, "--plot")):
         if path is not None:
@@ -218,7 +257,13 @@ def simulate(
         "transfer_token_s": None if transfer is None else not_negative_ms(transfer, "--transfer"), "trace": trace,
         "draft_tokens": draft_tokens, "tree": tree, "schedule": schedule_rows(schedule), "method": method,
         "draft": draft, "exit_layer": exit_layer, "draft_passes": draft_passes, "draft_bytes": draft_bytes,
-        "match_rate": match_rate, "controller": controller, "overlap": overlap,
+        "match_rate": match_rate, "controller": controller, "overlap": overlap, "branches": branches, "parts": parts,
+        "interference_ratio": interference, "stop_ratio": stop_ratio, "ragged": ragged,
+        "group_requests": group_requests, "decode_block": decode_block, "decode_passes": decode_passes,
+        "commit_ratio": commit_ratio, "decode_query": decode_query, "closing_passes": closing_passes,
+        "ffn_device": ffn_device, "ffn_tp": ffn_tp, "attention_groups": attention_groups,
+        "micro_batches": micro_batches, "ffn_link": ffn_link, "priorities": priority_shares(priorities),
+        "ffn_latency_s": None if ffn_latency is None else not_negative_ms(ffn_latency, "--ffn-latency"),
         "slo_ttft_s": milliseconds(slo_ttft, "--slo-ttft"), "slo_tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
         "admission": admission,
     }  # fmt: skip
@@ -231,7 +276,9 @@ def simulate(
     _write_files(cases, points, per_request, timeline, plot, title=_title(written))
     deliver(answer, name="simulation", json=json, out=out)
     if not json and not quiet:
-        _print(cases, points, answer, _title(written))
+        from app.cli.simulate_output import print_cases
+
+        print_cases(cases, points, answer, _title(written))
 
 
 def not_negative_ms(value: float, option: str) -> float:
@@ -308,46 +355,3 @@ def _title(written: "ScenarioFile") -> str:
         return f"{Path(written.profile.prefix).name} (measured kernels), {written.requests.arrivals} arrivals"
     d = written.deployment
     return f"{d.model} on {d.device}, {d.engine}, {written.requests.arrivals} arrivals"
-
-
-def _print(cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[str, Any], title: str) -> None:
-    from app.cli.output import print_table, say
-
-    columns = ["case", "TTFT mean s", "p99 s", "TPOT mean ms", "p99 ms", "ITL p99 ms", "tokens/s", "goodput/s",
-               "finished", "rejected", "failed", "preempted", "iterations"]  # fmt: skip
-    print_table(title, columns, [_cells(case.name, case.metrics) for case in cases])
-    if points:
-        rows = [_cells(f"{p.name} at {p.rate_per_s:g}/s", p.metrics) for p in points]
-        print_table("over load", columns, rows)
-    spread = answer.get("metrics_interval")
-    if spread is not None:
-        low, high = spread["ttft_s"]["mean"] or (0.0, 0.0)
-        slow, fast = spread["tpot_s"]["mean"] or (0.0, 0.0)
-        say(
-            f"80 % over {len(answer['seeds'])} seeds: TTFT mean {low:.4g} to {high:.4g} s, "
-            f"TPOT mean {1e3 * slow:.4g} to {1e3 * fast:.4g} ms"
-        )
-    m = cases[0].metrics
-    if m["joules_per_token"] is not None:
-        price = m["usd_per_million_tokens"]
-        dollars = "" if price is None else f", $ {price:.3g} per million tokens"
-        say(
-            f"{m['bandwidth_ratio']:.0%} of the bandwidth and {m['compute_ratio']:.0%} of the peak in use, "
-            f"{m['joules_per_token']:.3g} J per token{dollars}"
-        )
-    for note in answer["notes"]:
-        say(note)
-
-
-def _cells(name: str, m: Mapping[str, Any]) -> list[str]:
-    from hardware_profiles.units import MILLI
-
-    def number(value: float | None, unit: float = 1.0) -> str:
-        return "" if value is None else f"{value / unit:.4g}"
-
-    return [
-        name, number(m["ttft_s"]["mean"]), number(m["ttft_s"]["p99"]), number(m["tpot_s"]["mean"], MILLI),
-        number(m["tpot_s"]["p99"], MILLI), number(m["itl_s"]["p99"], MILLI), number(m["tokens_per_s"]),
-        number(m["goodput_per_s"]), str(m["finished"]), str(m["rejected"]), str(m["failed"]),
-        str(m.get("preemptions", 0)), str(m["iterations"]),
-    ]  # fmt: skip

@@ -17,8 +17,11 @@ _SAME: Mapping[str, tuple[str, ...]] = {
     "scheduler": ("token_budget", "max_requests", "chunked_prefill", "prefill_first", "prefix_cache", "block_tokens",
                   "kv_blocks", "preemption", "reserve_output", "swap_block_s"),
     "speculation": ("trace", "draft_tokens", "tree", "method", "draft", "exit_layer", "draft_passes", "draft_bytes",
-                    "match_rate", "controller", "overlap", "padded"),
+                    "match_rate", "controller", "overlap", "branches", "parts", "interference_ratio", "stop_ratio",
+                    "ragged", "group_requests"),
+    "blocks": ("commit_ratio", "closing_passes"),
     "disaggregation": ("prefill_replicas",),
+    "feed_forward": ("attention_groups", "micro_batches"),
 }  # fmt: skip
 _OTHER: Mapping[str, tuple[str, str]] = {
     "requests": ("requests", "file"),
@@ -37,6 +40,14 @@ _OTHER: Mapping[str, tuple[str, str]] = {
     "slo_tpot_s": ("slo", "tpot_s"),
     "admission": ("slo", "admission"),
     "schedule": ("speculation", "schedule"),
+    "priorities": ("requests", "priorities"),
+    "decode_block": ("blocks", "block_tokens"),
+    "decode_passes": ("blocks", "passes"),
+    "decode_query": ("blocks", "query_tokens"),
+    "ffn_device": ("feed_forward", "device"),
+    "ffn_tp": ("feed_forward", "tensor_parallel"),
+    "ffn_link": ("feed_forward", "link_bytes_per_s"),
+    "ffn_latency_s": ("feed_forward", "link_latency_s"),
     "transfer_token_s": ("disaggregation", "transfer_token_s"),
     "profile": ("profile", "prefix"),
     "overhead_s": ("profile", "overhead_s"),
@@ -102,6 +113,25 @@ def schedule_rows(text: str | None) -> list[tuple[int, int, int]] | None:
             raise InputError("must be ranges such as 1-16:5,17-64:3", key="--schedule", value=text)
         rows.append((int(found[1]), int(found[2]), int(found[3])))
     return rows
+
+
+def priority_shares(text: str | None) -> dict[int, float] | None:
+    """Shares of requests by priority, such as `0:0.2,1:0.8`.
+
+    Raises:
+        InputError: something else, or a priority twice.
+    """
+    from hardware_profiles.errors import InputError
+
+    if text is None:
+        return None
+    shares: dict[int, float] = {}
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(-?[0-9]{1,9}):([0-9]*\.?[0-9]+)\s*", part)
+        if found is None or int(found[1]) in shares:
+            raise InputError("must be shares by priority such as 0:0.2,1:0.8", key="--priorities", value=text)
+        shares[int(found[1])] = float(found[2])
+    return shares
 
 
 def rates_of(text: str | None) -> list[float]:

@@ -5,8 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from simulator.overlap import Overlap
 from simulator.request import Workload
 from simulator.scenario import BlockOptions, Scenario, SchedulerOptions, SpeculationOptions
+from simulator.tables import Tables, target_seconds
 from traces.schema import AcceptanceTrace
 from traces.tree import Tree
 
@@ -20,6 +22,36 @@ def _timer(decode_requests, query_tokens, decode_context_tokens, prefill, longes
 
 def _draft_timer(decode_requests, draft_tokens, decode_context_tokens, prefill_tokens):
     return 4e-4 * draft_tokens + 1e-6 * prefill_tokens + 1e-8 * decode_context_tokens if draft_tokens else 0.0
+
+
+class Tabled:
+    """A timer with tables: rows, and a cache read whose time bends with context."""
+
+    def __init__(self):
+        axis, context = np.array([1.0, 2.0, 100.0]), np.arange(40.0)
+        grid = 1e-5 * axis[None, :, None] * np.sqrt(1.0 + context)[None, None, :] * np.array([1.0, 1.5])[:, None, None]
+        below = np.clip(np.searchsorted(axis, np.arange(101), side="right") - 1, 0, 1).astype(np.int32)
+        self.made = Tables(
+            row_s=4e-3 + 1e-5 * np.arange(3.0), head_s=1e-6 * np.arange(3.0), attention_s=grid,
+            together_s=np.zeros((2, 3)), query_axis=np.array([1.0, 6.0]), query_below=np.zeros(7, np.int32),
+            request_axis=axis, request_below=below, context_step=16.0, prompt_s=1e-5 * np.arange(3.0) ** 2,
+            reread_s=1e-7 * np.arange(3.0), prompt_step=64.0, prompt_launch_s=1e-5, step_s=1e-4, token_s=1e-7,
+            speculative_step_s=1e-4, speculative_token_s=0.0, verify_ratio=0.01, draft_s=grid / 3,
+            draft_row_s=np.zeros(2),
+        )  # fmt: skip
+
+    def tables(self, size, *, drafts):
+        return self.made
+
+    def __call__(self, decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
+        chunks = np.ascontiguousarray(np.asarray(prefill, dtype=np.int32).reshape(-1, 2).T)
+        count = chunks.shape[1]
+        return target_seconds(self.made, decode_requests, query_tokens, decode_context_tokens, chunks, count, count)
+
+
+@pytest.fixture(scope="session")
+def tabled_timer():
+    return Tabled()
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +87,7 @@ _TREE = Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (0, 0, 0)])
 
 def _decoder(rng):
     """Speculation or blocks, or neither."""
-    kind = rng.choice(["plain", "chain", "tree", "pearl", "ema", "schedule", "blocks"])
+    kind = rng.choice(["plain", "chain", "tree", "overlap", "overlap", "ema", "schedule", "blocks"])
     if kind == "plain":
         return {}
     if kind == "blocks":
@@ -65,14 +97,26 @@ def _decoder(rng):
         return {"blocks": BlockOptions(block_tokens=size, commits=commits, query_tokens=queries,
                                        closing_passes=int(rng.integers(0, 2)))}  # fmt: skip
     most = int(rng.integers(1, 6))
+    ragged = str(rng.choice(["split", "split", "pad", "regroup"]))
+    policy = Overlap(name="drawn", ahead=False, parts=int(rng.integers(1, 4)), prunes=bool(rng.random() < 0.5))
+    if rng.random() < 0.7:
+        policy = Overlap(
+            name="drawn",
+            ahead=True,
+            branches=int(rng.integers(0, 4)),
+            interference_ratio=float(rng.choice([0.0, 0.3])),
+            parts=int(rng.choice([1, 1, 3])),
+        )
     options = {
         "topology": _TREE if kind == "tree" else most,
-        "overlap": "pearl" if kind == "pearl" else None,
+        "overlap": policy if kind == "overlap" else None,
         "controller": "ema" if kind == "ema" else None,
         "schedule": ((1, 2, most), (4, 6, 0)) if kind == "schedule" else (),
-        "padded": bool(rng.random() < 0.3),
+        "ragged": "split" if kind == "overlap" and policy.parts > 1 else ragged,
         "draft": _draft_timer if rng.random() < 0.7 else None,
     }
+    if options["ragged"] != "split" and rng.random() < 0.7:
+        options["group_requests"] = int(rng.integers(1, 6))
     return {"speculation": SpeculationOptions(trace=_trace(rng), **options)}
 
 

@@ -23,6 +23,7 @@ class Job:
     names: list
     memory: float = 0.0
     stale: bool = False
+    first_known: bool = False
     state: str = "new"
     made: int = 0
     computed: int = 0
@@ -40,7 +41,7 @@ class Job:
 
 
 class Plain:
-    """One engine, one iteration at a time."""
+    """One engine, one iteration at a time; what each takes: `plain_timing`."""
 
     def __init__(self, scenario):
         self.o, w = scenario.scheduler, scenario.workload
@@ -62,14 +63,14 @@ class Plain:
             rank = int(w.priority[i]) if self.o.priorities and w.priority is not None else 0
             self.jobs.append(
                 Job((rank, i), int(w.prompt_tokens[i]), int(w.output_tokens[i]), float(w.arrival_s[i]),
-                    int(records["place"][i]), names, float(self.d.most), self.d.decoder == drafting.PEARL)
+                    int(records["place"][i]), names, float(self.d.most), self.d.decoder == drafting.AHEAD)
             )  # fmt: skip
         self.users, self.think = w.users or w.requests, w.think_s
         self.shared, self.idle = {}, OrderedDict()
         self.waiting, self.running = [], []
         self.clock, self.began, self.swap_s, self.sent, self.ended = 0.0, 0.0, 0.0, 0, 0
         self.since = self.step_s = self.tokens = 0.0
-        self.preemptions = self.hits = 0
+        self.preemptions = self.hits = self.rolled_back = 0
 
     # cache
     def blocks(self, tokens):
@@ -122,7 +123,7 @@ class Plain:
             job.state, job.computed = "waiting", 0
             if self.d.decoder == drafting.BLOCK:
                 job.place -= int(self.d.left[job.place])
-            job.stale = self.d.decoder == drafting.PEARL
+            job.stale, job.first_known = self.d.decoder == drafting.AHEAD, False
         self.let_go(job)
         self.running.remove(job)
         self.waiting.append(job)
@@ -172,12 +173,12 @@ class Plain:
             return proposed
         if self.speculation.controller == "ema":
             batch = min(batch, int(job.memory + 0.5) + 1)
-        return min(batch, proposed)
+        return min(batch - job.first_known, proposed)
 
     def cut(self, extra, room):
         if extra <= room:
             return extra
-        return max(room, 0) if self.d.decoder in (drafting.CHAIN, drafting.PEARL) else 0
+        return max(room, 0) if self.d.decoder in (drafting.CHAIN, drafting.AHEAD) else 0
 
     def decodes(self, batch):
         for job in list(self.running):
@@ -284,22 +285,6 @@ class Plain:
             self.decodes(batch)
         return batch
 
-    def seconds(self, batch):
-        b, context = len(self.decoding), sum(job.computed for job in self.decoding)
-        drafting_jobs = [job for job in self.decoding if job.drafts]
-        most = max([job.drafts for job in self.decoding], default=0)
-        drafts = len(drafting_jobs)
-        if self.d.decoder == drafting.PEARL and batch:
-            drafts, most = b, batch
-        queries = (1.0 + most if self.d.padded else sum(job.quota for job in self.decoding) / b) if b else 0.0
-        longest = max([job.computed for job in self.decoding], default=0)
-        target = self.timer(b, queries, float(context), self.chunks, float(longest))
-        draft = 0.0
-        if self.draft_timer:
-            share = context * drafts / b if b else 0.0
-            draft = self.draft_timer(drafts, most, share, sum(new for new, _ in self.chunks))
-        return max(target, draft) if self.d.decoder == drafting.PEARL else target + draft
-
     # what it brings about
     def step(self, job, batch):
         d = self.d
@@ -310,19 +295,29 @@ class Plain:
             job.place = (here + 1) % len(d.emits)
             return int(d.emits[here])
         full, left = int(d.emits[here]), int(d.left[here])
-        emitted = min(full, job.drafts + 1, left)
-        kept = emitted - 1
-        if d.decoder == drafting.PEARL:
-            if job.drafts and emitted == job.drafts + 1:
-                emitted, kept = job.drafts, job.drafts
-            elif job.drafts:
-                job.stale = True
-            elif batch:
-                job.stale = not (full > 1 and left > 1 and min(batch, int(d.proposes[here])) > 0)
+        kept = min(full, job.drafts + 1, left) - 1
+        emitted = kept + 1
+        if d.decoder == drafting.AHEAD:
+            emitted = self.look_ahead(job, kept, left, batch)
         if job.drafts:
             job.memory = float(np.float32(job.memory + d.weight * (kept - job.memory)))
         job.place = here + emitted if here + emitted < len(d.emits) else 0
         return emitted
+
+    def look_ahead(self, job, kept, left, batch):
+        """What the draft that was made meanwhile is worth."""
+        branches = max(self.d.branches, 1)
+        job.first_known = False
+        if job.drafts and not self.d.branches and kept == job.drafts:
+            job.stale = False
+            return kept
+        goes_on = kept == job.drafts and left > kept + 1 and bool(batch)
+        if job.drafts and not self.d.branches:
+            goes_on = False
+        right = goes_on and bool(self.d.foreseen[job.place + kept])
+        job.stale, job.first_known = not right, right
+        self.rolled_back += batch * (branches - right)
+        return kept + 1
 
     def settle(self, batch):
         emitted_now, decoding = 0, len(self.decoding)
@@ -339,7 +334,7 @@ class Plain:
                 if job.computed < job.known:
                     continue
                 job.state, emitted = "decoding", self.lag
-                job.stale = self.d.decoder == drafting.PEARL
+                job.stale, job.first_known = self.d.decoder == drafting.AHEAD, False
             if emitted and not job.made:
                 job.first = self.clock
             job.made += emitted

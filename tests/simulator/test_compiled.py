@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 
 import simulator
-from simulator import compiled
+from simulator import compiled, engine
+from simulator.compiled import Compiled, PlainWork, plain_rows, plain_tuple
 from simulator.engine import simulate
 from simulator.iteration import begin
+from simulator.state import REQUEST, Prefixes, new_limits, new_replica
 
 
 def test_every_file_with_compiled_functions_is_watched():
@@ -30,7 +32,7 @@ def test_a_change_in_a_function_that_another_file_calls_is_noticed(tmp_path):
     (package / "waiting.py").write_text(
         head + "from simulator.tables import inner\n@compiled\ndef outer(x):\n    return inner(x) + 1\n"
     )
-    code = "from simulator.waiting import outer; print(outer(1))"
+    code = "from simulator.waiting import outer; print(outer.machine(1))"
 
     def answer():
         done = subprocess.run(
@@ -47,8 +49,8 @@ def test_a_change_in_a_function_that_another_file_calls_is_noticed(tmp_path):
 def test_no_option_makes_the_loop_compile_again(random_scenario):
     """Whole numbers for seconds, numpy's numbers for Python's: the compiled loop is the same."""
     for seed in range(3):
-        simulate(random_scenario(seed))
-    known = len(begin.signatures)
+        simulate(random_scenario(seed), machine=True)
+    known = len(begin.machine.signatures)
     scenario = random_scenario(3)
     simulate(
         replace(
@@ -62,6 +64,45 @@ def test_no_option_makes_the_loop_compile_again(random_scenario):
                 slo_ttft_s=9,
                 chunked_prefill=np.bool_(True),
             ),
-        )
+        ),
+        machine=True,
     )
-    assert len(begin.signatures) == known == 1
+    assert len(begin.machine.signatures) == known == 1
+
+
+def test_a_small_simulation_loads_no_compiler():
+    """Of the whole command, model and device included."""
+    words = "simulate --model llama-3.1-8b --count 10 --prompt-tokens 100 --output-tokens 10 --rate 5 --quiet"
+    code = (
+        "import sys; from app.cli.main import main; status = main(sys.argv[1:]);"
+        "found = {'numba', 'llvmlite', 'scipy', 'torch'} & set(sys.modules); print(sorted(found)); sys.exit(status)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_views_read_and_write_the_arrays_they_stand_for(random_scenario):
+    records = np.zeros(3, dtype=REQUEST)
+    rows = plain_rows(records)
+    rows[1].kept, rows[2].place, rows[2].ready_s = 0.1, 1 << 40, 0.3
+    assert records["kept"][1] == rows[1].kept == np.float32(0.1)
+    assert records["place"].tolist() == [0, 0, 1 << 40] and records["ready_s"][2] == rows[2].ready_s == 0.3
+    limits = new_limits(random_scenario(0).workload, random_scenario(0).scheduler, lag=1, lookahead=0, users=True)
+    state = new_replica(limits, Prefixes(*[np.zeros(0, np.int32)] * 3, 1, 0), 4)
+    view = plain_tuple(state)
+    view.number[3] += 2
+    view.chunks[1, 2] = 7
+    assert (state.number[3], state.chunks[1, 2], type(view.number[3])) == (2, 7, int)
+    assert plain_tuple(limits) == limits
+
+
+def test_machine_code_is_loaded_once_it_pays(random_scenario, monkeypatch):
+    small = random_scenario(0).workload
+    monkeypatch.setattr(engine, "advance", Compiled(engine.advance.plain))
+    monkeypatch.setattr(engine, "_plain_work", PlainWork(10_000))
+    assert engine._pays_to_load(replace(small, output_tokens=np.full(small.requests, 20_000)))
+    choices = [engine._pays_to_load(small) for _ in range(2000)]
+    assert not choices[0] and choices[-1]  # many small ones are as much work as a large one
+    assert choices == sorted(choices)
+    monkeypatch.setattr(engine, "_plain_work", PlainWork(10_000))
+    assert engine.advance.machine is not None and engine._pays_to_load(small)  # at hand, it costs nothing

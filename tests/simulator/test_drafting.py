@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
 from simulator.engine import simulate
+from simulator.overlap import Overlap
 from simulator.request import Workload
 from simulator.scenario import BlockOptions, Scenario, SchedulerOptions, SpeculationOptions
 from simulator.speculation import build_drafts, place_requests
@@ -76,7 +77,7 @@ def test_one_place_reads_the_recording_in_order():
         )  # fmt: skip
         generator = np.random.default_rng(seed)
         built = build_drafts(scenario, generator)
-        records = np.zeros(1, dtype=[("place", "i8"), ("kept", "f4"), ("stale", "i4")])
+        records = np.zeros(1, dtype=[("place", "i8"), ("kept", "f4"), ("pending", "i4")])
         place_requests(records, built, generator)
         if records["place"][0] == 0:
             assert simulate(scenario).counters["steps"] == replay_chain(trace, 4).steps[0]
@@ -168,7 +169,7 @@ def test_overlap_pays_where_everything_is_kept_and_drafting_is_slow():
 def test_padding_costs_and_changes_nothing_else():
     trace = recorded(0.6, match_rate=0.5)
     ragged = run(speculation=SpeculationOptions(topology=5, trace=trace))
-    padded = run(speculation=SpeculationOptions(topology=5, trace=trace, padded=True))
+    padded = run(speculation=SpeculationOptions(topology=5, trace=trace, ragged="pad"))
     assert padded.counters == ragged.counters
     assert padded.clock_s > ragged.clock_s
 
@@ -225,13 +226,28 @@ def test_what_cannot_be_is_refused():
         ({"topology": -1}, "draft tokens"), ({"topology": 3, "schedule": ((4, 2, 1),)}, "ranges"),
         ({"topology": 3, "schedule": ((1, 2, 5),)}, "K lie in"),
         ({"topology": 3, "controller": "best"}, "ema or goodput"),
-        ({"topology": 3, "overlap": "all"}, "pearl"), ({"topology": TREE, "controller": "ema"}, "for chains"),
+        ({"topology": 3, "overlap": "pearls"}, "nearest: pearl"),
+        ({"topology": TREE, "controller": "ema"}, "for chains"),
         ({"topology": 3, "ema_weight": 0.0}, r"\(0, 1\]"),
+        ({"topology": 3, "ragged": "mixed"}, "split, pad, regroup"), ({"topology": 3, "group_requests": 2}, "padded"),
+        ({"topology": 3, "ragged": "pad", "group_requests": 0}, ">= 1"),
+        ({"topology": 3, "ragged": "pad", "overlap": "faser"}, "in parts"),
+        ({"topology": 3, "stop_ratio": 0.5}, "level 3"),
+        ({"topology": TREE, "overlap": "faser"}, "for chains"),
+        ({"topology": 3, "overlap": Overlap(name="x", ahead=True, branches=4)}, "3 likeliest"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             SpeculationOptions(trace=trace, **options)
     with pytest.raises(InputError, match="level 2"):
         SpeculationOptions(topology=TREE, trace=lengths)
+    with pytest.raises(InputError, match="several branches needs a trace of level 2"):
+        SpeculationOptions(topology=3, trace=lengths, overlap="specbranch")
+    for wrong, message in (
+        ({"branches": 2}, "made ahead"), ({"ahead": True, "branches": -1}, "0..64"), ({"parts": 0}, "1..64"),
+        ({"interference_ratio": 1.5}, r"\[0, 1\]"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            Overlap(name="x", **wrong)
     with pytest.raises(InputError, match="sum to the block"):
         BlockOptions(block_tokens=3, commits=np.array([[1, 1]]), query_tokens=np.array([3, 3]))
     with pytest.raises(InputError, match="one number"):

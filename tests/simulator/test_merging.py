@@ -6,32 +6,6 @@ import pytest
 from simulator.engine import simulate
 from simulator.request import Workload
 from simulator.scenario import Scenario, SchedulerOptions
-from simulator.tables import Tables, target_seconds
-
-
-class Tabled:
-    """A timer with tables: rows, and a cache read whose time bends with context."""
-
-    def __init__(self):
-        axis, context = np.array([1.0, 2.0, 100.0]), np.arange(40.0)
-        grid = 1e-5 * axis[None, :, None] * np.sqrt(1.0 + context)[None, None, :] * np.array([1.0, 1.5])[:, None, None]
-        below = np.clip(np.searchsorted(axis, np.arange(101), side="right") - 1, 0, 1).astype(np.int32)
-        self.made = Tables(
-            row_s=4e-3 + 1e-5 * np.arange(3.0), head_s=1e-6 * np.arange(3.0), attention_s=grid,
-            together_s=np.zeros((2, 3)), query_axis=np.array([1.0, 6.0]), query_below=np.zeros(7, np.int32),
-            request_axis=axis, request_below=below, context_step=16.0, prompt_s=1e-5 * np.arange(3.0) ** 2,
-            reread_s=1e-7 * np.arange(3.0), prompt_step=64.0, prompt_launch_s=1e-5, step_s=1e-4, token_s=1e-7,
-            speculative_step_s=1e-4, speculative_token_s=0.0, verify_ratio=0.01, draft_s=grid / 3,
-            draft_row_s=np.zeros(2),
-        )  # fmt: skip
-
-    def tables(self, size, *, drafts):
-        return self.made
-
-    def __call__(self, decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
-        chunks = np.ascontiguousarray(np.asarray(prefill, dtype=np.int32).reshape(-1, 2).T)
-        count = chunks.shape[1]
-        return target_seconds(self.made, decode_requests, query_tokens, decode_context_tokens, chunks, count, count)
 
 
 def same(a, b):
@@ -47,16 +21,15 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_merged_runs_equal_single_steps_to_the_last_bit(random_scenario, seed):
-    timer = Tabled()
+def test_merged_runs_equal_single_steps_to_the_last_bit(random_scenario, tabled_timer, seed):
     merged, single = (
-        simulate(random_scenario(seed, timer=timer, speculation=None, blocks=None, merge=merge))
+        simulate(random_scenario(seed, timer=tabled_timer, speculation=None, blocks=None, merge=merge))
         for merge in (True, False)
     )
     same(merged, single)
 
 
-def test_long_runs_are_merged_and_equal():
+def test_long_runs_are_merged_and_equal(tabled_timer):
     rng = np.random.default_rng(0)
     workload = Workload(
         arrival_s=np.sort(rng.uniform(0, 400, 60)), prompt_tokens=rng.integers(1, 300, 60),
@@ -64,21 +37,20 @@ def test_long_runs_are_merged_and_equal():
     )  # fmt: skip
     options = SchedulerOptions(kv_blocks=3000, max_requests=16, prefix_cache=True)
     made = [
-        simulate(Scenario(workload=workload, scheduler=options, timer=Tabled(), merge=merge)) for merge in (True, False)
+        simulate(Scenario(workload=workload, scheduler=options, timer=tabled_timer, merge=merge))
+        for merge in (True, False)
     ]
     same(*made)
     assert made[0].iterations > 4096  # the series has been thinned at least once
 
 
-def test_a_tabled_timer_and_its_answers_one_by_one_agree(random_scenario):
-    timer = Tabled()
-
+def test_a_tabled_timer_and_its_answers_one_by_one_agree(random_scenario, tabled_timer):
     def asked(*args):
-        return timer(*args)
+        return tabled_timer(*args)
 
     for seed in range(100, 120):
         tabled, single = (
-            simulate(random_scenario(seed, timer=each, speculation=None, blocks=None)) for each in (timer, asked)
+            simulate(random_scenario(seed, timer=each, speculation=None, blocks=None)) for each in (tabled_timer, asked)
         )
         # sampled rows of prompts that do not end are counted by the call, which cannot know
         assert tabled.iterations == single.iterations

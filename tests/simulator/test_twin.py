@@ -1,9 +1,10 @@
-"""The compiled engine against a plain one, written for reading: every time of every request is the same.
+"""The engine, as Python and as machine code, against a plain one: every time of every request is the same.
 
 The twin keeps objects instead of arrays, names every cache block and sums nothing up in advance.
 """
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,19 +16,26 @@ from simulator.engine import simulate
 @pytest.fixture(scope="module")
 def check():
     """Compare a scenario's result with the plain engine's; the result."""
-    spec = importlib.util.spec_from_file_location("plain_engine", Path(__file__).with_name("plain_engine.py"))
+    engine = type("Engine", (loaded("plain_engine").Plain, loaded("plain_timing").Timing), {})
+    return lambda scenario: compared(scenario, engine(scenario).run())
+
+
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return lambda scenario: compared(scenario, module.Plain(scenario).run())
+    return module
 
 
 def compared(scenario, plain):
-    result = simulate(scenario)
+    result = simulate(scenario, machine=False)
+    identical(result, simulate(scenario, machine=True))
     jobs = plain.jobs
     assert result.state.tolist() == [job.state for job in jobs]
     assert result.iterations == plain.iterations
     assert result.counters["preemptions"] == plain.preemptions
     assert result.counters["prefix_hit_tokens"] == plain.hits
+    assert result.counters["rolled_back"] == plain.rolled_back
     for name in ("arrival", "scheduled", "last"):
         mine = getattr(result, {"last": "last_token_s"}.get(name, f"{name}_s"))
         theirs = np.array([getattr(job, name) for job in jobs])
@@ -35,6 +43,17 @@ def compared(scenario, plain):
     reached = np.array([job.first for job in jobs])
     np.testing.assert_array_equal(result.first_token_s, reached)
     return result
+
+
+def identical(one, other):
+    """To the last bit."""
+    for name in ("arrival_s", "scheduled_s", "first_token_s", "last_token_s", "ending", "replica", "steps_by_batch",
+                 "emitted_by_batch"):  # fmt: skip
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    np.testing.assert_array_equal(one.itl.counts, other.itl.counts)
+    for name in ("counters", "iterations", "clock_s", "busy_s", "kv_peak_ratio"):
+        assert getattr(one, name) == getattr(other, name), name
+    assert one.itl.total_s == other.itl.total_s
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -51,3 +70,13 @@ def test_a_tight_cache_equals_the_plain_engine(check, random_scenario, preemptio
         for seed in range(1000, 1025)
     )  # fmt: skip
     assert preempted >= 5
+
+
+@pytest.mark.parametrize("seed", range(3000, 3060))
+def test_tables_are_read_alike_by_python_and_by_machine_code(random_scenario, tabled_timer, seed):
+    """Runs that are merged, parts and groups of passes, branches: with tables for both timers."""
+    scenario = random_scenario(seed, timer=tabled_timer)
+    drawn = scenario.speculation
+    if drawn is not None and drawn.draft is not None:
+        scenario = replace(scenario, speculation=replace(drawn, draft=tabled_timer))
+    identical(simulate(scenario, machine=False), simulate(scenario, machine=True))

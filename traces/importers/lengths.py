@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from traces.importers.request_tables import read_columns, request_trace, whole_column
+from traces.importers.request_tables import priority_column, read_columns, request_trace, whole_column
 from traces.schema import RequestTrace
 
 _COLUMNS = {
     "prompt_tokens": ("input_tokens", "prompt_tokens", "input_length"),
     "output_tokens": ("output_tokens", "completion_tokens", "output_length"),
+    "priority": ("priority",),
 }
 
 
@@ -31,11 +32,12 @@ def read(path: str | Path) -> RequestTrace:
         InputError: anything that is not as described.
     """
     file = str(path)
-    found = read_columns(path, _COLUMNS)
+    found = read_columns(path, _COLUMNS, optional=("priority",))
     return request_trace(
         file,
         arrival_s=None,
         prompt_tokens=whole_column(found["prompt_tokens"], file, "input_tokens"),
         output_tokens=whole_column(found["output_tokens"], file, "output_tokens"),
+        priority=priority_column(found.get("priority"), file),
         source="a table of lengths",
     )

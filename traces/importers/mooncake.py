@@ -14,6 +14,7 @@ from pathlib import Path
 from hardware_profiles.units import MILLI
 from traces.importers.request_tables import (
     block_ids,
+    priority_column,
     read_columns,
     request_trace,
     second_column,
@@ -29,6 +30,7 @@ _COLUMNS = {
     "prompt_tokens": ("input_length", "input_tokens"),
     "output_tokens": ("output_length", "output_tokens"),
     "blocks": ("hash_ids", f"prefix_block{BLOCK_TOKENS}_ids"),
+    "priority": ("priority",),
 }
 
 
@@ -45,7 +47,7 @@ def read(path: str | Path) -> RequestTrace:
         InputError: anything that is not as described, unsorted arrivals included.
     """
     file = str(path)
-    found = read_columns(path, _COLUMNS, optional=("arrival_s", "timestamp"))
+    found = read_columns(path, _COLUMNS, optional=("arrival_s", "timestamp", "priority"))
     if "arrival_s" in found:
         arrival = second_column(found["arrival_s"], file, "arrival_s")
     elif "timestamp" in found:
@@ -60,5 +62,6 @@ def read(path: str | Path) -> RequestTrace:
         output_tokens=whole_column(found["output_tokens"], file, "output_length"),
         prefix_blocks=block_ids(found["blocks"], file, "hash_ids"),
         block_tokens=BLOCK_TOKENS,
+        priority=priority_column(found.get("priority"), file),
         source="a Mooncake trace",
     )

@@ -80,6 +80,26 @@ def whole_column(values: Any, file: str, key: str) -> NDArray[np.int64]:
     return counts.astype(np.int64)
 
 
+def priority_column(values: Any, file: str) -> NDArray[np.int32] | None:
+    """Values as priorities, of which lower ones are served first; None where there is no such column.
+
+    Raises:
+        InputError: something else than whole numbers, or beyond 2^31-1.
+    """
+    if values is None:
+        return None
+    try:
+        ranks = np.asarray([float(v) for v in values] if isinstance(values, list) else values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("must be whole numbers", file=file, key="priority") from None
+    wrong = ~((np.abs(ranks) <= _MOST_TOKENS) & (ranks == np.floor(ranks)))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        wanted = f"must be whole numbers in -{_MOST_TOKENS}..{_MOST_TOKENS}"
+        raise InputError(wanted, file=file, key=f"row {row + 1}, priority", value=float(ranks[row]))
+    return ranks.astype(np.int32)
+
+
 def second_column(values: Any, file: str, key: str) -> NDArray[np.float64]:
     """Values as seconds, as they stand.
 
@@ -118,6 +138,7 @@ def request_trace(
     output_tokens: NDArray[np.int64],
     prefix_blocks: Sequence[Sequence[int]] | None = None,
     block_tokens: int = 16,
+    priority: NDArray[np.int32] | None = None,
     source: str,
 ) -> RequestTrace:
     """A request trace; requests without a prompt or an output are left out, and its notes say how many.
@@ -129,6 +150,7 @@ def request_trace(
         output_tokens: likewise.
         prefix_blocks: ids of each prompt's blocks.
         block_tokens: tokens of one of them.
+        priority: of every request, lower first.
         source: what the file is, for the notes.
 
     Raises:
@@ -152,6 +174,7 @@ def request_trace(
         prompt_tokens=prompt_tokens[kept].astype(np.int32),
         output_tokens=output_tokens[kept].astype(np.int32),
         prefix_blocks=blocks,
+        priority=None if priority is None else priority[kept],
         provenance=Provenance(
             notes=" ".join(notes), extra={BLOCK_TOKENS_KEY: block_tokens} if blocks is not None else {}
         ),

@@ -1,8 +1,9 @@
 """Which requests did a vLLM server answer?
 
 Format `vllm-requests`: a table with `arrival_s`, `input_tokens`, `output_tokens` and, where prompts share blocks of N
-tokens, `prefix_blockN_ids`; or the result file of `vllm bench serve --save-result --save-detailed` (`input_lens`,
-`output_lens`, and `start_times` where the version writes them). Leaves out what the server measured.
+tokens, `prefix_blockN_ids`, where some go first, `priority`; or the result file of `vllm bench serve --save-result
+--save-detailed` (`input_lens`, `output_lens`, and `start_times` where the version writes them). Leaves out what the
+server measured.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from traces.importers.files import expect_list, expect_object, parse_json, read_
 from traces.importers.request_tables import (
     block_column,
     block_ids,
+    priority_column,
     read_columns,
     request_trace,
     second_column,
@@ -49,10 +51,11 @@ def _table(path: str | Path) -> RequestTrace:
         "arrival_s": ("arrival_s",),
         "prompt_tokens": ("input_tokens", "prompt_tokens"),
         "output_tokens": ("output_tokens",),
+        "priority": ("priority",),
     }
     if blocks is not None:
         columns["blocks"] = (blocks[0],)
-    found = read_columns(path, columns)
+    found = read_columns(path, columns, optional=("priority",))
     return request_trace(
         file,
         arrival_s=second_column(found["arrival_s"], file, "arrival_s"),
@@ -60,6 +63,7 @@ def _table(path: str | Path) -> RequestTrace:
         output_tokens=whole_column(found["output_tokens"], file, "output_tokens"),
         prefix_blocks=block_ids(found["blocks"], file, "blocks") if blocks is not None else None,
         block_tokens=blocks[1] if blocks is not None else 16,
+        priority=priority_column(found.get("priority"), file),
         source=_SOURCE,
     )
 

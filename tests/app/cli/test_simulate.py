@@ -136,6 +136,33 @@ def test_a_closed_loop_and_several_replicas(rooftree):
     assert thinking["metrics"]["clock_s"] > few["metrics"]["clock_s"] + 14 * 0.5
 
 
+def test_decoders_and_devices_apart(rooftree):
+    blocks = rooftree(*WORDS, "--decode-block", "5", "--decode-passes", "2", "--closing-passes", "1", "--json").answer
+    assert blocks["metrics"]["finished"] == 20 and blocks["metrics"]["steps"] == 20 * 5
+    assert blocks["inputs"]["blocks"]["passes"] == 2
+    plain = rooftree(*WORDS, "--json").answer
+    apart = rooftree(*WORDS, "--ffn-tp", "2", "--attention-groups", "2", "--ffn-latency", "0.01", "--json").answer
+    assert apart["inputs"]["feed_forward"]["link_latency_s"] == pytest.approx(1e-5)
+    assert apart["scheduler"]["kv_blocks"] > 2 * plain["scheduler"]["kv_blocks"]
+    assert apart["metrics"]["watts"] is None and plain["metrics"]["watts"] > 0
+    shares = rooftree(*WORDS, "--priorities", "0:0.25,1:0.75", "--json").answer
+    assert shares["inputs"]["requests"]["priorities"] == {"0": 0.25, "1": 0.75} and shares["scheduler"]["priorities"]
+
+
+def test_overlap_and_ragged_batches(rooftree):
+    words = (*WORDS, "--trace", "smollm2-135m--prompt-lookup--greedy", "--draft-tokens", "3", "--json")
+    for name in ("pearl", "faser"):
+        answer = rooftree(*words, "--overlap", name, "--interference", "0.5").answer
+        assert answer["inputs"]["speculation"]["overlap"] == name
+        m = answer["metrics"]
+        assert m["wasted"] == m["drafted"] - m["accepted"] + m["rolled_back"]
+        assert (m["rolled_back"] > 0) == (name == "pearl")
+    grouped = rooftree(*words, "--ragged", "regroup", "--group-requests", "2").answer
+    assert grouped["metrics"]["finished"] == 20
+    said = refused(rooftree(*words, "--overlap", "specbranch"))
+    assert "level 2" in said
+
+
 def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path):
     name = "rtxpro6000_llama3.1-8b"
     rows = tmp_path / "p.parquet"
@@ -177,6 +204,16 @@ def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path
         (("--requests", "absent.parquet"), "no such file"),
         (("--scenario", "absent.yaml"), "cannot be read"),
         ((*DRAWN, "--plot", "/"), "--plot"),
+        ((*DRAWN, "--decode-block", "8"), "exactly one of passes"),
+        ((*DRAWN, "--decode-block", "8", "--decode-passes", "9"), "the block's 8 tokens"),
+        ((*DRAWN, "--micro-batches", "0"), "feed_forward.micro_batches"),
+        ((*DRAWN, "--ffn-latency", "-1"), "--ffn-latency"),
+        ((*DRAWN, "--ffn-device", "h10"), "unknown device"),
+        ((*DRAWN, "--ffn-tp", "2", "--pp", "2"), "tensor_parallel alone"),
+        ((*DRAWN, "--priorities", "0=1"), "--priorities"),
+        ((*DRAWN, "--priorities", "0:0.5,0:0.5"), "--priorities"),
+        ((*DRAWN, "--priorities", "0:0.5"), "sum to 1"),
+        ((*DRAWN, "--branches", "2", "--trace", "x", "--draft-tokens", "2"), "go with an overlap"),
     ],
 )
 def test_misuse_is_named(rooftree, words, message):
