@@ -70,6 +70,8 @@ class TimedJob(Job):
         dtype: number format of the operands.
         graph: replay captured graphs where the device can; false launches one by one.
         repeats: most repeats of one measurement.
+        rounds: times that all shapes are gone through; with several, the faster half of all repeats counts: on a
+            machine shared with others a disturbance lasts seconds, and only ever adds.
         budget_s: seconds of one measurement.
         longest_call_s: calls that would take longer are left out.
         kernel_names: look up which kernels ran.
@@ -78,6 +80,7 @@ class TimedJob(Job):
     dtype: Dtype = "bf16"
     graph: bool = True
     repeats: int = Field(default=15, ge=3, le=10_000)
+    rounds: int = Field(default=1, ge=1, le=100)
     budget_s: float = Field(default=0.05, gt=0, le=600)
     longest_call_s: float = Field(default=1.0, gt=0, le=600)
     kernel_names: bool = True

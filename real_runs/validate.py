@@ -8,12 +8,14 @@ replayed acceptance at shapes that no model here has (`validation.replayed`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import quantiles
 from typing import Any
 
 from costmodel.architecture import Architecture
@@ -41,13 +43,13 @@ from real_runs.validation.loop_costs import Example, as_json, fit_costs
 from real_runs.validation.predict import DraftLayers, LoopCosts, loop_of, predicted_run
 from real_runs.validation.recordings import Recordings, make_recordings, share_fits
 from real_runs.validation.rescore import keep_passes
-from real_runs.validation.runs import Bench, Run, make_runs, undisturbed
+from real_runs.validation.rounds import pooled, probe_correlation, steadied, undisturbed
+from real_runs.validation.runs import Bench, Run, make_runs
 from real_runs.validation.score import Point, Regret, Summary, breakdown, regrets, score_point, summary, write_points
 from real_runs.validation.walk import walk
 
 DRAFTERS = ("prompt-lookup", "suffix-automaton", "early-exit", "layer-skip", "token-recycling")
 LAYER_SKIP_CONTEXT = 512  # it reads the prompt anew in every run
-FIT_SHARE = 0.35  # of the time left for runs that runs to fit on may take
 RECORDER = "rooftree-validate 1"
 Tell = Callable[[str], None]
 Plan = list[tuple[Cell, list[Configuration]]]
@@ -73,7 +75,7 @@ class ValidateOptions:
         batches: requests that run together.
         per_cell: configurations of a cell beside plain decoding and what was chosen.
         max_new_tokens: longest answer.
-        rounds: times that everything scored is run.
+        rounds: times that everything is run; of every pass the median counts.
         budget_s: wall time for all of it.
         seed: of the spread.
         resume: go on in a folder that holds runs.
@@ -95,7 +97,7 @@ class ValidateOptions:
     batches: tuple[int, ...] = BATCHES
     per_cell: int = 4
     max_new_tokens: int = 32
-    rounds: int = 2
+    rounds: int = 4
     budget_s: float = 900.0
     seed: int = 0
     resume: bool = False
@@ -164,7 +166,7 @@ def validate(options: ValidateOptions, *, tell: Tell = lambda text: None) -> Val
         missing = _run(bench, plan, log, options, deadline, tell)
         runs = [Run.from_json(entry) for entry in log.finished]
     tell("scoring")
-    found = _scored(options, deployment, layers, recordings, plan, chosen, runs, missing, _about(options, setup))
+    found = _scored(options, deployment, layers, recordings, plan, chosen, runs, missing, _about(options, setup, runs))
     write_points(found.points, options.out / "validation.parquet")
     _keep(options, plan, runs)
     return found
@@ -173,9 +175,16 @@ def validate(options: ValidateOptions, *, tell: Tell = lambda text: None) -> Val
 def _keep(options: ValidateOptions, plan: Plan, runs: Sequence[Run]) -> None:
     """The passes of undisturbed scored runs, for later versions of the cost model to be scored on."""
     made = {(cell.name, each.name): (cell, each) for cell, every in plan for each in every if cell.phase == "score"}
-    kept = undisturbed(runs, on_cpu=options.device == "cpu" and not options.keep_disturbed)
+    kept = _kept(options, runs)
     scored = [(*made[run.cell, run.configuration], run) for run in kept if (run.cell, run.configuration) in made]
     keep_passes([(loop_of(each, cell.batch), each.topology == "tree", run) for cell, each, run in scored], options.out)
+
+
+def _kept(options: ValidateOptions, runs: Sequence[Run]) -> list[Run]:
+    """Runs that count, in the machine's usual state, their rounds pooled."""
+    if options.device != "cpu" or options.keep_disturbed:
+        return pooled(runs)
+    return pooled(steadied(undisturbed(runs)))
 
 
 def draft_layers(options: RecordOptions, target: Architecture) -> DraftLayers:
@@ -261,23 +270,26 @@ def _recorded(pool: Sequence[Configuration], recordings: Recordings, cell: Cell)
 
 
 def _run(bench: Bench, plan: Plan, log: RecordingLog, options: ValidateOptions, deadline: float, tell: Tell) -> int:
-    """Runs to fit on first, within their share of the time; how many runs are missing in all."""
+    """Everything, round after round; how many runs are missing."""
 
     def progress(done: int, total: int, text: str) -> None:
         tell(f"{done} of {total}: {text}")
 
-    fits = [(cell, each) for cell, each in plan if cell.phase == "fit"]
-    scored = [(cell, each) for cell, each in plan if cell.phase == "score"]
-    share = time.monotonic() + FIT_SHARE * max(deadline - time.monotonic(), 0.0)
-    missing = make_runs(bench, fits, log, rounds=1, deadline=share, progress=progress)
-    return missing + make_runs(bench, scored, log, rounds=options.rounds, deadline=deadline, progress=progress)
+    return make_runs(bench, _among(plan), log, rounds=options.rounds, deadline=deadline, progress=progress)
+
+
+def _among(plan: Plan) -> Plan:
+    """Cells to fit on among those that are scored, evenly, so that both meet the machine in the same states."""
+    fits, scored = ([each for each in plan if each[0].phase == phase] for phase in ("fit", "score"))
+    places = [(place / len(part), part[place]) for part in (fits, scored) for place in range(len(part))]
+    return [each for _, each in sorted(places, key=lambda pair: pair[0])]
 
 
 def _scored(
     options: ValidateOptions, deployment: Deployment, layers: DraftLayers, recordings: Recordings, plan: Plan,
     chosen: Mapping[str, Configuration], runs: Sequence[Run], missing: int, about: Mapping[str, Any],
 ) -> Validation:  # fmt: skip
-    kept = undisturbed(runs, on_cpu=options.device == "cpu" and not options.keep_disturbed)
+    kept = _kept(options, runs)
     by_place: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in kept:
         by_place[run.cell, run.configuration].append(run)
@@ -313,7 +325,7 @@ def _scored(
             points.append(
                 score_point(
                     cell, each, groups, spread_ratio=costs.spread_ratio, chosen=chosen[cell.name].name == each.name,
-                    disturbed=len(ran) - len(here),
+                    disturbed=len(ran) - sum(run.rounds for run in here),
                     differing=sum(run.tokens != recordings.output_tokens(run.prompts) for run in here),
                 )
             )  # fmt: skip
@@ -349,11 +361,17 @@ def _setup(options: ValidateOptions, target: Target, plan: Plan) -> dict[str, An
     }  # fmt: skip
 
 
-def _about(options: ValidateOptions, setup: Mapping[str, Any]) -> dict[str, Any]:
+def _about(options: ValidateOptions, setup: Mapping[str, Any], runs: Sequence[Run]) -> dict[str, Any]:
+    probes = quantiles([run.probe_s for run in runs], n=10) if len(runs) > 1 else []
     return {
         **{key: value for key, value in setup.items() if key != "plan"},
         "model": options.shipped_model, "profile": Path(options.profile).stem, "fidelity": options.fidelity,
         "drafters": list(options.drafters), "rounds": options.rounds, "seed": options.seed,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "probe_deciles_s": probes, "probe_correlation": _number(probe_correlation(undisturbed(runs))),
         "acceptance": "real; predicted tokens per step replay recordings of the same prompts",
     }  # fmt: skip
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value

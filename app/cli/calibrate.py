@@ -28,7 +28,7 @@ def calibrate(
         str | None, typer.Option("--here", help="Measure this machine instead of reading tables: cpu, cuda or cuda:1.")
     ] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="With --here: CPU threads.")] = 1,
-    budget: Annotated[str, typer.Option("--budget", help="With --here: wall time, e.g. 4m.")] = "4m",
+    budget: Annotated[str, typer.Option("--budget", help="With --here: wall time, e.g. 10m.")] = "10m",
     results: Annotated[
         Path, typer.Option("--results", help="With --here: folder for the rows and the profile.")
     ] = Path("rooftree-out/calibrate"),

@@ -43,7 +43,7 @@ def validate(
     per_cell: Annotated[
         int, typer.Option("--per-cell", min=0, max=64, help="Configurations beside plain decoding and the choice.")
     ] = 4,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, max=100, help="Times that everything is run.")] = 2,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, max=100, help="Times that everything is run.")] = 4,
     new_tokens: Annotated[int, typer.Option("--new-tokens", min=4, max=4096, help="Longest answer.")] = 32,
     fidelity: Annotated[str, typer.Option("--fidelity", help="measured or calibrated.")] = "measured",
     budget: Annotated[str, typer.Option("--budget", help="Wall time for everything, e.g. 15m.")] = "15m",

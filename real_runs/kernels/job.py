@@ -111,7 +111,7 @@ def run_job(
     effort = Effort(repeats=job.repeats, budget_s=job.budget_s, graph=capture, longest_call_s=job.longest_call_s)
     found = sweep(
         cases, place, effort,
-        deadline=deadline, should_stop=should_stop, checkpoint=checkpoint, names=job.kernel_names,
+        deadline=deadline, rounds=job.rounds, should_stop=should_stop, checkpoint=checkpoint, names=job.kernel_names,
     )  # fmt: skip
     return trace(found)
 

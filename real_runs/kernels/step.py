@@ -168,10 +168,10 @@ def _builders(
 
 
 def _filled(model: Llama, capacity: int, batch: int) -> KVCache:
-    """A cache of random numbers: zeros can be faster than what a model leaves there."""
+    """A cache of random numbers, one layer's in all: zeros can be faster than what a model leaves there."""
     made = model.new_cache(capacity, batch=batch)
-    made.keys.normal_()
-    made.values.normal_()
+    for each in (made.keys, made.values):
+        each.copy_(torch.randn_like(each[:1]).expand_as(each))
     return made
 
 

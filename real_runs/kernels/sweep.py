@@ -24,11 +24,13 @@ from real_runs.kernels.timing import (
     Measurement,
     is_cold,
     measure,
+    pooled,
     sets_needed,
 )
 from traces.kernels import KernelRow
 
 _REASON_CHARACTERS = 200
+_Earlier = dict[str, tuple[int, Measurement]]  # by implementation: place of the row, and what was measured so far
 _NAMING_SHARE = 0.15  # of a sweep's time that is kept for looking kernel names up
 
 
@@ -97,6 +99,7 @@ def sweep(
     effort: Effort,
     *,
     deadline: float,
+    rounds: int = 1,
     should_stop: Callable[[], bool] = lambda: False,
     checkpoint: Callable[[Found], None] = lambda found: None,
     names: bool = True,
@@ -108,6 +111,8 @@ def sweep(
         machine: where.
         effort: repeats and time of one measurement.
         deadline: `time.monotonic()` at which to end.
+        rounds: times that all cases are gone through, with their share of the effort; of the repeats of several
+            rounds the faster half counts.
         should_stop: asked between shapes.
         checkpoint: called between shapes with what is there.
         names: look up the kernels that ran, in the last part of the time.
@@ -115,18 +120,20 @@ def sweep(
     found = Found()
     begun = time.monotonic()
     timing_end = deadline - (_NAMING_SHARE * (deadline - begun) if names else 0.0)
-    cases = list(cases)
+    cases, share = list(cases), effort.shared(rounds) if rounds > 1 else effort
+    earlier: list[_Earlier] = [{} for _ in cases]
     pace: dict[str, float] = {}
     flush = None
     if machine.device.type == "cuda":
         flush = torch.empty(2 * machine.cache_bytes, dtype=torch.int8, device=machine.device)
-    for index, case in enumerate(cases):
+    for turn, index in itertools.product(range(rounds), range(len(cases))):
+        case = cases[index]
         if should_stop() or time.monotonic() > timing_end:
-            reason = "stopped" if should_stop() else "no time left"
+            reason = ("stopped" if should_stop() else "no time left") + (f" in round {turn + 1}" if turn else "")
             found.skipped.append({"operation": case.shape["operation"], "cases": len(cases) - index, "reason": reason})
             break
         try:
-            _time_case(case, machine, effort, flush, pace, found)
+            _time_case(case, machine, share, flush, pace, found, earlier[index])
         except DeviceLostError as error:
             found.device_lost = True
             found.skipped.append({**case.shape, "reason": str(error)})
@@ -138,12 +145,15 @@ def sweep(
 
 
 def _time_case(
-    case: Case, machine: Machine, effort: Effort, flush: torch.Tensor | None, pace: dict[str, float], found: Found
-) -> None:
+    case: Case, machine: Machine, effort: Effort, flush: torch.Tensor | None, pace: dict[str, float], found: Found,
+    earlier: _Earlier,
+) -> None:  # fmt: skip
     """Time one shape with every implementation; a rate seen before spares calls that would take too long."""
 
     def skip(name: str, reason: str) -> None:
-        found.skipped.append({**case.shape, "implementation": name, "reason": reason})
+        entry = {**case.shape, "implementation": name, "reason": reason}
+        if entry not in found.skipped:
+            found.skipped.append(entry)
 
     for name, reason in case.refused.items():
         skip(name, reason)
@@ -162,7 +172,10 @@ def _time_case(
             if isinstance(result, Exception):
                 skip(name, _reason(result))
                 continue
-            found.rows.append(_row(case, name, variants[name].fields, result, sets, cold))
+            place, known = earlier.get(name, (len(found.rows), None))
+            whole = pooled(known, result) if known is not None else result
+            found.rows[place : place + 1] = [_row(case, name, variants[name].fields, whole, sets, cold)]
+            earlier[name] = place, whole
             pace[name] = min(pace.get(name, float("inf")), result.median_s / max(least_s, 1e-9))
     _release(machine)
 
@@ -196,7 +209,7 @@ def _variants(
 
 
 def _row(case: Case, name: str, extra: Mapping[str, Any], result: Measurement, sets: int, cold: bool) -> KernelRow:
-    fields: dict[str, Any] = {key: getattr(result, key) for key in Measurement.__slots__}
+    fields: dict[str, Any] = {key: getattr(result, key) for key in Measurement.__slots__ if key != "times"}
     fields |= {"flops": case.flops, "bytes": case.bytes, "sets": sets, "cold": cold, **case.shape, **extra}
     return KernelRow(implementation=name, **fields)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median, quantiles
 from typing import Any
@@ -30,7 +30,10 @@ _LEAST_PROCESS_SHARE = 0.9
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:
-    """Times of one call: median and quartiles over the repeats that count."""
+    """Times of one call: median and quartiles over the repeats that count.
+
+    Of several rounds `times` holds the slower half as well, which does not count.
+    """
 
     median_s: float
     low_s: float
@@ -40,6 +43,7 @@ class Measurement:
     outliers: int
     graph: bool
     cpu_ratio: float
+    times: tuple[float, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,15 +52,22 @@ class Effort:
 
     Attributes:
         repeats: most repeats.
-        budget_s: seconds after which no further repeat is begun; at least three are made, one of very long calls.
+        budget_s: seconds after which no further repeat is begun; at least `least` are made, one of very long calls.
         graph: replay a captured graph where the device can.
         longest_call_s: a call estimated to take longer is not made.
+        least: fewest repeats.
     """
 
     repeats: int = 15
     budget_s: float = 0.05
     graph: bool = True
     longest_call_s: float = 1.0
+    least: int = 3
+
+    def shared(self, rounds: int) -> Effort:
+        """That of each of several rounds."""
+        repeats = -(-self.repeats // rounds)
+        return replace(self, repeats=repeats, budget_s=self.budget_s / rounds, least=min(self.least, repeats))
 
 
 class BusyProcessorError(RuntimeError):
@@ -106,7 +117,7 @@ def measure_cuda(calls: Sequence[Call], effort: Effort, flush: torch.Tensor | No
         run: Call = graph.replay if graph is not None else lambda: [call() for call in calls]
         _event_times(run, flush, 1)
         once = _event_times(run, flush, 1)[0]
-        repeats = max(3, min(effort.repeats, int(effort.budget_s / max(once, 1e-6))))
+        repeats = max(effort.least, min(effort.repeats, int(effort.budget_s / max(once, 1e-6))))
         times = _event_times(run, flush, repeats if once <= effort.longest_call_s else 1)
     if graph is not None:
         graph.reset()
@@ -131,7 +142,7 @@ def measure_cpu(groups: Mapping[str, Sequence[Call]], effort: Effort) -> dict[st
             continue
         calls_per_repeat[name] = max(1, round(_REPEAT_S / max(once, 1e-9)))
         repeat_s = once * calls_per_repeat[name]
-        wanted[name] = max(3, min(effort.repeats, int(effort.budget_s / max(repeat_s, 1e-9))))
+        wanted[name] = max(effort.least, min(effort.repeats, int(effort.budget_s / max(repeat_s, 1e-9))))
     samples: dict[str, list[tuple[float, float]]] = {name: [] for name in wanted}
     at = 0  # shared by all implementations: they read the same sets
     for _ in range(_MOST_TRIES * max(wanted.values(), default=0)):
@@ -149,6 +160,16 @@ def measure_cpu(groups: Mapping[str, Sequence[Call]], effort: Effort) -> dict[st
         ratio = median(cpu / wall for wall, cpu in kept_samples)
         found[name] = _summary(each, discarded=len(taken) - len(each), graph=False, cpu_ratio=ratio)
     return found
+
+
+def pooled(first: Measurement, second: Measurement) -> Measurement:
+    """Both rounds of the same calls: of all repeats the faster half counts, the others are discarded."""
+    times = (*first.times, *second.times)
+    kept = sorted(times)[: -(-len(times) // 2)]
+    held = sum(each.discarded - (len(each.times) - each.repeats) for each in (first, second))
+    ratio = (first.cpu_ratio * len(first.times) + second.cpu_ratio * len(second.times)) / len(times)
+    whole = _summary(kept, discarded=held + len(times) - len(kept), graph=first.graph, cpu_ratio=ratio)
+    return replace(whole, times=times)
 
 
 def _undisturbed(samples: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -207,6 +228,7 @@ def _summary(times: Sequence[float], *, discarded: int, graph: bool, cpu_ratio: 
         outliers=sum(t > 2 * middle for t in times),
         graph=graph,
         cpu_ratio=cpu_ratio,
+        times=tuple(times),
     )
 
 

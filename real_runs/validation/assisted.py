@@ -23,10 +23,12 @@ from hardware_profiles.errors import InputError
 from real_runs.validation.configurations import Configuration, chain
 from real_runs.validation.loop_costs import Example, fit_costs
 from real_runs.validation.predict import DraftLayers, predicted_run
-from real_runs.validation.runs import Run, undisturbed
+from real_runs.validation.rounds import pooled, steadied, undisturbed
+from real_runs.validation.runs import Run
 from real_runs.validation.walk import Walk
 
 FITTED_DRAFT_TOKENS = 3
+_PROBES = 3
 _NO_LAYERS = DraftLayers(exit_layer=1, skipped=1)
 _LOOKUP_KEYS = {"prompt_lookup_num_tokens", "max_matching_ngram_size"}
 Tell = Callable[[str], None]
@@ -75,6 +77,17 @@ class TimedTransformers:
         self._passes: list[tuple[int, int, int, float]] = []
         self._first: tuple[float, float] | None = None
         model.forward = self._timed
+        self.usual_s = median(self.probes() + self.probes())
+
+    def probes(self) -> list[float]:
+        """Seconds of the same small pass, a few times: they tell how disturbed the machine is."""
+        token, found = torch.zeros((1, 1), dtype=torch.long), []
+        with torch.inference_mode():
+            for _ in range(_PROBES):
+                began = time.perf_counter()
+                self._forward(input_ids=token, use_cache=False)
+                found.append(time.perf_counter() - began)
+        return found
 
     def generate(self, ids: Sequence[int], tokens: int, config: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]:
         """Greedy output of exactly `tokens` tokens, and times as `Run` has them."""
@@ -209,8 +222,8 @@ def validate_assisted(
                 predicted_run(deployment, _NO_LAYERS, costs, each, steps, 1)
                 for each, steps in zip((Configuration(), chain("prompt-lookup", k)), walks, strict=True)
             ]
-            totals["plain"] += median(run.decode_s for run in plain_runs)
-            totals["lookup"] += median(run.decode_s for run in lookup_runs)
+            totals["plain"] += plain_runs[0].decode_s
+            totals["lookup"] += lookup_runs[0].decode_s
             totals["plain said"] += told[0].decode_s
             totals["lookup said"] += told[1].decode_s
             totals["tokens"] += walks[0].tokens
@@ -254,18 +267,22 @@ def _made(
     timed: TimedTransformers, kind: str, prompt: Sequence[int], tokens: int, configs: Sequence[Mapping[str, Any]],
     rounds: int, keep_disturbed: bool,
 ) -> tuple[list[int], list[list[Run]]]:  # fmt: skip
-    """The output, and the undisturbed runs of each config, in turn round after round."""
+    """The output, and of each config its undisturbed runs as one, if there are any."""
     runs: list[list[Run]] = [[] for _ in configs]
     output: list[int] = []
     for turn in range(rounds):
         for config, own in zip(configs, runs, strict=True):
+            probes = timed.probes()
             output, times = timed.generate(prompt, tokens, config)
+            times["probe_s"] = median([*probes, *timed.probes()])
             after_first = len(output) - (_first_emitted(prompt, output, config) if config else 1)
             own.append(
                 Run(cell=kind, configuration=str(sorted(config.items())), round=turn, prompts=(str(len(prompt)),),
                     tokens=after_first, drafted_tokens=0, output_sha256="", **times)
             )  # fmt: skip
-    return output, [undisturbed(own, on_cpu=not keep_disturbed) for own in runs]
+    if keep_disturbed:
+        return output, [pooled(own) for own in runs]
+    return output, [pooled(steadied(undisturbed(own), usual_s=timed.usual_s)) for own in runs]
 
 
 def _first_emitted(prompt: Sequence[int], output: Sequence[int], config: Mapping[str, Any]) -> int:

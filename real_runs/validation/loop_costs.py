@@ -45,6 +45,8 @@ class Example:
 def fit_costs(deployment: Deployment, layers: DraftLayers, examples: Sequence[Example]) -> LoopCosts:
     """Fit to all examples; the spread by leaving out one context at a time.
 
+    A drafter that ran at one context alone says nothing about the spread: left out, its costs would be unknown.
+
     Args:
         deployment: target, device and fidelity.
         layers: of drafters that run a part of the target.
@@ -58,8 +60,9 @@ def fit_costs(deployment: Deployment, layers: DraftLayers, examples: Sequence[Ex
             continue
         costs = _fit(deployment, layers, others)
         groups: dict[tuple[str, int], list[Example]] = defaultdict(list)
+        known = {_place(each) for each in others}
         for each in examples:
-            if each.context == context:
+            if each.context == context and _place(each) in known:
                 groups[each.configuration.name, each.batch].append(each)
         for same in groups.values():
             predicted = sum(
@@ -68,6 +71,11 @@ def fit_costs(deployment: Deployment, layers: DraftLayers, examples: Sequence[Ex
             )
             errors.append(abs(np.log(predicted / sum(each.run.decode_s for each in same))))
     return replace(fitted, spread_ratio=_spread(errors))
+
+
+def _place(example: Example) -> tuple[str, str]:
+    """What costs are told apart by."""
+    return example.configuration.drafter, loop_of(example.configuration, example.batch)
 
 
 def _spread(errors: Sequence[float]) -> float:

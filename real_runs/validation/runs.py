@@ -2,7 +2,7 @@
 
 Every configuration of a cell runs on the cell's prompts in turn, the order going round, several rounds; a run is on
 disk the moment it is over, and an interrupted validation goes on after it. Reading the prompt is left out of the
-times. Leaves out what is predicted (`walk`, `loop_costs`).
+times. Leaves out which rounds count (`rounds`) and what is predicted (`walk`, `loop_costs`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ from real_runs.validation.cells import Cell
 from real_runs.validation.configurations import PLAIN, Configuration
 from real_runs.validation.timed_model import TimedDraft, TimedModel, now
 
-LEAST_PROCESS_SHARE = 0.95  # of a run's best: with less, something else held the processor
-MOST_PROBE_RATIO = 1.08  # a probe this far above the usual one: something else held the memory
 _PROBE_CONTEXT, _PROBES = 128, 3
 _WARM_TOKENS = 4
 
@@ -58,6 +56,7 @@ class Run:
         output_sha256: digest of the output ids.
         prefill_s: of reading the prompts, where this run did; else 0.
         probe_s: the median of one and the same plain pass, timed several times before and after the run.
+        rounds: runs of the same work that this one stands for.
     """
 
     cell: str
@@ -76,6 +75,7 @@ class Run:
     output_sha256: str
     prefill_s: float = 0.0
     probe_s: float = 0.0
+    rounds: int = 1
 
     @property
     def rest_s(self) -> float:
@@ -255,27 +255,6 @@ def make_runs(
     return 0
 
 
-def undisturbed(runs: Sequence[Run], *, on_cpu: bool = True) -> list[Run]:
-    """Runs that had the processor and its memory to themselves.
-
-    Process time over wall time must be near the best of the configuration, and the probes beside the run no slower
-    than usual, which tells what other processes do to the memory.
-    """
-    if not on_cpu or not runs:
-        return list(runs)
-    best: dict[tuple[str, str], float] = {}
-    for run in runs:
-        key = (run.cell, run.configuration)
-        best[key] = max(best.get(key, 1.0), run.process_share)
-    usual = median(run.probe_s for run in runs)
-    return [
-        run
-        for run in runs
-        if run.process_share >= LEAST_PROCESS_SHARE * best[run.cell, run.configuration]
-        and run.probe_s <= MOST_PROBE_RATIO * usual
-    ]
-
-
 def _rotated(configurations: Sequence[Configuration], by: int) -> list[Configuration]:
     start = by % len(configurations)
     return [*configurations[start:], *configurations[:start]]
@@ -285,4 +264,4 @@ def _key(cell: str, configuration: str, prompts: Sequence[str], turn: int) -> tu
     return cell, configuration, tuple(prompts), turn
 
 
-__all__ = ["PLAIN", "Bench", "Run", "make_runs", "undisturbed"]
+__all__ = ["PLAIN", "Bench", "Run", "make_runs"]

@@ -34,7 +34,7 @@ class Point:
         topology: off, chain or tree.
         draft_tokens: K, or the tree's; the root never counts.
         chosen: what `optimize` chose for the cell.
-        runs: that count.
+        runs: that count, rounds and prompts together.
         disturbed: runs left out because something else held the processor.
         differing: runs whose text was another than the recorded one.
         measured: tokens_per_s, tokens_per_step, step_s, draft_s, verify_s, rest_s.
@@ -120,7 +120,8 @@ def score_point(
     return Point(
         kind=cell.kind, context=cell.context, batch=cell.batch, configuration=configuration.name,
         drafter=configuration.drafter, topology=configuration.topology, draft_tokens=configuration.draft_tokens,
-        chosen=chosen, runs=sum(len(runs) for runs, _ in groups.values()), disturbed=disturbed, differing=differing,
+        chosen=chosen, runs=sum(run.rounds for runs, _ in groups.values() for run in runs), disturbed=disturbed,
+        differing=differing,
         measured=measured, predicted=foretold, error_ratio=rate / measured["tokens_per_s"] - 1.0, interval=interval,
         covered=interval[0] <= measured["tokens_per_s"] <= interval[1],
     )  # fmt: skip

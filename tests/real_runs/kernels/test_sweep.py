@@ -88,6 +88,34 @@ def test_the_deadline_and_a_stop_leave_what_is_done():
     assert found.skipped[-1] == {"operation": "launch", "cases": 5, "reason": "stopped"}
 
 
+def test_rounds_go_through_all_shapes_before_one_comes_again_and_leave_one_row_each():
+    calls = []
+
+    def build(rows):
+        return lambda sets: {"sum": lambda: Variant(calls=[lambda: (calls.append(rows), work())])}
+
+    found = sweep(
+        [case(rows, build(rows), most_sets=1) for rows in (1, 2)], MACHINE, Effort(repeats=6, budget_s=1.0),
+        deadline=time.monotonic() + 30, rounds=3, names=False,
+    )  # fmt: skip
+    turns = [rows for at, rows in enumerate(calls) if at == 0 or calls[at - 1] != rows]
+    assert turns == [1, 2, 1, 2, 1, 2]
+    assert [row.rows for row in found.rows] == [1, 2] and found.skipped == []
+    assert all(row.repeats <= row.discarded + 1 and row.low_s <= row.median_s <= row.high_s for row in found.rows)
+
+
+def test_a_later_round_that_has_no_time_leaves_the_rows_of_the_first():
+    seen = []
+    found = run([case(i) for i in (1, 2)], rounds=3, should_stop=lambda: len(seen) >= 3, checkpoint=seen.append)
+    assert [row.rows for row in found.rows] == [1, 2]
+    assert found.skipped == [{"operation": "launch", "cases": 1, "reason": "stopped in round 2"}]
+
+
+def test_what_fails_in_every_round_is_said_once():
+    found = run([case(1, refused={"other": "takes no tree mask"})], rounds=3)
+    assert [each["reason"] for each in found.skipped] == ["takes no tree mask"]
+
+
 def test_names_are_looked_up_for_every_row():
     found = run(copy_cases(CPU, sizes_bytes=[4096]), names=True)
     assert {row.operation: row.kernels.split(" ")[0] for row in found.rows} == {

@@ -54,6 +54,24 @@ def test_disturbed_repeats_are_left_out_and_outliers_are_counted(monkeypatch):
     assert (found.median_s, found.repeats, found.discarded, found.outliers) == (pytest.approx(1e-3), 5, 1, 1)
 
 
+@given(st.lists(st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=6), min_size=2, max_size=5))
+def test_of_several_rounds_the_faster_half_counts_however_they_are_pooled(rounds):
+    parts = [timing._summary(times, discarded=1, graph=False, cpu_ratio=1.0) for times in rounds]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = timing.pooled(whole, part)
+    every = sorted(seconds for times in rounds for seconds in times)
+    kept = every[: -(-len(every) // 2)]
+    assert whole.median_s == pytest.approx(timing.median(kept)) and whole.repeats == len(kept)
+    assert whole.discarded == len(parts) + len(every) - len(kept)
+    assert sorted(whole.times) == every and whole.cpu_ratio == pytest.approx(1.0)
+
+
+def test_an_effort_is_shared_among_rounds():
+    assert Effort(repeats=7, budget_s=0.4).shared(4) == Effort(repeats=2, budget_s=0.1, least=2)
+    assert Effort(repeats=3, budget_s=0.4).shared(4).least == 1
+
+
 def test_a_processor_that_is_never_free_gives_no_time():
     found = measure({"a": [lambda: time.sleep(1e-3)]}, CPU, Effort(repeats=3, budget_s=0.01))["a"]
     assert isinstance(found, timing.BusyProcessorError)

@@ -19,7 +19,7 @@ from real_runs.recording_log import RecordingLog
 from real_runs.validation.cells import Cell
 from real_runs.validation.configurations import Configuration, chain, recycling, static_tree
 from real_runs.validation.recordings import make_recordings
-from real_runs.validation.runs import Bench, Run, make_runs, undisturbed
+from real_runs.validation.runs import Bench, Run, make_runs
 from real_runs.validation.walk import walk
 
 TEXTS = {"a": "one two one two one two", "b": "xyzzy xyzzy plugh", "c": "aaaa bbbb aaaa bbbb", "d": "0 1 2 3 0 1 2 3"}
@@ -137,18 +137,3 @@ def test_no_run_is_begun_without_time(bench, tmp_path):
         plan = [(cell(1), [Configuration()])]
         assert make_runs(bench, plan, log, rounds=3, deadline=time.monotonic() - 1) == 6
         assert len(log.finished) == 0
-
-
-def made(configuration, *, cpu, probe=0.01):
-    return Run(
-        cell="c", configuration=configuration, round=0, prompts=("a",), tokens=4, steps=4, request_steps=4,
-        drafted_tokens=0, decode_s=1.0, cpu_s=cpu, draft_s=0.0, verify_s=0.9, passes=((1, 1, 8, 0.2),),
-        output_sha256="", probe_s=probe,
-    )  # fmt: skip
-
-
-def test_disturbed_runs_are_told_by_their_clocks_and_by_the_probes_beside_them():
-    quiet, held, slow = made("a", cpu=0.99), made("a", cpu=0.8), made("a", cpu=0.99, probe=0.02)
-    assert undisturbed([quiet, held, slow, quiet]) == [quiet, quiet]
-    assert undisturbed([quiet, held], on_cpu=False) == [quiet, held]
-    assert undisturbed([]) == []
