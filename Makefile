@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-.PHONY: setup check test bench golden browser demo wheel-test clean
+.PHONY: setup check test bench golden browser screenshots demo wheel-test clean
 
 setup: $(STAMP)
 
@@ -38,6 +38,9 @@ golden: setup  ## which predictions moved against the committed ones
 
 browser: setup  ## open the HTML report in headless Chromium
 	$(BIN)/python -m pytest tests/browser -m "browser" --no-header
+
+screenshots: setup  ## redraw the README's pictures of the dashboard
+	$(BIN)/python tests/browser/screenshots.py
 
 wheel-test: setup  ## the suite against an installed wheel, from outside the repository
 	sh .ci/wheel-test $(BIN)/python

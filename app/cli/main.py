@@ -19,6 +19,7 @@ from app.cli import (
     campaign,
     capacity,
     catalogue,
+    dashboard,
     doctor,
     export,
     kernels,
@@ -54,6 +55,7 @@ cli.command("campaign")(campaign.campaign)
 cli.command("calibrate")(calibrate.calibrate)
 cli.command("validate")(validate.validate)
 cli.command("doctor")(doctor.doctor)
+cli.command("dashboard")(dashboard.dashboard)
 cli.add_typer(traces.cli, name="traces")
 cli.command("export")(export.export)
 cli.command("devices")(catalogue.devices)

@@ -1,0 +1,188 @@
+"""The dashboard's script: `streamlit run` starts here, `rooftree dashboard` starts that.
+
+Reads the state from the URL, draws the page's widgets, answers, and writes the state back. No exception reaches the
+page: what is wrong with a question is said in words.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import TypeVar
+
+import streamlit as st
+
+from app.dashboard import ahead, board
+from app.dashboard.answer import Answer
+from app.dashboard.controls import TITLES, asked
+from app.dashboard.pages import answered, completed
+from app.dashboard.state import State, from_query, to_query
+from app.dashboard.uploads import MOST_BYTES, MOST_SECONDS, SUFFIXES, parsed_upload
+from hardware_profiles.errors import InputError, RooftreeError
+from traces.schema import AcceptanceTrace
+
+Result = TypeVar("Result")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$:&])")
+
+
+def plain(text: str) -> str:
+    """A text that Markdown shows as it is: names in recordings are untrusted."""
+    return _MARKDOWN.sub(r"\\\1", text)
+
+
+def page() -> None:
+    """Draw the page of the state."""
+    st.set_page_config(page_title="rooftree", layout="wide", initial_sidebar_state="auto")
+    ahead.leave()
+    state, wrong = _state()
+    with st.sidebar:
+        st.markdown("**rooftree**")
+        if "asked-page" not in st.session_state:
+            st.session_state["asked-page"] = state.page
+        chosen = st.radio("Page", list(TITLES), key="asked-page", format_func=TITLES.__getitem__)
+        state = asked(replace(state, page=chosen))
+    st.session_state["state"] = state
+    if st.query_params.to_dict() != (query := to_query(state)):
+        st.query_params.from_dict(query)
+    st.title(TITLES[state.page], anchor=False)
+    for message in wrong:
+        st.warning(f"Left out of the link: {plain(message)}")
+    answer = _guarded(lambda: _answer(state))
+    if answer is not None:
+        _show(answer, state)
+    board.library()
+    ahead.prepare(ahead.beside(state), answered)
+
+
+def _state() -> tuple[State, list[str]]:
+    """The session's state; on the first run that of the link, with what was wrong in it."""
+    known = st.session_state.get("state")
+    if isinstance(known, State):
+        return known, st.session_state.get("wrong", [])
+    state, wrong = from_query(st.query_params.to_dict())
+    st.session_state["wrong"] = wrong
+    return state, wrong
+
+
+def _guarded(compute: Callable[[], Result]) -> Result | None:
+    """The result, or a message in its place."""
+    try:
+        with st.spinner("Computing …"):
+            return compute()
+    except RooftreeError as error:
+        st.warning(plain(str(error)))
+    except Exception as error:
+        st.error(f"This question could not be answered ({plain(type(error).__name__)}). Change a value and try again.")
+    return None
+
+
+def _answer(state: State) -> Answer | None:
+    if state.page == "trace" and (uploaded := _uploaded()) is not None:
+        from app.dashboard.answers_trace import answer_trace
+
+        return answer_trace(state, uploaded)
+    if state.page == "serving":
+        return _served(state)
+    return answered(state)
+
+
+def _uploaded() -> AcceptanceTrace | None:
+    """The recording that was uploaded, parsed once; it stays in this session alone.
+
+    Raises:
+        InputError: it holds no recording; said again without reading it again.
+    """
+    given = st.file_uploader(
+        f"Or a file of your own, at most {MOST_BYTES >> 20} MiB: it stays in this session, not in the link",
+        type=list(SUFFIXES),
+    )
+    if given is None:
+        return None
+    file, found = st.session_state.get("uploaded", (None, None))
+    if file != given.file_id:
+        place = st.empty()
+        with place.container():
+            bar = st.progress(0.0, text="reading")
+            st.button("Cancel", on_click=_leave, args=(given.file_id,))
+
+        def report(passed_s: float) -> None:
+            # drawing is also where a press of the button, which reruns the script, ends this run
+            said = f"reading, {passed_s:.0f} of at most {MOST_SECONDS:g} s"
+            bar.progress(min(passed_s / MOST_SECONDS, 1.0), text=said)
+
+        try:
+            found = parsed_upload(given.name, given.getvalue(), report=report)
+        except InputError as error:
+            found = error
+        st.session_state["uploaded"] = (given.file_id, found)
+        place.empty()
+    if isinstance(found, InputError):
+        raise found
+    trace: AcceptanceTrace = found
+    return trace
+
+
+def _leave(file: str) -> None:
+    st.session_state["uploaded"] = (file, InputError("was not read to its end; choose it again", key="upload"))
+
+
+def _served(state: State) -> Answer | None:
+    """A simulation, started by a button; the last one stays while its question does."""
+    known = st.session_state.get("served")
+    if st.button("Run the simulation"):
+        from app.dashboard.answers_serving import answer_serving
+
+        bar = st.progress(0.0, text="starting")
+        st.button("Cancel")  # a press reruns the script, which ends this run at the bar's next update
+
+        def report(name: str, ended: int, whole: int) -> None:
+            bar.progress(min(ended / max(whole, 1), 1.0), text=f"{name}: {ended:,} of {whole:,} requests")
+
+        known = (state, answer_serving(state, report))
+        st.session_state["served"] = known
+        st.rerun()
+    if known is None or known[0] != state:
+        st.info("Press the button to simulate this load with speculation and without.")
+        return None
+    answer: Answer = known[1]
+    return answer
+
+
+def _show(answer: Answer, state: State) -> None:
+    """Words and charts first, then what takes longer, in its place between them."""
+    query = json.dumps(to_query(state))
+    board.show("words", asked=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes)
+    why = st.container()
+    board.show("charts", asked=query, cards=answer.cards, tables=answer.tables)
+    rest = st.container()
+    st.subheader("Take it along", anchor=False)
+    st.caption("The command line that gives the same answer; the address of this page is a link to it.")
+    st.code(answer.command, language="bash", wrap_lines=True)
+    files: dict[str, Callable[[], bytes]] = {
+        "rooftree-dashboard.json": lambda: _configuration(answer, state), **answer.files,
+    }  # fmt: skip
+    with st.container(horizontal=True):
+        for name, content in files.items():
+            label = "Download configuration" if name == "rooftree-dashboard.json" else f"Download {name}"
+            st.download_button(label, content, file_name=name, key=f"file-{name}", on_click="ignore")
+    if answer.later is None:
+        return
+    with rest:
+        later = _guarded(lambda: completed(state))
+        if later is None:
+            return
+        if later.cards or later.tables:
+            board.show("rest", asked=query, cards=later.cards, tables=later.tables)
+    if later.notes:
+        with why:
+            board.show("why", asked=query, notes=later.notes)
+
+
+def _configuration(answer: Answer, state: State) -> bytes:
+    body = {"schema": 1, "state": asdict(state), "query": to_query(state), "command": answer.command,
+            "headline": answer.headline, "numbers": dict(answer.numbers)}  # fmt: skip
+    return (json.dumps(body, indent=1) + "\n").encode()
+
+
+if __name__ == "__main__":
+    page()

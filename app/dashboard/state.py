@@ -1,0 +1,238 @@
+"""What does a dashboard link say, and which command line gives the same answer?
+
+A `State` is the whole question of a page. It is read from a URL's query with every value checked, and written back
+with what differs from the defaults only. Leaves out answering (`answers_*`) and widgets (`controls`).
+"""
+
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from functools import lru_cache
+from typing import Any
+
+from hardware_profiles.errors import InputError
+from hardware_profiles.units import MILLI
+
+PAGES = ("run", "map", "tree", "trace", "hardware", "serving", "validation")
+ENGINES = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "transformers", "none")
+DTYPES = ("", "bf16", "fp16", "fp8", "int8", "int4", "fp4", "fp32")
+CONTEXTS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+FACTORS = ("bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio")
+MOST_TEXT = 200
+
+
+def _whole(default: int, low: int, high: int) -> Any:
+    return field(default=default, metadata={"range": (low, high)})
+
+
+def _number(default: float, low: float, high: float) -> Any:
+    return field(default=default, metadata={"range": (low, high)})
+
+
+def _word(default: str, *among: str) -> Any:
+    return field(default=default, metadata={"among": among})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """A question. Times in milliseconds and factors as ratios, because they are what a person types.
+
+    Args:
+        page: one of `PAGES`.
+        model: target by shipped name.
+        device: device by shipped name.
+        other_device: second device, on the hardware page.
+        engine: engine whose overheads apply.
+        dtype: weight format; empty for the checkpoint's.
+        method: slug of the drafting method.
+        draft: draft model, where the method has one.
+        trace: shipped recording by name; empty for the default recordings, or for a stated acceptance.
+        other_trace: second recording, in the trace lab.
+        measured: measured results by device and date, on the validation page; empty for the first ones.
+        acceptance_ratio: acceptance rate of one token.
+        batch: requests.
+        context: cached tokens per request.
+        draft_tokens: K; the longest one compared, on the map.
+        tree_nodes: draft tokens of a tree.
+        depth: draft levels of a tree.
+        slo_tpot_ms: longest time per output token; 0 for no limit.
+        slo_ttft_ms: longest time to first token; 0 for no limit.
+        bandwidth_ratio: of the device's bandwidth.
+        peak_ratio: of its peak rates.
+        memory_ratio: of its memory.
+        link_ratio: of its link to a sibling device.
+        price_ratio: of its price.
+        tp: devices that share the model.
+        rate: requests per second.
+        count: requests of a simulation.
+        prompt_tokens: mean prompt length.
+        output_tokens: mean output length.
+        seed: of all draws.
+    """
+
+    page: str = _word("run", *PAGES)
+    model: str = "llama-3.1-8b"
+    device: str = "h100-sxm"
+    other_device: str = "a100-sxm-80"
+    engine: str = _word("vllm", *ENGINES)
+    dtype: str = _word("", *DTYPES)
+    method: str = "eagle-3"
+    draft: str = ""
+    trace: str = ""
+    other_trace: str = ""
+    measured: str = ""
+    acceptance_ratio: float = _number(0.7, 0.0, 1.0)
+    batch: int = _whole(1, 1, 1024)
+    context: int = _whole(1024, 0, 131072)
+    draft_tokens: int = _whole(5, 1, 16)
+    tree_nodes: int = _whole(16, 1, 64)
+    depth: int = _whole(6, 1, 10)
+    slo_tpot_ms: float = _number(0.0, 0.0, 1e5)
+    slo_ttft_ms: float = _number(0.0, 0.0, 1e6)
+    bandwidth_ratio: float = _number(1.0, 0.25, 4.0)
+    peak_ratio: float = _number(1.0, 0.25, 4.0)
+    memory_ratio: float = _number(1.0, 0.25, 4.0)
+    link_ratio: float = _number(1.0, 0.25, 4.0)
+    price_ratio: float = _number(1.0, 0.25, 4.0)
+    tp: int = _whole(1, 1, 8)
+    rate: float = _number(4.0, 0.01, 10000.0)
+    count: int = _whole(100, 1, 2000)
+    prompt_tokens: int = _whole(1000, 1, 32768)
+    output_tokens: int = _whole(200, 1, 8192)
+    seed: int = _whole(0, 0, 2**31 - 1)
+
+
+FIELDS = {each.name: each for each in fields(State)}
+
+
+def checked(name: str, text: str) -> str | int | float:
+    """The value of a field as a URL writes it.
+
+    Raises:
+        InputError: an unknown field, or a value outside what it allows.
+    """
+    if name not in FIELDS:
+        raise InputError("is no part of a dashboard link", key=name[:MOST_TEXT])
+    about = FIELDS[name]
+    if about.type is str:
+        if among := about.metadata.get("among"):
+            if text not in among:
+                raise InputError(f"must be one of {', '.join(a or 'nothing' for a in among)}", key=name,
+                                 value=text[:MOST_TEXT])  # fmt: skip
+        elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", text):
+            raise InputError("must be a shipped name", key=name, value=text[:MOST_TEXT])
+        return text
+    low, high = about.metadata["range"]
+    try:
+        value: int | float = int(text) if about.type is int else float(text)
+    except ValueError:
+        kind = "a whole number" if about.type is int else "a number"
+        raise InputError(f"must be {kind}", key=name, value=text[:MOST_TEXT]) from None
+    if not (math.isfinite(value) and low <= value <= high):
+        raise InputError(f"must lie in {low:g}..{high:g}", key=name, value=text[:MOST_TEXT])
+    return value
+
+
+def from_query(query: Mapping[str, str]) -> tuple[State, list[str]]:
+    """The state of a link, and a message for every part of it that was left out because it cannot be.
+
+    Names of models, devices, methods and recordings are checked too: a state never holds one that does not exist.
+    """
+    values: dict[str, Any] = {}
+    wrong: list[str] = []
+    for name, text in list(query.items())[: 4 * len(FIELDS)]:
+        try:
+            value = checked(name, text)
+            _require_known(name, str(value))
+            values[name] = value
+        except InputError as error:
+            wrong.append(str(error))
+    return State(**values), wrong
+
+
+def to_query(state: State) -> dict[str, str]:
+    """The query of a state's link: what differs from the defaults."""
+    given = asdict(state)
+    return {
+        name: f"{given[name]:.10g}" if about.type is float else str(given[name])
+        for name, about in FIELDS.items()
+        if about.default is not MISSING and given[name] != about.default
+    }
+
+
+@lru_cache(maxsize=64)
+def known_names(name: str) -> Sequence[str] | None:
+    """The names that a field may hold; None where it holds no name of a catalogue."""
+    if name in ("model", "draft"):
+        from costmodel.model_library import model_names
+
+        return model_names()
+    if name in ("device", "other_device"):
+        from hardware_profiles.loader import device_names
+
+        return device_names()
+    if name == "method":
+        from costmodel.method_library import method_names
+
+        return method_names()
+    if name in ("trace", "other_trace"):
+        from traces.library import shipped_traces
+
+        return [path.stem for path in shipped_traces()]
+    if name == "measured":
+        from app.dashboard.answers_validation import measured_results
+
+        return list(measured_results())
+    return None
+
+
+def _require_known(name: str, value: str) -> None:
+    from hardware_profiles.errors import UnknownNameError
+
+    known = known_names(name)
+    empty = FIELDS[name].default == "" and value == ""
+    if known is not None and not empty and value not in known:
+        raise UnknownNameError(name.replace("_", " "), value, list(known), key=name)
+
+
+def overrides(state: State) -> tuple[str, ...]:
+    """`--set` values of the device with the state's factors applied; empty where all are 1."""
+    from hardware_profiles.loader import load_device
+
+    if all(getattr(state, name) == 1.0 for name in FACTORS):
+        return ()
+    device = load_device(state.device)
+    scaled: list[tuple[str, float]] = []
+    for ratio, key in (
+        (state.bandwidth_ratio, "bandwidth_bytes_per_s"), (state.memory_ratio, "memory_bytes"),
+        (state.link_ratio, "link_bytes_per_s"), (state.price_ratio, "price_usd_per_hour"),
+    ):  # fmt: skip
+        if ratio != 1.0 and (now := getattr(device, key)):
+            scaled.append((key, now * ratio))
+    if state.peak_ratio != 1.0:
+        scaled += [
+            (f"peak_flops_per_s.{dtype}", peak * state.peak_ratio) for dtype, peak in device.peak_flops_per_s.items()
+        ]
+    return tuple(f"device.{key}={value:.8g}" for key, value in scaled)
+
+
+def command(words: Sequence[str], options: Mapping[str, object]) -> str:
+    """A command line: the verb, then every option whose value is neither None nor empty."""
+    parts = ["rooftree", *words]
+    for name, value in options.items():
+        for each in value if isinstance(value, tuple) else (value,):
+            if each not in (None, "", False):
+                parts += [f"--{name}"] if each is True else [f"--{name}", str(each)]
+    return shlex.join(parts)
+
+
+def with_values(state: State, values: Mapping[str, Any]) -> State:
+    """The state with other values of some fields; the caller has checked them."""
+    return replace(state, **values)
+
+
+def milliseconds(value: float) -> float | None:
+    """A limit in milliseconds as seconds; None for 0, which stands for no limit."""
+    return value * MILLI if value > 0 else None

@@ -1,0 +1,246 @@
+"""Answers of the pages: what they say agrees with the command line that they hand out."""
+
+import io
+import json
+import math
+import shlex
+import statistics
+import zipfile
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from app.cli.main import main
+from app.dashboard.answer import Later
+from app.dashboard.answers_hardware import answer_hardware
+from app.dashboard.answers_map import BATCHES, CONTEXTS, answer_map
+from app.dashboard.answers_run import answer_run
+from app.dashboard.answers_serving import answer_serving
+from app.dashboard.answers_trace import answer_trace
+from app.dashboard.answers_tree import answer_tree, balanced_tree, tree_traces
+from app.dashboard.answers_validation import answer_validation, measured_results
+from app.dashboard.answers_validation_runs import REPORT, run_rows, validated
+from app.dashboard.state import State
+from hardware_profiles.errors import InfeasibleError, InputError
+from traces.library import shipped_traces
+
+RANKED = "smollm2-135m--early-exit--greedy"
+LENGTHS = "smollm2-135m--prompt-lookup--greedy"
+SERVED = State(page="serving", count=12, rate=2.0, prompt_tokens=64, output_tokens=16)
+ANSWERS = {
+    "run": answer_run, "map": answer_map, "tree": answer_tree, "trace": answer_trace, "hardware": answer_hardware,
+    "validation": lambda state: answer_validation(state.seed, state.measured),
+    "serving": lambda state: answer_serving(SERVED, lambda *told: None),
+}  # fmt: skip
+
+
+def said(capsys, text, *more):
+    """The JSON answer of a command line that a page hands out."""
+    words = shlex.split(text)
+    assert words[0] == "rooftree"
+    capsys.readouterr()
+    assert main([*words[1:], *more]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("page", ANSWERS)
+def test_every_figure_is_json_with_units_on_its_axes(page):
+    answer = ANSWERS[page](State(page=page))
+    assert answer.cards
+    assert answer.headline
+    assert answer.command.startswith("rooftree ")
+    later = answer.later() if answer.later else Later()
+    assert all(isinstance(note, str) and note for note in (*answer.notes, *later.notes))
+    for card in (*answer.cards, *later.cards):
+        json.dumps(card.figure, allow_nan=False)
+        assert card.note
+        for axis in ("xaxis", "yaxis"):
+            about = card.figure["layout"].get(axis, {})
+            assert about.get("visible") is False or about.get("title") or card.title.startswith("Where"), card.title
+    for _, rows in (*answer.tables, *later.tables):
+        assert len({tuple(row) for row in rows}) == 1, "one set of columns"
+
+
+def test_the_recommendation_is_that_of_optimize(capsys, tmp_path):
+    state = State(batch=64, context=2048, tree_nodes=8)
+    answer = answer_run(state)
+    told = said(capsys, answer.command, "--json", "--out", str(tmp_path))
+    row = next(row for row in told["choices"] if row["batch"] == 64)
+    assert answer.tables[0][1][0]["tokens/s"] == pytest.approx(row["tokens_per_s"], abs=0.05)
+    assert answer.tables[0][1][0]["speedup (×)"] == pytest.approx(row["speedup"], abs=5e-4)
+    packed = zipfile.ZipFile(io.BytesIO(answer.files["rooftree-engine-files.zip"]()))
+    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert set(packed.namelist()) == written - {"recommendation.json", "report.html"}
+
+
+def test_a_batch_that_was_not_compared_is_the_one_below_it():
+    answer = answer_run(State(batch=48))
+    assert "batch 32" in answer.headline
+    assert any("Batch 48 was not compared" in note for note in answer.notes)
+
+
+def test_the_cut_through_the_map_is_that_of_predict(capsys):
+    state = State(batch=16, context=4096, draft_tokens=4, acceptance_ratio=0.65)
+    answer = answer_map(state)
+    points = said(capsys, answer.command, "--json")["predictions"]
+    drawn = answer.later().cards[0].figure["data"][1]["y"]
+    assert drawn == pytest.approx([point["speedup"] for point in points])
+
+
+def test_the_map_holds_the_cut_and_leaves_out_what_does_not_fit():
+    answer = answer_map(State(batch=8, context=1024))
+    lengths, speedups = (card.figure["data"][0]["z"] for card in answer.cards[:2])
+    row, column = CONTEXTS.index(1024), BATCHES.index(8)
+    cut = answer.later().cards[0].figure["data"][1]["y"]
+    assert lengths[row][column] == max(range(len(cut)), key=cut.__getitem__)
+    assert speedups[row][column] == pytest.approx(max(cut))
+    assert lengths[-1][-1] is None, "512 requests of 65,536 tokens are too large for any device"
+    known = [value for line in speedups for value in line if value is not None]
+    assert min(known) >= 1.0 - 1e-12, "off is always among the choices"
+
+
+def test_no_acceptance_draws_drafting_off_everywhere():
+    lengths = answer_map(State(acceptance_ratio=0.0)).cards[0].figure["data"][0]["z"]
+    assert {value for line in lengths for value in line} <= {0, None}
+
+
+def test_a_recording_names_the_method_of_the_map():
+    answer = answer_map(State(trace=RANKED, method="eagle-3"))
+    assert "early-exit" in answer.headline
+    assert "--acceptance" not in answer.command
+
+
+def test_what_fits_nowhere_is_said():
+    with pytest.raises(InfeasibleError, match="too large"):
+        answer_map(State(model="llama-3.1-405b", device="l4"))
+
+
+def test_the_tree_is_that_of_the_command_line(capsys):
+    answer = answer_tree(State(tree_nodes=8, depth=4))
+    told = said(capsys, answer.command, "--json")["trees"][0]
+    assert json.loads(answer.files["tree.json"]())["parents"] == told["parents"]
+    shapes = answer.later().tables[0][1]
+    assert shapes[0]["tokens per step"] == pytest.approx(told["tokens_per_step"], abs=1e-4)
+    fair = [row["tokens per step"] for row in shapes if row["draft tokens"] <= shapes[0]["draft tokens"]]
+    assert shapes[0]["tokens per step"] == max(fair), "none of its size beats the chosen one"
+
+
+def test_trees_need_a_recording_with_ranks():
+    assert RANKED in tree_traces()
+    assert LENGTHS not in tree_traces()
+    with pytest.raises(InputError, match="level"):
+        answer_tree(State(trace=LENGTHS))
+
+
+@pytest.mark.parametrize(("nodes", "width", "depth"), [(1, 2, 1), (7, 2, 3), (64, 3, 10), (5, 3, 1)])
+def test_balanced_trees_keep_their_bounds(nodes, width, depth):
+    tree = balanced_tree(nodes, width, depth)
+    assert tree.draft_tokens <= nodes
+    assert tree.depth - 1 <= depth
+    assert max(tree.ranks) < width
+
+
+def test_a_recording_is_replayed_as_the_command_line_does(capsys):
+    answer = answer_trace(State(trace=LENGTHS, draft_tokens=3))
+    told = said(capsys, answer.command, "--json")
+    assert float(dict(answer.numbers)["Tokens per step"]) == pytest.approx(
+        told["replays"][0]["tokens_per_step"] if "replays" in told else told["chains"][0]["tokens_per_step"], abs=0.005
+    )
+    depth = answer.cards[0].figure["data"][0]["y"]
+    assert all(a >= b for a, b in pairwise(depth)), "deeper is never likelier"
+
+
+def test_two_recordings_stand_beside_each_other(capsys):
+    answer = answer_trace(State(trace=RANKED, other_trace=LENGTHS))
+    assert {line["name"] for line in answer.cards[0].figure["data"]} == {RANKED, LENGTHS}
+    assert main(shlex.split(answer.command)[1:]) == 0
+
+
+def test_the_changed_device_is_that_of_predict(capsys):
+    state = State(bandwidth_ratio=2.0, batch=8)
+    answer = answer_hardware(state)
+    point = said(capsys, answer.command, "--json")["predictions"][0]
+    assert answer.tables[0][1][0]["tokens/s"] == pytest.approx(point["tokens_per_s"], abs=0.05)
+    beside = {row["device"]: row["tokens/s"] for row in answer.tables[0][1]}
+    assert beside["h100-sxm, changed"] > beside["h100-sxm, as sold"]
+
+
+def test_a_price_moves_dollars_and_nothing_else():
+    sold, half = (answer_hardware(State(price_ratio=ratio)).tables[0][1][0] for ratio in (1.0, 0.5))
+    assert half["$ per million tokens"] == pytest.approx(sold["$ per million tokens"] / 2, rel=1e-3)
+    assert half["tokens/s"] == sold["tokens/s"]
+
+
+def test_a_device_without_room_is_said():
+    with pytest.raises(InfeasibleError):
+        answer_hardware(State(memory_ratio=0.25, model="llama-3.1-70b"))
+
+
+def test_simulations_serve_the_same_requests_and_tell_progress():
+    told = []
+    answer = answer_serving(SERVED, lambda *args: told.append(args))
+    assert {args[2] for args in told} == {6 * 12}, "two cases at three loads"
+    assert [args[1] for args in told] == sorted(args[1] for args in told)
+    assert {row["case"] for row in answer.tables[0][1]} == {"K = 5", "no speculation"}
+    assert len(answer.cards[3].figure["data"][0]["x"]) == 3, "half, once and twice the rate"
+
+
+def test_a_simulation_can_be_stopped_from_its_progress():
+    class StoppedError(Exception):
+        pass
+
+    def stop(*told):
+        raise StoppedError
+
+    with pytest.raises(StoppedError):
+        answer_serving(replace(SERVED, count=200), stop)
+
+
+def test_validation_errors_are_those_of_the_rows():
+    answer = answer_validation(0)
+    errors = next((card for card in answer.cards if card.title == "Errors of passes"), None)
+    if errors is None:
+        assert any("no shipped profile" in note for note in answer.notes)
+        return
+    values = sorted(abs(v) for v in errors.figure["data"][0]["x"])
+    middle = float(dict(answer.numbers)["Median error of passes"].removesuffix(" %"))
+    half = len(values) // 2
+    assert middle == pytest.approx((values[half] + values[~half]) / 2, abs=0.06)
+    assert all(math.isfinite(value) for value in values)
+
+
+def test_shipped_recordings_are_there():
+    assert {RANKED, LENGTHS} <= {path.stem for path in shipped_traces()}
+
+
+@pytest.mark.parametrize("results", measured_results())
+def test_every_measured_device_has_its_page(results):
+    answer = answer_validation(0, results)
+    assert answer.cards
+    assert results.split(".")[0] in " ".join(answer.notes)
+    assert math.isfinite(float(dict(answer.numbers)["Kernels timed"].replace(",", "")))
+
+
+def test_results_that_are_not_there_are_named():
+    with pytest.raises(InputError, match="unknown results"):
+        answer_validation(0, "toaster.2020-01-01")
+
+
+def test_errors_of_decoding_are_those_of_the_report():
+    folder = next((each for each in measured_results().values() if validated(each)), None)
+    if folder is None:
+        pytest.skip("no committed results hold a validation report")
+    report = validated(folder)
+    rows = run_rows(report)
+    assert len(rows) == report["summary"]["configurations"]
+    middle = statistics.median(abs(row["predicted (tokens/s)"] / row["measured (tokens/s)"] - 1) for row in rows)
+    assert middle == pytest.approx(report["summary"]["median_error_ratio"], abs=0.005)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"points": 3'])
+def test_a_damaged_report_is_said(tmp_path, text):
+    (tmp_path / REPORT).parent.mkdir()
+    (tmp_path / REPORT).write_text(text)
+    with pytest.raises(InputError, match="no validation report"):
+        validated(tmp_path)

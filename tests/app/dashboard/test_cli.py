@@ -1,0 +1,48 @@
+"""`rooftree dashboard`: what it starts, and where that listens."""
+
+import importlib.util
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.cli.dashboard import server_words
+from app.cli.main import main
+from hardware_profiles.errors import InputError
+
+
+def test_the_server_listens_on_this_machine_alone_unless_told_otherwise(monkeypatch):
+    started = []
+    monkeypatch.setattr(
+        subprocess, "run", lambda words, check: started.append(words) or subprocess.CompletedProcess(words, 0)
+    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    assert main(["dashboard"]) == 0
+    assert main(["dashboard", "--host", "0.0.0.0", "--port", "9000"]) == 0
+    places = [{words[i]: words[i + 1] for i in range(5, len(words), 2)} for words in started]
+    assert [place["--server.address"] for place in places] == ["127.0.0.1", "0.0.0.0"]
+    assert [place["--server.port"] for place in places] == ["8501", "9000"]
+    assert all(place["--browser.gatherUsageStats"] == "false" for place in places)
+    assert all(place["--client.showErrorDetails"] == "none" for place in places)
+
+
+def test_the_script_is_there():
+    assert Path(server_words("python", host="localhost", port=1)[4]).is_file()
+
+
+@pytest.mark.parametrize("host", ["example.org", "", "--help", "1.2.3"])
+def test_an_address_that_is_none_is_refused(host):
+    with pytest.raises(InputError, match="--host"):
+        server_words("python", host=host, port=8501)
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "x"])
+def test_a_port_that_is_none_is_refused(port, capsys):
+    assert main(["dashboard", "--port", port]) == 2
+    assert "--port" in capsys.readouterr().err
+
+
+def test_without_streamlit_the_extra_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["dashboard"]) == 2
+    assert "rooftree[app]" in capsys.readouterr().err

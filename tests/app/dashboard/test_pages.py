@@ -1,0 +1,138 @@
+"""Every page and control, run by Streamlit without a browser: no exception, and a link that says the same."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+testing = pytest.importorskip("streamlit.testing.v1", reason="streamlit, of the extra `app`, is not installed")
+
+from app import dashboard  # noqa: E402 — after the skip
+from app.dashboard.answers_validation import measured_results  # noqa: E402
+from app.dashboard.controls import ASKED, LABELS, TITLES  # noqa: E402
+from app.dashboard.state import FIELDS, PAGES, State, from_query  # noqa: E402
+
+SCRIPT = Path(dashboard.__path__[0]) / "main.py"
+PATIENCE_S = 120
+RANKED = "smollm2-135m--early-exit--greedy"
+CHANGES = {
+    "model": "llama-3.2-1b", "device": "l4", "other_device": "l40s", "engine": "sglang", "dtype": "fp8",
+    "method": "mtp", "draft": "llama-3.2-1b", "trace": RANKED, "other_trace": RANKED,
+    "measured": list(measured_results())[-1], "acceptance_ratio": 0.5, "batch": 4, "context": 512,
+    "draft_tokens": 3, "tree_nodes": 8, "depth": 3, "slo_tpot_ms": 500.0, "slo_ttft_ms": 5000.0,
+    "bandwidth_ratio": 1.5, "peak_ratio": 1.5, "memory_ratio": 1.5, "link_ratio": 1.5, "price_ratio": 1.5, "tp": 2,
+    "rate": 2.0, "count": 10, "prompt_tokens": 64, "output_tokens": 16,
+}  # fmt: skip
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+
+def opened(**query):
+    app = testing.AppTest.from_file(str(SCRIPT), default_timeout=PATIENCE_S)
+    for name, value in query.items():
+        app.query_params[name] = str(value)
+    return app.run()
+
+
+def link(app):
+    """The query that the page wrote, one text per name."""
+    return {name: value[0] if isinstance(value, list) else value for name, value in dict(app.query_params).items()}
+
+
+def control(app, name):
+    found = [
+        each for kind in ("selectbox", "slider", "select_slider", "number_input") for each in getattr(app, kind)
+        if each.key == f"asked-{name}"
+    ]  # fmt: skip
+    assert len(found) == 1, name
+    return found[0]
+
+
+def boards(app):
+    """What the page's own elements are given to draw, by name."""
+    found = [json.loads(each.proto.json) for each in app.get("bidi_component") if each.proto.json]
+    return {each["name"]: each for each in found}
+
+
+def is_calm(app):
+    assert not app.exception
+    assert not app.error
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_answers_from_its_defaults(page):
+    app = opened(page=page)
+    assert is_calm(app)
+    assert not app.warning
+    assert app.title[0].value == TITLES[page]
+    assert app.code or page == "serving"
+    drawn = boards(app)
+    assert all(each["asked"] == json.dumps(link(app)) for each in drawn.values())
+    assert page == "serving" or (drawn["words"]["headline"] and drawn["charts"]["cards"])
+    assert {each.key.removeprefix("asked-") for each in (*app.selectbox, *app.slider, *app.select_slider,
+                                                         *app.number_input)} <= set(ASKED[page])  # fmt: skip
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if ASKED[page]])
+def test_every_control_of_a_page_moves_the_link_and_breaks_nothing(page):
+    app = opened(page=page)
+    moved = {}
+    for name in ASKED[page]:
+        if name == "draft" or (page == "map" and name in ("method", "acceptance_ratio") and "trace" in moved):
+            continue
+        control(app, name).set_value(CHANGES[name])
+        moved[name] = CHANGES[name]
+        app.run()
+        assert is_calm(app), name
+        assert from_query(link(app))[0] == State(page=page, **moved), name
+
+
+def test_a_draft_model_is_asked_for_where_the_method_has_one():
+    app = opened(page="map", method="speculative-decoding")
+    assert is_calm(app)
+    assert app.warning, "without one there is no answer, and the page says so"
+    control(app, "draft").set_value("llama-3.2-1b").run()
+    assert is_calm(app)
+    assert not app.warning
+    assert "--draft llama-3.2-1b" in app.code[0].value
+
+
+def test_the_state_outlives_a_change_of_page():
+    app = opened(page="map", batch=8, draft_tokens=3)
+    app.radio[0].set_value("hardware").run()
+    assert is_calm(app)
+    assert control(app, "batch").value == 8
+    assert from_query(link(app))[0] == State(page="hardware", batch=8, draft_tokens=3)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"batch": "-1"}, "Left out of the link"), ({"model": "<img src=x>"}, "Left out of the link"),
+        ({"page": "map", "model": "llama-3.1-405b", "device": "l4"}, "too large"),
+        ({"page": "tree", "trace": "smollm2-135m--prompt-lookup--greedy"}, "level"),
+        ({"page": "run", "slo_tpot_ms": "0.001"}, ""), ({"page": "run", "tp": "9"}, "1..8"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_answered_is_said_in_words(query, words):
+    app = opened(**query)
+    assert is_calm(app)
+    assert words in app.warning[0].value
+    assert "<" not in app.warning[0].value.replace("\\<", ""), "markup of a link is shown, not run"
+
+
+def test_a_simulation_runs_on_request_and_stays():
+    app = opened(page="serving", count=8, prompt_tokens=64, output_tokens=8)
+    assert not app.code
+    next(each for each in app.button if each.label == "Run the simulation").click().run()
+    assert is_calm(app)
+    assert app.code[0].value.startswith("rooftree simulate")
+    assert "Goodput" in dict(boards(app)["words"]["numbers"])
+    app.run()
+    assert app.code[0].value.startswith("rooftree simulate"), "drawn again without another run"
+
+
+def test_every_field_that_is_asked_has_a_label_and_every_label_a_field():
+    asked = {name for names in ASKED.values() for name in names}
+    assert asked == set(LABELS)
+    assert asked | {"page", "seed"} == set(FIELDS)

@@ -1,0 +1,130 @@
+"""Pictures of every page of the dashboard, for the README: `python tests/browser/screenshots.py`.
+
+A picture is written only where it differs visibly from the one that is there, so that a fresh run leaves no changes.
+Also the server and the waiting that the browser tests share.
+"""
+
+import contextlib
+import io
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+FOLDER = Path(__file__).parent / "screenshots"
+PAGES = {
+    "run": "page=run&batch=8", "map": "page=map&context=4096", "tree": "page=tree&tree_nodes=24",
+    "trace": "page=trace&other_trace=smollm2-135m--prompt-lookup--greedy", "hardware": "page=hardware&batch=16",
+    "serving": "page=serving&count=60&prompt_tokens=256&output_tokens=64&rate=8", "validation": "page=validation",
+}  # fmt: skip
+SIZE = (1280, 1400)
+PATIENCE_S = float(os.environ.get("ROOFTREE_PATIENCE_S", "60"))
+MOST_BYTES = 200 << 10
+QUALITY = 80
+VISIBLE_LEVELS = 24  # of 255: less is how a glyph's edge may fall
+VISIBLE_RATIO = 0.002  # of the picture
+
+
+@contextlib.contextmanager
+def served(log, *, words=None):
+    """Run the dashboard's server, or another's words, and give its address.
+
+    Args:
+        log: file for what it says.
+        words: makes the command from a port; the dashboard's by default.
+    """
+    from app.cli.dashboard import server_words
+
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        port = place.getsockname()[1]
+    command = words(port) if words else server_words(sys.executable, host="127.0.0.1", port=port)
+    known = os.pathsep.join(str(Path(path or ".").resolve()) for path in sys.path)
+    with log.open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, "PYTHONPATH": known})
+        try:
+            until = time.monotonic() + PATIENCE_S
+            while time.monotonic() < until:
+                with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health"):
+                    break
+                assert process.poll() is None, log.read_text()
+                time.sleep(0.2)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def settled(page):
+    """Wait until every chart says what the link asks, or the page says why there is none."""
+    page.locator("[data-board=charts][data-settled], [data-testid=stAlert]").first.wait_for()
+    page.wait_for_function("""() => {
+        const idle = document.querySelector('[data-test-script-state="notRunning"]');
+        const boards = [...document.querySelectorAll('[data-board]')];
+        return idle && boards.every(each => each.dataset.settled === each.dataset.shown);
+    }""")
+
+
+def simulated(page):
+    """Run the simulation that the serving page offers, and wait for its charts."""
+    page.get_by_role("button", name="Run the simulation").click()
+    page.get_by_text("Goodput against load").wait_for()
+    settled(page)
+
+
+def picture(page):
+    """The page as WebP."""
+    from PIL import Image
+
+    page.mouse.move(0, 0)
+    page.wait_for_timeout(500)
+    shot = Image.open(io.BytesIO(page.screenshot(animations="disabled", caret="hide"))).convert("RGB")
+    out = io.BytesIO()
+    shot.save(out, "WEBP", quality=QUALITY, method=6)
+    return out.getvalue()
+
+
+def differs(new, old):
+    """Whether two pictures differ in more than how edges fall."""
+    import numpy as np
+    from PIL import Image
+
+    a, b = (np.asarray(Image.open(io.BytesIO(each)).convert("RGB"), dtype=np.int16) for each in (new, old))
+    return a.shape != b.shape or float((abs(a - b).max(axis=2) > VISIBLE_LEVELS).mean()) > VISIBLE_RATIO
+
+
+def main():
+    """Write what changed; 0 if every picture is small enough."""
+    from playwright.sync_api import sync_playwright
+
+    FOLDER.mkdir(exist_ok=True)
+    log = Path(os.environ.get("TMPDIR", "/tmp")) / "rooftree-screenshots.log"
+    with served(log) as address, sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for name, query in PAGES.items():
+            page = chromium.new_page(viewport={"width": SIZE[0], "height": SIZE[1]})
+            page.set_default_timeout(1000 * PATIENCE_S)
+            page.goto(f"{address}/?{query}")
+            if name == "serving":
+                simulated(page)
+            settled(page)
+            new, path = picture(page), FOLDER / f"{name}.webp"
+            assert len(new) < MOST_BYTES, f"{name}: {len(new)} bytes"
+            kept = path.exists() and not differs(new, path.read_bytes())
+            if not kept:
+                path.write_bytes(new)
+            sys.stdout.write(f"{path.name}: {len(new) >> 10} KiB{', as it was' if kept else ''}\n")
+            page.close()
+        chromium.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    raise SystemExit(main())

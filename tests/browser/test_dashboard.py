@@ -1,0 +1,230 @@
+"""The dashboard in a real browser, from its own server: journeys, links, colours and a phone."""
+
+import json
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+
+pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+from tests.browser.screenshots import CHROMIUM, FLAGS, PAGES, PATIENCE_S, served, settled, simulated  # noqa: E402
+from traces.library import shipped_traces  # noqa: E402
+
+DESKTOP, PHONE = (1280, 800), (390, 844)
+RANKED = "smollm2-135m--early-exit--greedy"
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the path"),
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    log = tmp_path_factory.mktemp("dashboard") / "server.log"
+    with served(log) as address:
+        yield address
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def opened(browser, server):
+    """Open a link; at the end no script error and no request to another machine may have happened."""
+    pages, wrong = [], []
+
+    def open_page(query="", size=DESKTOP, scheme="light"):
+        page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+        page.set_default_timeout(1000 * PATIENCE_S)
+        pages.append(page)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda r: None if r.url.startswith((server, "data:", "blob:", server.replace("http", "ws")))
+                else wrong.append(r.url))  # fmt: skip
+        page.goto(f"{server}/?{query}")
+        settled(page)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert wrong == []
+
+
+def asked_for(page):
+    return page.evaluate("location.search.slice(1)")
+
+
+def query(page):
+    return {name: values[0] for name, values in parse_qs(asked_for(page)).items()}
+
+
+def headline(page):
+    return page.locator("[data-board=words] h2").inner_text()
+
+
+def slid(page, name, key="ArrowRight"):
+    """Move a slider by a key and wait until every chart follows."""
+    charts = "document.querySelector('[data-board=charts]').dataset.settled"
+    before = page.evaluate(charts)
+    page.locator(f".st-key-asked-{name} input[type=range]").first.focus()
+    page.keyboard.press(key)
+    page.wait_for_function(f"before => {charts} !== before", arg=before)
+    settled(page)
+
+
+def turned_to(page, title):
+    page.get_by_test_id("stRadio").get_by_text(title).click()
+    page.get_by_role("heading", name=title, level=1).wait_for()
+    settled(page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_is_drawn_in_both_schemes(opened, name, scheme):
+    page = opened(f"page={name}", scheme=scheme)
+    assert page.get_by_test_id("stException").count() == 0
+    assert page.get_by_test_id("stAlertContentError").count() == 0
+    if name != "serving":
+        charts = page.locator(".rooftree-card")
+        assert charts.count() >= 2
+        assert page.locator(".rooftree-card .main-svg").count() >= charts.count()
+    ink = page.get_by_test_id("stApp").evaluate("app => getComputedStyle(app).color.match(/\\d+/g).map(Number)")
+    assert (sum(ink) > 3 * 128) == (scheme == "dark")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_phone_never_scrolls_sideways(opened, name):
+    page = opened(f"page={name}", size=PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+    assert page.get_by_role("heading", level=1).is_visible()
+    wide = """each => [...each.querySelectorAll('section, h2, h3, p, dl')].filter(
+        part => part.getBoundingClientRect().right > innerWidth + 1).length"""
+    assert page.locator("[data-testid=stMain]").evaluate(wide) == 0
+
+
+def test_the_headline_follows_the_batch_and_the_link_follows_both(opened):
+    page = opened("page=run")
+    assert "batch 1 " in headline(page)
+    slid(page, "batch")
+    assert "batch 2 " in headline(page)
+    assert query(page)["batch"] == "2"
+
+
+def test_a_chart_is_changed_in_place(opened):
+    page = opened("page=map")
+    page.evaluate("document.querySelector('.rooftree-card .main-svg').dataset.mine = 'yes'")
+    colors = "[...document.querySelector('.rooftree-card [role=img]').data[0].z.flat()].join()"
+    before = page.evaluate(colors)
+    for _ in range(4):
+        slid(page, "draft_tokens", "ArrowLeft")
+    assert page.evaluate(colors) != before
+    assert page.evaluate("document.querySelector('.rooftree-card .main-svg').dataset.mine") == "yes"
+
+
+def test_a_link_opened_elsewhere_says_the_same(opened):
+    page = opened("page=map&batch=16&draft_tokens=3&acceptance_ratio=0.6")
+    slid(page, "batch")
+    again = opened(asked_for(page))
+    assert headline(again) == headline(page)
+    assert query(again) == query(page)
+    assert query(again)["batch"] == "32"
+
+
+def test_pages_change_and_keep_the_question(opened):
+    page = opened("page=map&model=llama-3.2-1b")
+    turned_to(page, "Hardware what-if")
+    page.get_by_text("Roofline of the step").wait_for()
+    assert query(page) == {"page": "hardware", "model": "llama-3.2-1b"}
+    turned_to(page, "Trace lab")
+    page.get_by_text("Acceptance by depth").wait_for()
+    assert page.get_by_text("Roofline of the step").count() == 0
+
+
+def test_a_part_of_a_link_that_cannot_be_is_left_out_in_words(opened):
+    page = opened("page=map&batch=-3&device=%3Cscript%3Ealert(1)%3C/script%3E")
+    assert page.get_by_test_id("stAlert").count() == 2
+    assert "Left out of the link" in page.get_by_test_id("stAlert").first.inner_text()
+    page.locator("[data-board=charts]").wait_for()
+    assert "fit" in headline(page)
+
+
+def test_what_fits_nowhere_is_a_message_and_the_next_choice_an_answer(opened):
+    page = opened("page=map&model=llama-3.1-405b&device=l4")
+    assert "too large" in page.get_by_test_id("stAlert").inner_text()
+    page.get_by_test_id("stRadio").get_by_text("Trace lab").click()
+    page.get_by_text("Acceptance by depth").wait_for()
+
+
+def test_the_configuration_is_downloaded_with_its_link_and_command(opened):
+    page = opened("page=hardware&bandwidth_ratio=2")
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Download configuration").click()
+    body = json.loads(Path(started.value.path()).read_text())
+    assert body["query"] == {"page": "hardware", "bandwidth_ratio": "2"}
+    assert body["command"].startswith("rooftree predict")
+    assert body["command"] in page.get_by_test_id("stCode").inner_text()
+
+
+def test_the_tree_is_downloaded_as_it_is_drawn(opened):
+    page = opened("page=tree&tree_nodes=8")
+    slid(page, "tree_nodes")
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Download tree.json").click()
+    assert len(json.loads(Path(started.value.path()).read_text())["parents"]) == 10
+
+
+def test_published_trees_stand_beside_the_chosen_one(opened):
+    page = opened("page=tree")
+    rows = page.get_by_role("region", name="Shapes compared").locator("tbody tr")
+    assert {"Medusa, 63 nodes", "EAGLE, 25 nodes", "Sequoia, 63 nodes"} <= set(rows.locator("th").all_inner_texts())
+
+
+def test_a_table_is_sorted_by_a_press_on_its_head(opened):
+    page = opened("page=hardware")
+    table = page.get_by_role("region", name="Every device")
+    button = table.get_by_role("button", name="tokens/s")
+    for order in ("descending", "ascending"):
+        button.click()
+        shown = [text.replace(",", "") for text in table.locator("tbody td:nth-child(2)").all_inner_texts()]
+        values = [float(text) for text in shown if text != "–"]
+        assert values == sorted(values, reverse=order == "descending")
+        assert table.locator("th[aria-sort]").get_attribute("aria-sort") == order
+
+
+def test_a_recording_is_uploaded_read_and_compared(opened):
+    page = opened("page=trace&other_trace=" + RANKED)
+    page.locator("input[type=file]").set_input_files(str(shipped_traces()[-1]))
+    page.get_by_text("uploaded: ").first.wait_for()
+    assert "uploaded: " in headline(page)
+
+
+def test_a_file_that_is_no_recording_is_refused_in_words(opened, tmp_path):
+    (tmp_path / "bad.jsonl").write_text("{" * 100)
+    page = opened("page=trace")
+    page.locator("input[type=file]").set_input_files(str(tmp_path / "bad.jsonl"))
+    page.get_by_test_id("stAlert").wait_for()
+    assert page.get_by_test_id("stException").count() == 0
+
+
+def test_a_simulation_runs_and_shows_its_timeline(opened):
+    page = opened("page=serving&count=20&prompt_tokens=64&output_tokens=16")
+    simulated(page)
+    assert "requests/s drafting" in headline(page)
+
+
+def test_another_measured_device_is_chosen(opened):
+    page = opened("page=validation")
+    before = page.locator("[data-board=words]").inner_text()
+    page.locator(".st-key-asked-measured").get_by_role("combobox").click()
+    page.get_by_role("option").last.click()
+    page.wait_for_function("before => document.querySelector('[data-board=words]').innerText !== before", arg=before)
+    assert "measured" in query(page)
