@@ -259,7 +259,7 @@ class Device:
         vendor: its maker.
         kind: "gpu" or "cpu".
         year: the year it came to market.
-        memory_bytes: capacity that weights and KV cache can use.
+        memory_bytes: capacity that the driver reports; what driver and engine keep of it counts where it is used.
         bandwidth_bytes_per_s: peak rate of its memory.
         peak_flops_per_s: dense peak by dtype, for those of `DTYPES` that the device computes natively.
         cache_bytes: last-level cache.

@@ -46,7 +46,7 @@ class Quantity(_FileModel):
 
 
 class Gigabytes(Quantity):
-    """A capacity, `{ GB = 80, ... }`; 1 GB is 1e9 bytes."""
+    """A capacity, `{ GB = 85.520809984, ... }`; 1 GB is 1e9 bytes."""
 
     factor = GIGA
     number: float = Field(alias="GB")

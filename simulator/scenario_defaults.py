@@ -208,7 +208,7 @@ def kv_blocks(
         # of a request on one data copy, so many times as there are copies
         whole = parallel.kv_bytes(d.architecture, d.precision, plan, batch=1, context=context) / plan.data
         working = float(activation_bytes(d.architecture, d.precision, tokens=usual.batch_tokens, logit_rows=1))
-        free = usual.memory_ratio * d.device.memory_bytes - working / plan.tensor
+        free = usual.memory_ratio * (d.device.memory_bytes - usual.unseen_bytes) - working / plan.tensor
         free -= parallel.weight_bytes(d.architecture, d.precision, plan)
         tokens, shared = free / float(whole) * context, plan.tensor
     per_token = float(whole) / context

@@ -25,7 +25,7 @@ def devices(
     """List device profiles, or show one with the source of every number."""
     from hardware_profiles.errors import InputError
     from hardware_profiles.loader import device_names, load_device
-    from hardware_profiles.units import GIGA, TERA
+    from hardware_profiles.units import GIB, GIGA, TERA
 
     if overrides and name is None:
         raise InputError("--set needs the name of one device")
@@ -40,13 +40,13 @@ def devices(
         return
     rows = [
         [
-            d.name, d.title, f"{d.memory_bytes / GIGA:.0f}", f"{d.bandwidth_bytes_per_s / GIGA:.0f}",
+            d.name, d.title, f"{d.memory_bytes / GIB:.0f}", f"{d.bandwidth_bytes_per_s / GIGA:.0f}",
             f"{max(d.peak_flops_per_s.get(k, 0.0) for k in ('bf16', 'fp16', 'fp32')) / TERA:.4g}",
             "itself" if d.calibrated else d.constants_from or "assumed",
         ]
         for d in loaded
     ]  # fmt: skip
-    print_table("Devices", ["name", "title", "GB", "GB/s", "16-bit TFLOP/s", "constants from"], rows)
+    print_table("Devices", ["name", "title", "GiB", "GB/s", "16-bit TFLOP/s", "constants from"], rows)
     if name:
         for key, value in sorted(loaded[0].provenance.items()):
             say(f"  {key}: {value.kind}, {value.source}")

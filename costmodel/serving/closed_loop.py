@@ -134,6 +134,8 @@ class Served:
 def cache_tokens(deployment: Deployment, policy: Policy, *, context: int) -> float:
     """Tokens that an engine's KV cache holds, all devices of the group together.
 
+    Leaves out the buffers through which the devices of a group talk, 1 to 2 GiB in eights.
+
     Args:
         deployment: model, device and how they run.
         policy: of the engine.
@@ -146,10 +148,11 @@ def cache_tokens(deployment: Deployment, policy: Policy, *, context: int) -> flo
     weights = weight_bytes(d.architecture, d.precision, d.tensor_parallel)
     working = activation_bytes(d.architecture, d.precision, tokens=policy.batch_tokens, logit_rows=1)
     apart = float(working) / d.tensor_parallel if policy.activations_inside else 0.0
+    seen = d.device.memory_bytes - policy.unseen_bytes
     if policy.of_free:
-        free = policy.memory_ratio * (d.device.memory_bytes - weights - apart)
+        free = policy.memory_ratio * (seen - weights - apart)
     else:
-        free = policy.memory_ratio * d.device.memory_bytes - weights - apart
+        free = policy.memory_ratio * seen - weights - apart
     one = float(kv_bytes(d.architecture, d.precision, batch=1, context=context, tensor_parallel=d.tensor_parallel))
     if free < one:
         raise InfeasibleError(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from costmodel.kernels.communication import Backend
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.profile import Device
-from hardware_profiles.units import GIB, GIGA, MIB
+from hardware_profiles.units import GIB, MIB
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +28,8 @@ class Policy:
         memory_ratio: share of memory for the engine (`of_free` False) or for the cache alone (True).
         of_free: the share is of what weights and activations leave, not of the whole memory.
         activations_inside: activations count against that share; False leaves them to the rest.
+        unseen_bytes: memory of the device that the engine does not count on when it takes its share: what the driver
+            keeps and, where the share is of what is found free, the context of a process.
         reserve_ratio: share of a request's output that must fit before it is admitted; 1 never evicts.
         graph_rows: largest iteration with prompt tokens that runs from a captured graph; larger ones are launched
             layer by layer. Iterations that only decode always run from graphs.
@@ -53,6 +55,7 @@ class Policy:
     memory_ratio: float = 0.9
     of_free: bool = False
     activations_inside: bool = True
+    unseen_bytes: float = 0.0
     reserve_ratio: float = 0.0
     graph_rows: int = 0
     fp8_cache: bool = False
@@ -67,9 +70,16 @@ class Policy:
                 raise InputError("must be at least 1", key=key, value=getattr(self, key))
         if not 0.0 < self.memory_ratio <= 1.0:
             raise InputError("must lie in (0, 1]", key="memory_ratio", value=self.memory_ratio)
+        if not self.unseen_bytes >= 0.0:
+            raise InputError("must not be negative", key="unseen_bytes", value=self.unseen_bytes)
         if not 0.0 <= self.reserve_ratio <= 1.0:
             raise InputError("must lie in [0, 1]", key="reserve_ratio", value=self.reserve_ratio)
 
+
+# An H100 of 81,559 MiB has 79.22 GiB for CUDA (vLLM pull request 12126); on an H200 of 143,771 MiB a process finds
+# 139.3 GiB free before it joins the others of its group (SGLang pull request 11716: 137.29 GB left, 2.01 GB for those).
+_DRIVER_BYTES = 81_559 * MIB - 79.22 * GIB
+_PROCESS_BYTES = 143_771 * MIB - 139.3 * GIB
 
 _LARGE_MEMORY_BYTES = 70 * GIB  # where vLLM raises its server's defaults, A100 excepted
 _VLLM_SOURCE = (
@@ -88,6 +98,7 @@ _POLICIES: Mapping[str, Policy] = {
         chunks=True,
         batch_tokens=8192,
         requests=1024,
+        unseen_bytes=_DRIVER_BYTES,
         graph_rows=512,
         source=_VLLM_SOURCE,
     ),
@@ -99,6 +110,7 @@ _POLICIES: Mapping[str, Policy] = {
         batch_tokens=8192,
         requests=2048,
         of_free=True,
+        unseen_bytes=_PROCESS_BYTES,
         reserve_ratio=1.0,
         fp8_cache=True,
         head_norm_kernels=0,
@@ -119,14 +131,15 @@ _POLICIES: Mapping[str, Policy] = {
         chunks=True,
         batch_tokens=8192,
         requests=4096,
-        memory_ratio=0.836,
+        memory_ratio=0.835,
         activations_inside=False,
+        unseen_bytes=_PROCESS_BYTES,
         reserve_ratio=0.1,
         ahead=True,
         source=(
             "sglang/srt/server_args.py 0.5: chunked_prefill_size 8192 from 25 GB of memory, max_prefill_tokens 16384 "
             "(the chunk binds first), enable_mixed_chunk False, mem_fraction_static leaves 512 MiB + 1.5 MiB a "
-            "token of a chunk + 2 MiB for each of 256 graphed requests + 128 MiB a device (0.836 of 80 GB); of an "
+            "token of a chunk + 2 MiB for each of 256 graphed requests + 128 MiB a device (0.835 of an H100); of an "
             "output 0.7 is reserved at first, decaying to 0.098 (init_new_token_ratio, 0.14 of it at the least); the "
             "next batch is launched before the last one is processed (event_loop_overlap, the default since pull "
             "request 2067, which names the TTFT that it costs)"
@@ -140,11 +153,11 @@ _VLLM_SMALL = Policy(
     chunks=True,
     batch_tokens=2048,
     requests=256,
+    unseen_bytes=_DRIVER_BYTES,
     graph_rows=512,
     source=_VLLM_SOURCE,
 )
-# memory sold as 80 GB holds 80 GiB, which is what the engine counts
-_SGLANG_APART_BYTES = 13_440 * MIB / GIB * GIGA
+_SGLANG_APART_BYTES = 13_440 * MIB
 _ALIASES = {"trtllm": "tensorrt-llm", "tensorrt_llm": "tensorrt-llm", "trt-llm": "tensorrt-llm"}
 
 

@@ -194,7 +194,7 @@ def test_circles_of_relatives_are_refused(tmp_path, monkeypatch):
         ("bf16 = {", "bf17 = {", "peak", "unknown key 'bf17'; nearest: bf16"),
         ("bandwidth = {", "bandwith = {", None, "unknown key 'bandwith'; nearest: bandwidth"),
         ('kind = "gpu"', 'kind = "tpu"', "kind", "'gpu' or 'cpu'"),
-        ('kind = "datasheet"', 'kind = "guessed"', "memory.kind", "'measured'"),
+        ('kind = "datasheet"', 'kind = "guessed"', "bandwidth.kind", "'measured'"),
         ('name = "h100-sxm"', 'name = "../x"', "name", "pattern"),
         ('name = "h100-sxm"\n', "", "name", "is missing"),
         ("year = 2022", "year = 22", "year", "must lie between"),

@@ -1,6 +1,7 @@
 """Every device file that ships: complete provenance, sane sizes, honest marks."""
 
 import math
+import re
 import tomllib
 from itertools import pairwise
 
@@ -8,6 +9,26 @@ import pytest
 
 from hardware_profiles.loader import DATA, device_names, load_device
 from hardware_profiles.profile import CONSTANT_NAMES, KINDS, OPERATIONS
+from hardware_profiles.units import GIB, GIGA, KIB, MIB
+
+# gigabytes that the maker names; the driver counts them as GiB and reports no more than that
+SOLD_GB = {
+    "a100-sxm-40": 40,
+    "a100-sxm-80": 80,
+    "a100-sxm-80--flashinfer": 80,
+    "h100-pcie": 80,
+    "h100-sxm": 80,
+    "h200-sxm": 141,
+    "b200-sxm": 180,
+    "gh200-96": 96,
+    "l4": 24,
+    "l40s": 48,
+    "a10g": 24,
+    "rtx-3090": 24,
+    "rtx-4090": 24,
+    "rtx-pro-6000": 96,
+    "mi300x": 192,
+}
 
 NAMES = device_names()
 EXPECTED = [
@@ -82,6 +103,25 @@ def test_sizes_are_sane(device):
     sweep_s = device.memory_bytes / device.bandwidth_bytes_per_s
     assert 0.005 < sweep_s < 2, "reading the whole memory once"
     assert 1e8 < peak / device.power_w < 5e12
+
+
+def test_memory_is_what_the_driver_reports(device):
+    """The bytes are those of the log that the source quotes, and the GiB on the box less a few percent at most."""
+    if device.kind == "cpu":
+        return
+    origin = device.provenance["memory_bytes"]
+    quoted, unit = re.search(r"([\d,]+) (MiB|KiB)", origin.source).groups()
+    assert origin.kind == "measured"
+    assert round(device.memory_bytes) == int(quoted.replace(",", "")) * {"MiB": MIB, "KiB": KIB}[unit]
+    sold = SOLD_GB[device.name]
+    assert sold * GIGA < device.memory_bytes
+    assert 0.93 < device.memory_bytes / (sold * GIB) <= 1.0
+
+
+def test_one_chip_with_one_memory_reports_one_size():
+    sizes = {name: load_device(name).memory_bytes for name in NAMES}
+    assert sizes["h100-sxm"] == sizes["h100-pcie"]
+    assert sizes["a100-sxm-80"] == sizes["a100-sxm-80--flashinfer"] == 2 * sizes["a100-sxm-40"]
 
 
 def test_narrow_dtypes_are_not_slower(device):

@@ -83,7 +83,20 @@ def test_cache_capacity_by_hand():
     d, rules = LLAMA, replace(policy("sglang", H100), memory_ratio=0.5)
     weights = 8_030_261_248 * 2.0
     per_token = 32 * 2 * 8 * 128 * 2.0
-    assert cache_tokens(d, rules, context=1600) == pytest.approx((0.5 * H100.memory_bytes - weights) / per_token)
+    seen_bytes = H100.memory_bytes - rules.unseen_bytes
+    assert cache_tokens(d, rules, context=1600) == pytest.approx((0.5 * seen_bytes - weights) / per_token)
+
+
+def test_cache_capacity_of_a_running_engine():
+    """DeepSeek-R1 on eight H200 under SGLang at a static share of 0.82: about 509,000 tokens (aisimulate, pull 263)."""
+    h200 = load_device("h200-sxm")
+    d = Deployment(
+        architecture=load_model("deepseek-v3"), device=h200, precision=Precision(weights="fp8", kv="bf16"),
+        tensor_parallel=8,
+    )  # fmt: skip
+    found = cache_tokens(d, replace(policy("sglang", h200), memory_ratio=0.82), context=8192)
+    print(f"\n{found:,.0f} tokens")
+    assert found == pytest.approx(509_000, rel=0.1)
 
 
 def test_a_model_that_does_not_fit_is_infeasible():

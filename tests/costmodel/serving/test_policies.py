@@ -8,7 +8,7 @@ from costmodel.overheads import engine_names
 from costmodel.serving.policies import policy, policy_names
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import load_device
-from hardware_profiles.units import GIGA
+from hardware_profiles.units import GIB, MIB
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +38,21 @@ def test_vllm_takes_smaller_batches_on_small_devices_and_on_a100(h100):
 
 def test_sglang_keeps_the_same_bytes_apart_on_every_device(h100):
     apart = {
-        name: (1.0 - policy("sglang", load_device(name)).memory_ratio) * load_device(name).memory_bytes / GIGA
-        for name in ("h100-sxm", "h200-sxm")
+        name: (1.0 - policy("sglang", load_device(name)).memory_ratio) * load_device(name).memory_bytes / MIB
+        for name in ("h100-sxm", "h200-sxm", "a100-sxm-80", "b200-sxm")
     }
-    assert apart["h100-sxm"] == pytest.approx(apart["h200-sxm"])
-    assert policy("sglang", h100).memory_ratio == pytest.approx(0.836, abs=1e-3)
+    assert apart == pytest.approx(dict.fromkeys(apart, 512 + 1.5 * 8192 + 2 * 256 + 128))
+    assert round(policy("sglang", h100).memory_ratio, 3) == 0.835
+
+
+def test_an_engine_plans_with_what_its_log_says(h100):
+    """vLLM on an H100: 79.22 GiB, of which 0.90 are 71.29 (its pull request 12126)."""
+    rules = policy("vllm", h100)
+    seen = h100.memory_bytes - rules.unseen_bytes
+    assert seen / GIB == pytest.approx(79.22)
+    assert rules.memory_ratio * seen / GIB == pytest.approx(71.29, abs=0.01)
+    kept = {name: policy(name, h100).unseen_bytes / GIB for name in policy_names()}
+    assert 0.3 < kept["vllm"] < kept["sglang"] == kept["tensorrt-llm"] < 1.5  # a process's context comes on top
 
 
 def test_engines_differ_in_how_prompts_meet_decodes(h100):
@@ -71,7 +81,15 @@ def test_an_unknown_engine_is_refused_with_the_nearest_names(h100):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("batch_tokens", 0), ("requests", 0), ("memory_ratio", 0.0), ("memory_ratio", 1.5), ("reserve_ratio", -0.1)],
+    [
+        ("batch_tokens", 0),
+        ("requests", 0),
+        ("memory_ratio", 0.0),
+        ("memory_ratio", 1.5),
+        ("reserve_ratio", -0.1),
+        ("unseen_bytes", -1.0),
+        ("unseen_bytes", float("nan")),
+    ],
 )
 def test_impossible_limits_are_refused(key, value, h100):
     with pytest.raises(InputError, match=key):
