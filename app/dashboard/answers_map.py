@@ -194,10 +194,10 @@ def _length_figure(best: Array, words: list[list[str]], wall: list[float | None]
 
 
 def _speedup_figure(speedup: Array, words: list[list[str]], wall: list[float | None]) -> Figure:
-    reach = max(float(np.nanmax(np.abs(speedup - 1.0))), 0.05)
+    most = max(float(np.nanmax(speedup)), 1.05)  # none is below one: off is among the choices
     heat = {
         "type": "heatmap", "z": [[None if np.isnan(v) else float(v) for v in row] for row in speedup],
-        "colorscale": [[0.0, "#D55E00"], [0.5, "#F7F7F7"], [1.0, "#0072B2"]], "zmin": 1 - reach, "zmax": 1 + reach,
+        "colorscale": [[0.0, "#F7F7F7"], [1.0, "#0072B2"]], "zmin": 1, "zmax": most,
         "colorbar": {"title": {"text": "×"}, "thickness": 12}, "hoverinfo": "text", "hovertext": words,
         "xgap": 1, "ygap": 1,
     }  # fmt: skip
