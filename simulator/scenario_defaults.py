@@ -19,7 +19,7 @@ from costmodel.parallel import plan as parallel
 from costmodel.parallel.disaggregation import cache_bytes
 from costmodel.parallel.plan import Link, ParallelPlan
 from costmodel.serving.closed_loop import cache_tokens
-from costmodel.serving.policies import policy, policy_names
+from costmodel.serving.policies import GROUP_BYTES, policy, policy_names
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.units import format_bytes
@@ -209,7 +209,7 @@ def kv_blocks(
         whole = parallel.kv_bytes(d.architecture, d.precision, plan, batch=1, context=context) / plan.data
         working = float(activation_bytes(d.architecture, d.precision, tokens=usual.batch_tokens, logit_rows=1))
         free = usual.memory_ratio * (d.device.memory_bytes - usual.unseen_bytes) - working / plan.tensor
-        free -= parallel.weight_bytes(d.architecture, d.precision, plan)
+        free -= parallel.weight_bytes(d.architecture, d.precision, plan) + (GROUP_BYTES if plan.devices > 1 else 0.0)
         tokens, shared = free / float(whole) * context, plan.tensor
     per_token = float(whole) / context
     held = drafter.resident_values * d.precision.weight_bytes / shared

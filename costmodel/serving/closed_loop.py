@@ -19,7 +19,7 @@ from costmodel.ops import Array
 from costmodel.overheads import Overhead
 from costmodel.serving.iteration import CONTEXT_STEP, PROMPT_STEP, IterationTables, tabulate
 from costmodel.serving.libraries import with_reductions
-from costmodel.serving.policies import Policy
+from costmodel.serving.policies import GROUP_BYTES, Policy
 from costmodel.step import StepCost
 from costmodel.uncertainty import DRAWS, draw_steps, interval
 from hardware_profiles.errors import InfeasibleError, InputError
@@ -149,10 +149,11 @@ def cache_tokens(deployment: Deployment, policy: Policy, *, context: int) -> flo
     working = activation_bytes(d.architecture, d.precision, tokens=policy.batch_tokens, logit_rows=1)
     apart = float(working) / d.tensor_parallel if policy.activations_inside else 0.0
     seen = d.device.memory_bytes - policy.unseen_bytes
+    joined = GROUP_BYTES if d.tensor_parallel > 1 else 0.0
     if policy.of_free:
-        free = policy.memory_ratio * (seen - weights - apart)
+        free = policy.memory_ratio * (seen - joined - weights - apart)
     else:
-        free = policy.memory_ratio * seen - weights - apart
+        free = policy.memory_ratio * seen - joined - weights - apart
     one = float(kv_bytes(d.architecture, d.precision, batch=1, context=context, tensor_parallel=d.tensor_parallel))
     if free < one:
         raise InfeasibleError(

@@ -80,6 +80,7 @@ class Policy:
 # 139.3 GiB free before it joins the others of its group (SGLang pull request 11716: 137.29 GB left, 2.01 GB for those).
 _DRIVER_BYTES = 81_559 * MIB - 79.22 * GIB
 _PROCESS_BYTES = 143_771 * MIB - 139.3 * GIB
+GROUP_BYTES = (139.3 - 137.29) * GIB  # of buffers, by each device of a group: of eight in that log, ASSUMED of fewer
 
 _LARGE_MEMORY_BYTES = 70 * GIB  # where vLLM raises its server's defaults, A100 excepted
 _VLLM_SOURCE = (
