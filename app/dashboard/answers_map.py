@@ -6,6 +6,7 @@ Every draft length up to K over a grid of batch and context, and the memory wall
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -186,7 +187,11 @@ def _length_figure(best: Array, words: list[list[str]], wall: list[float | None]
         scale += [[k / steps, color], [(k + 1) / steps, color]]
     bar = {"title": {"text": "K"}, "thickness": 12, "tickvals": list(range(steps)),
            "ticktext": ["off", *map(str, range(1, steps))]}  # fmt: skip
-    shown = [["" if k is None else "off" if k == 0 else str(k) for k in row] for row in z]
+    # where K changes along a row: a label in every cell takes the browser as long as all else
+    shown = [
+        ["" if k is None or k == before else "off" if k == 0 else str(k) for before, k in pairwise([None, *row])]
+        for row in z
+    ]
     heat = {"type": "heatmap", "z": z, "zmin": -0.5, "zmax": most + 0.5, "colorscale": scale, "colorbar": bar,
             "text": shown, "texttemplate": "%{text}", "hoverinfo": "text", "hovertext": words,
             "xgap": 1, "ygap": 1}  # fmt: skip
