@@ -4,6 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
+MARKS ?=
 
 .PHONY: setup check test bench golden browser screenshots demo wheel-test clean
 
@@ -19,9 +20,8 @@ demo: setup  ## recommend a configuration from the shipped recordings, and write
 	$(BIN)/rooftree optimize
 	$(BIN)/rooftree optimize --model llama-3.1-8b --batch 1,8,64 --out rooftree-out/llama-3.1-8b
 
-test: setup  ## the whole suite: two at a time, but for pages that are opened
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --ignore tests/browser
-	$(BIN)/python -m pytest tests/browser
+test: setup  ## the whole suite, two files at a time
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 check: setup  ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
@@ -29,8 +29,8 @@ check: setup  ## format, lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup  ## speed, as ratios to a reference in the same run
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -s
+bench: setup  ## speed, as ratios to a reference in the same run; only wrong results fail it
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -s -m "$(MARKS)"
 
 golden: setup  ## which predictions moved against the committed ones
 	$(BIN)/python tests/golden/regenerate.py
@@ -42,7 +42,7 @@ browser: setup  ## open the HTML report in headless Chromium
 screenshots: setup  ## redraw the README's pictures of the dashboard
 	$(BIN)/python tests/browser/screenshots.py
 
-wheel-test: setup  ## the suite against an installed wheel, from outside the repository
+wheel-test: setup  ## what an installation can break, with a wheel and from outside the repository
 	sh .ci/wheel-test $(BIN)/python
 
 clean:

@@ -1,32 +1,80 @@
-"""Which methods are there? One module under `methods/` each; adding a file adds a method."""
+"""Which published methods does the catalogue have? One module under `methods/` each; adding a file adds a method."""
 
 import importlib
 import pkgutil
+from collections.abc import Sequence
 from functools import cache
 
 from costmodel import methods
 from costmodel.method import Method
-from hardware_profiles.errors import UnknownNameError
+from costmodel.transforms.declared import Transform
+from hardware_profiles.errors import InputError, UnknownNameError
+
+
+@cache
+def _modules() -> dict[str, str]:
+    """Slug to module, of every entry in the folders of `methods`."""
+    found = pkgutil.walk_packages(methods.__path__, f"{methods.__name__}.")
+    return {each.name.rsplit(".", 1)[1].replace("_", "-"): each.name for each in found if not each.ispkg}
 
 
 @cache
 def method_names() -> tuple[str, ...]:
     """Slugs of all methods, sorted."""
-    return tuple(sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(methods.__path__)))
+    return tuple(sorted(_modules()))
 
 
 @cache
 def load_method(slug: str) -> Method:
     """The method of a slug such as `eagle-3` (underscores and case do not matter).
 
+    Example:
+        >>> load_method("n-gram").draft[0].by
+        'lookup'
+
     Raises:
         UnknownNameError: no such method; the nearest names are offered.
-
-    >>> load_method("n-gram").drafter
-    'ngram'
     """
     name = slug.lower().replace("_", "-")
-    if name not in method_names():
+    if name not in _modules():
         raise UnknownNameError("method", slug, method_names())
-    method: Method = importlib.import_module(f"costmodel.methods.{name.replace('-', '_')}").METHOD
+    method: Method = importlib.import_module(_modules()[name]).METHOD
     return method
+
+
+@cache
+def transform_names() -> tuple[str, ...]:
+    """Slugs of the methods that change the target's weights, cache, attention or layers, sorted."""
+    return tuple(slug for slug in method_names() if load_method(slug).target)
+
+
+def listed_names(text: str) -> tuple[str, ...]:
+    """Names of a comma-separated list, in order; none where it is empty.
+
+    >>> listed_names("GEAR, Mustafar,")
+    ('gear', 'mustafar')
+    """
+    return tuple(part.strip().casefold() for part in text.split(",") if part.strip())
+
+
+def named_transforms(names: Sequence[str], *, reach_drafter: bool = False) -> tuple[Transform, ...]:
+    """What the named methods change about the target, in order.
+
+    Args:
+        names: slugs of methods with changes to the target.
+        reach_drafter: only those that draft passes by other networks run under, too.
+
+    Raises:
+        UnknownNameError: no such method, or one that leaves the target as it is; the nearest are offered.
+        InputError: a name that is given twice.
+    """
+    found: list[Transform] = []
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError("is given more than once", key="transform", value=name)
+        if name.casefold() not in transform_names():
+            raise UnknownNameError("transform", name, transform_names(), key="transform")
+        method = load_method(name)
+        if method.target_transforms_reach_drafter or not reach_drafter:
+            found += method.target
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""What is left of measured times once an operation's form is fitted, as a small table to interpolate in.
+"""How far do measured times of an operation differ from its fitted form, as a small table to interpolate in?
 
 Values at the nodes of a grid, as logarithms of measured / predicted. Leaves out the coordinates, which belong to the
 operation, and the interpolation.

@@ -18,7 +18,7 @@ from hardware_profiles.overrides import overridden
 from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Constants, Device, Provenance
 from hardware_profiles.regime_lines import parse_regime
 from hardware_profiles.residuals import Regime, Residuals
-from hardware_profiles.units import MIB, MICRO
+from hardware_profiles.units import GIGA, MEGA, MIB, MICRO
 
 if TYPE_CHECKING:
     from hardware_profiles.schema import DeviceFile, Group
@@ -32,15 +32,16 @@ WIDENING_RATIO = 3.0
 # an interval of measured / predicted must keep a positive lower end
 WIDEST_RATIO = 0.95
 
-_SCALARS = {
-    "memory_bytes": ("memory", "GB"),
-    "bandwidth_bytes_per_s": ("bandwidth", "GB_per_s"),
-    "cache_bytes": ("cache", "MB"),
-    "processors": ("processors", "count"),
-    "link_bytes_per_s": ("link", "GB_per_s"),
-    "host_link_bytes_per_s": ("host_link", "GB_per_s"),
-    "power_w": ("power", "W"),
-    "price_usd_per_hour": ("price", "usd_per_hour"),
+# the key and the unit of a file, and the unit in SI
+SCALARS = {
+    "memory_bytes": ("memory", "GB", GIGA),
+    "bandwidth_bytes_per_s": ("bandwidth", "GB_per_s", GIGA),
+    "cache_bytes": ("cache", "MB", MEGA),
+    "processors": ("processors", "count", 1),
+    "link_bytes_per_s": ("link", "GB_per_s", GIGA),
+    "host_link_bytes_per_s": ("host_link", "GB_per_s", GIGA),
+    "power_w": ("power", "W", 1),
+    "price_usd_per_hour": ("price", "usd_per_hour", 1),
 }
 
 
@@ -51,6 +52,11 @@ def device_names() -> list[str]:
 
 def load_device(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Device:
     """One device, from a shipped or measured profile, or from a file.
+
+    Example:
+        >>> device = load_device("H100 SXM", ["device.bandwidth_bytes_per_s=4.8e12"])
+        >>> device.name, device.bandwidth_bytes_per_s, device.provenance["bandwidth_bytes_per_s"].kind
+        ('h100-sxm', 4800000000000.0, 'assumed')
 
     Args:
         name_or_path: a name of `device_names()`, in any case and with any separators, or a path that ends in
@@ -63,11 +69,6 @@ def load_device(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Devi
 
     Raises:
         InputError: an unknown name (the nearest are offered), an unreadable or wrong file, a wrong override.
-
-    Example:
-        >>> device = load_device("H100 SXM", ["device.bandwidth_bytes_per_s=4.8e12"])
-        >>> device.name, device.bandwidth_bytes_per_s, device.provenance["bandwidth_bytes_per_s"].kind
-        ('h100-sxm', 4800000000000.0, 'assumed')
     """
     if str(name_or_path).casefold().endswith(".toml"):
         device = _read(Path(name_or_path))
@@ -134,7 +135,7 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def _device(file: "DeviceFile", path: Path) -> Device:
-    scalars = {name: getattr(file, key) for name, (key, _) in _SCALARS.items()}
+    scalars = {name: getattr(file, key) for name, (key, *_) in SCALARS.items()}
     numbers: dict[str, Any] = {name: each and each.si for name, each in scalars.items()}
     peaks = dict(file.peak.given())
     given = {name: each for name, each in scalars.items() if each is not None}
@@ -269,8 +270,8 @@ def _written(tail: str) -> str:
 
 def _file_key(name: str) -> str:
     """The key in a file for a dotted name of `Device.provenance`."""
-    if name in _SCALARS:
-        return ".".join(_SCALARS[name])
+    if name in SCALARS:
+        return ".".join(SCALARS[name][:2])
     if name.startswith("peak_flops_per_s."):
         return f"peak.{name.split('.')[1]}.TFLOP_per_s"
     if name.startswith("constants.residual_ratio."):

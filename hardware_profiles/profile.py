@@ -1,6 +1,6 @@
 """What is known about one device, and where does each number come from?
 
-Datasheet peaks (`Device`) and fitted constants (`Constants`) are kept apart: a peak is what the maker
+Datasheet peaks (`Device`) and fitted constants (`Constants`) are separate: a peak is what the maker
 promises, a constant is how far a kernel falls short of it. Every number has an entry in `Device.provenance`.
 How the numbers turn into times is left to the cost model.
 """
@@ -89,13 +89,13 @@ class Constants:
         attention_tile_s: time of one 64-token KV tile on one processor, head width 128.
         attention_wave_ratio: how far a partly filled wave counts as a full one.
         attention_short_wave_s: in place of `attention_wave_s` where at most 256 tokens are cached.
-        verify_launch_s: as for attention, with several query tokens per request over a split KV cache.
-        verify_wave_s: likewise.
-        verify_combine_s: likewise.
-        verify_bandwidth_efficiency: likewise.
-        verify_compute_efficiency: likewise.
-        verify_tile_s: likewise.
-        verify_wave_ratio: likewise.
+        verify_launch_s: fixed cost of a call with several query tokens per request over a split KV cache.
+        verify_wave_s: cost of each wave of such work over the processors.
+        verify_combine_s: cost of merging its splits.
+        verify_bandwidth_efficiency: share of the bandwidth it reaches while reading KV.
+        verify_compute_efficiency: share of the peak it reaches on the padded tiles.
+        verify_tile_s: time of one of its 64-token KV tiles on one processor.
+        verify_wave_ratio: how far one of its partly filled waves counts as a full one.
         verify_mask_ratio: share of the square of new tokens that is computed: half where the kernel skips what
             the causal mask hides, all of it where it does not.
         unsplit_launch_s: fixed cost of an attention call that cannot split the KV cache.
@@ -134,11 +134,11 @@ class Constants:
         allreduce_one_shot_efficiency: share of the link bandwidth reached by the one-shot algorithm.
         allreduce_two_shot_efficiency: the same for the two-shot algorithm.
         allreduce_eager_s: least time of a call outside a captured graph.
-        trtllm_launch_s: as for allreduce, with TensorRT-LLM's kernels.
-        trtllm_hop_s: likewise.
-        trtllm_two_shot_s: likewise.
-        trtllm_one_shot_efficiency: likewise.
-        trtllm_two_shot_efficiency: likewise.
+        trtllm_launch_s: fixed cost of an all-reduce by TensorRT-LLM's kernels.
+        trtllm_hop_s: cost of each doubling of the number of devices with these kernels.
+        trtllm_two_shot_s: extra cost of their two-shot algorithm.
+        trtllm_one_shot_efficiency: share of the link bandwidth that their one-shot algorithm reaches.
+        trtllm_two_shot_efficiency: the same for their two-shot algorithm.
         trtllm_most_bytes: message from which TensorRT-LLM hands over to NCCL.
         nccl_launch_s: fixed cost of NCCL's ring.
         nccl_hop_s: its cost per participant.
@@ -272,7 +272,7 @@ class Device:
         provenance: where each number comes from, by dotted name ("bandwidth_bytes_per_s",
             "peak_flops_per_s.bf16", "constants.gemm_launch_s", "constants.residual_ratio.gemm").
         calibrated: whether the constants of GEMM and attention, of which every pass is made, were measured on
-            this very device; the other operations are told apart by `provenance`.
+            this very device; the other operations are distinguished by `provenance`.
         constants_from: the device that constants not given for this one were carried over from; its own name
             where nothing was carried over.
     """

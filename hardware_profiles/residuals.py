@@ -1,6 +1,6 @@
 """How far do measurements of an operation stand from what its form predicts, and where in its range?
 
-One half width per operation, and, where enough rows told, an interval of its own for each regime: by the share of
+One half width per operation, and, where there were enough rows, an interval of its own for each regime: by the share of
 launches in the time, by the share of arithmetic in arithmetic plus traffic, and by sizes. Leaves out how they are
 found.
 """
@@ -36,7 +36,7 @@ class Regime:
     Attributes:
         launch: from and to which share of launches in the predicted time, within [0, 1]; the end is left out
             unless it is 1.
-        compute: from and to which share of arithmetic in arithmetic plus traffic, likewise.
+        compute: from and to which share of arithmetic in arithmetic plus traffic, in the same form.
         sizes: from and to which size of the call, by name of `SIZES`; the end is left out, and may be infinite.
         low_ratio: lower end of measured / predicted - 1, in (-1, 0].
         high_ratio: its upper end, >= 0.
@@ -73,7 +73,7 @@ class Regime:
         return replace(self, low_ratio=max(low, min(self.low_ratio, -0.95)), high_ratio=min(high, 10.0))
 
     def span(self, axis: str) -> Span:
-        """From where to where, end left out, on an axis: a share or a size; everywhere where nothing is said."""
+        """Lower and upper end (excluded) on an axis, a share or a size; the whole axis where nothing limits it."""
         if axis in SHARES:
             low, high = getattr(self, axis)
             return low, math.inf if high == 1.0 else high
@@ -123,11 +123,11 @@ class Residuals(FrozenTable[float]):
         return Residuals, (self._entries, dict(self.regimes))
 
     def changed(self, operation: str, ratio: float, regimes: Sequence[Regime] = ()) -> "Residuals":
-        """The same with one operation's half width, and its regimes, replaced."""
+        """A copy in which the half width and the regimes of one operation are replaced."""
         others: dict[str, Iterable[Regime]] = {name: each for name, each in self.regimes.items() if name != operation}
         return Residuals({**self._entries, operation: ratio}, others | {operation: regimes})
 
     def only(self, operation: str) -> "Residuals":
-        """The same with every other operation surely right."""
+        """A copy in which every other operation has no error."""
         silent = dict.fromkeys(self, 0.0) | {operation: self[operation]}
         return Residuals(silent, {operation: self.regimes.get(operation, ())})

@@ -160,7 +160,7 @@ class CorrectionEntry(_FileModel):
 
     @property
     def correction(self) -> Correction:
-        """The same as the cost model knows it."""
+        """The table of corrections in the form that the cost model uses."""
         return Correction(axes=tuple(tuple(axis) for axis in self.axes), values=tuple(self.values))
 
 

@@ -1,4 +1,4 @@
-"""How is a device written down, so that a file of ours and a file of yours have one form?
+"""How is a device written to a file, in the form that `load_device` reads?
 
 What it writes, `hardware_profiles.loader` reads. Every constant is spelled out with its own kind and source,
 so a written file has no relative. Numbers survive but for rounding in the last bits: files hold scaled units.
@@ -8,22 +8,12 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from hardware_profiles.loader import SCALARS
 from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Device, Provenance
 from hardware_profiles.regime_lines import regime_line
 from hardware_profiles.residuals import Regime
-from hardware_profiles.units import GIGA, MEGA, MICRO, TERA
+from hardware_profiles.units import MICRO, TERA
 from hardware_profiles.whole_file import whole_file
-
-_QUANTITIES = (
-    ("memory_bytes", "memory", "GB", GIGA),
-    ("bandwidth_bytes_per_s", "bandwidth", "GB_per_s", GIGA),
-    ("cache_bytes", "cache", "MB", MEGA),
-    ("processors", "processors", "count", 1),
-    ("link_bytes_per_s", "link", "GB_per_s", GIGA),
-    ("host_link_bytes_per_s", "host_link", "GB_per_s", GIGA),
-    ("power_w", "power", "W", 1),
-    ("price_usd_per_hour", "price", "usd_per_hour", 1),
-)
 
 
 def device_text(device: Device) -> str:
@@ -52,7 +42,7 @@ def _head(device: Device) -> Iterator[str]:
         yield f"{name} = {_quoted(getattr(device, name))}"
     yield f"year = {device.year}"
     yield ""
-    for name, key, unit, factor in _QUANTITIES:
+    for name, (key, unit, factor) in SCALARS.items():
         number = getattr(device, name)
         if number is not None:
             scaled = number if factor == 1 else number / factor

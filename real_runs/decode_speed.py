@@ -1,7 +1,7 @@
-"""How many tokens does a model write per second here, and how much of the memory's speed is that?
+"""How many tokens does a model write per second here, and which share of the memory bandwidth is that?
 
 Times plain decoding passes of our forward at one context length, and where asked Transformers' passes over the same
-weights, by turns, medians of undisturbed repeats. Achieved bandwidth counts what a pass must read: weights without
+weights, alternately, medians of undisturbed repeats. Achieved bandwidth counts what a pass must read: weights without
 the embedding's rows, and the keys and values of the context. Leaves out drafting and prefill.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from costmodel.model_library import load_model
+from costmodel.architectures.library import load_model
 from hardware_profiles.errors import InputError, RooftreeError
 from hardware_profiles.units import GIGA, MIB, MILLI
 from real_runs.kernels.copy import copy_cases
@@ -27,9 +27,9 @@ from real_runs.kernels.timing import Call
 from real_runs.models.device import checked_device, device_title
 from real_runs.models.graphs import BUCKET_SLOTS, StaticPass
 from real_runs.models.llama import Llama
-from real_runs.models.transformers_model import ATTENTIONS, transformers_model, transformers_passes
-from real_runs.models.weights import find_model, load_weights
-from real_runs.models.weights_like import weights_like
+from real_runs.models.loading.transformers_model import ATTENTIONS, transformers_model, transformers_passes
+from real_runs.models.loading.weights import find_model, load_weights
+from real_runs.models.loading.weights_like import weights_like
 
 if TYPE_CHECKING:
     from real_runs.models.cache import KVCache
@@ -117,7 +117,7 @@ def copy_bytes_per_s(device: torch.device) -> float:
 def decode_speeds(
     calls: Mapping[str, Call], device: torch.device, *, bytes_read: int, batch: int = 1, repeats: int = 15
 ) -> dict[str, DecodeSpeed]:
-    """Time passes by turns, after a first of each.
+    """Time passes alternately, after a first of each.
 
     Args:
         calls: a pass of every way to decode.

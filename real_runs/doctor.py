@@ -1,7 +1,7 @@
 """What does this machine have, and what of rooftree would run on it?
 
 Devices, threads, memory, libraries, optional engines and attention back ends, and model weights, each looked for and
-never changed. Leaves out speed (`device_calibration`).
+never changed. Leaves out speed (`real_runs.calibration.device`).
 """
 
 from __future__ import annotations
@@ -120,10 +120,10 @@ def _processor() -> Finding:
 def _threads() -> Finding:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limit = os.environ.get("OMP_NUM_THREADS")
-    told = f"{usable} usable" + (f", OMP_NUM_THREADS={limit}" if limit else "")
+    detail = f"{usable} usable" + (f", OMP_NUM_THREADS={limit}" if limit else "")
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     busy = f", load {load:.1f}: timings would be disturbed" if load > 0.5 * usable else ""
-    return Finding(what="threads", state="here", detail=told + busy, serves="real runs take one unless told otherwise")
+    return Finding(what="threads", state="here", detail=detail + busy, serves="real runs take one by default")
 
 
 def _memory() -> Finding:
@@ -154,8 +154,8 @@ def _gpu(properties: object) -> Finding:
     name = str(getattr(properties, "name", ""))
     size = float(getattr(properties, "total_memory", 0)) / GIB
     profile = profile_of(name)
-    told = f"{size:.0f} GiB, " + (f"profile {profile}" if profile else "no shipped profile: calibrate makes one")
-    return Finding(what=name, state="here", detail=told, serves="runs on a GPU: --device cuda")
+    detail = f"{size:.0f} GiB, " + (f"profile {profile}" if profile else "no shipped profile: calibrate makes one")
+    return Finding(what=name, state="here", detail=detail, serves="runs on a GPU: --device cuda")
 
 
 def _library(name: str, serves: str) -> Finding:
@@ -179,7 +179,7 @@ def _weights() -> Finding:
     serves = "record, validate and decode jobs without --model"
     if importlib.util.find_spec("torch") is None:
         return Finding(what="SmolLM2-135M", state="absent", detail="torch is not there to load it", serves=serves)
-    from real_runs.models.weights import find_model
+    from real_runs.models.loading.weights import find_model
 
     try:
         source = find_model(None)

@@ -91,15 +91,15 @@ def prompt_set(title: str, prompts: list[Prompt]) -> PromptSet:
 def read_prompts(path: str | Path | None = None) -> PromptSet:
     """Read a prompt file.
 
+    Example:
+        >>> sorted({prompt.kind for prompt in read_prompts().prompts})[:3]
+        ['chat', 'code completion', 'code editing']
+
     Args:
         path: TOML with `title` and `[[prompts]]` of `id`, `kind`, `text`; None for the shipped set.
 
     Raises:
         InputError: absent, no TOML, a missing or unknown key, equal ids.
-
-    Example:
-        >>> sorted({prompt.kind for prompt in read_prompts().prompts})[:3]
-        ['chat', 'code completion', 'code editing']
     """
     place = DEFAULT_PROMPTS if path is None else Path(path)
     read = _validated(_PromptFile, place)
@@ -109,9 +109,9 @@ def read_prompts(path: str | Path | None = None) -> PromptSet:
         raise InputError(error.message, file=place, key=error.key, value=error.value) from None
 
 
-def fit_questions(apart_from: PromptSet) -> tuple[str, ...]:
+def fit_questions(recorded_prompts: PromptSet) -> tuple[str, ...]:
     """Questions for fitting a bridge; none of them is among the prompts to be recorded."""
-    recorded = {prompt.text.strip() for prompt in apart_from.prompts}
+    recorded = {prompt.text.strip() for prompt in recorded_prompts.prompts}
     return tuple(each for each in _validated(_QuestionFile, FIT_QUESTIONS).questions if each.strip() not in recorded)
 
 

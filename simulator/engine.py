@@ -1,7 +1,7 @@
 """What happens to this workload on these engines? The front door of the simulator.
 
 Builds the arrays of a scenario, lets its processes run, and collects what they left. Leaves out reading scenarios from
-files (`simulator.scenario_file`) and repeating them over seeds (the app).
+files (`simulator.scenario.file`) and repeating them over seeds (the app).
 """
 
 from __future__ import annotations
@@ -12,32 +12,21 @@ from dataclasses import replace
 import numpy as np
 
 from hardware_profiles.errors import InfeasibleError, InputError
-from simulator.compiled import PlainWork
-from simulator.cost_timer import TabledTimer, TableSize
-from simulator.drafting import GOODPUT
-from simulator.environment import Progress, Service, run_apart
-from simulator.histogram import Histogram
-from simulator.iteration import advance
-from simulator.metrics import SimulationResult
-from simulator.replica import Pool, SimulatedReplica
-from simulator.request import ENDINGS, FAILED, FINISHED, Workload
-from simulator.scenario import Scenario
-from simulator.speculation import build_drafts, lookahead_tokens, place_requests
-from simulator.state import (
-    BUSY_S,
-    COUNTERS,
-    ITERATIONS,
-    ITL_S,
-    PEAK,
-    Limits,
-    Requests,
-    new_limits,
-    new_prefixes,
-    new_requests,
-)
-from simulator.step_time import StepTimer
-from simulator.tables import Tables
-from traces.tree import Tree
+from simulator.cluster.environment import Progress, Service, run_independently
+from simulator.cluster.replica import Pool, SimulatedReplica
+from simulator.loop.compiled import PlainWork
+from simulator.loop.drafting import GOODPUT, TREE
+from simulator.loop.histogram import Histogram
+from simulator.loop.iteration import advance
+from simulator.loop.options import Scenario
+from simulator.loop.request import ENDINGS, FAILED, FINISHED, Workload
+from simulator.loop.speculation import build_drafts, lookahead_tokens, mean_rows_by_pass, place_requests
+from simulator.loop.state import COUNTERS, Limits, Requests, new_limits, new_prefixes, new_requests
+from simulator.loop.step_time import StepTimer
+from simulator.loop.tables import Tables
+from simulator.results.metrics import SimulationResult
+from simulator.timing.cost_timer import TabledTimer, TableSize
+from traces.kinds.tree import Tree
 
 _PROMPT_TOKENS = 256  # a chunk of so many costs about a step
 _plain_work = PlainWork(most=10_000.0)  # in as many steps of requests Python is done before machine code is loaded
@@ -46,9 +35,20 @@ _plain_work = PlainWork(most=10_000.0)  # in as many steps of requests Python is
 def simulate(scenario: Scenario, *, progress: Progress | None = None, machine: bool | None = None) -> SimulationResult:
     """Run a scenario to its end.
 
+    Example:
+        >>> from simulator.loop.request import Workload
+        >>> from simulator.loop.options import SchedulerOptions
+        >>> workload = Workload(
+        ...     arrival_s=np.zeros(2), prompt_tokens=np.array([64, 64]), output_tokens=np.array([3, 1]))
+        >>> def timer(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
+        ...     return 1e-3 + 1e-6 * sum(new for new, _ in prefill)
+        >>> result = simulate(Scenario(workload=workload, scheduler=SchedulerOptions(kv_blocks=64), timer=timer))
+        >>> result.state.tolist(), result.ttft_s.round(6).tolist(), result.tpot_s[0].round(6).item()
+        (['finished', 'finished'], [0.001128, 0.001128], 0.001)
+
     Args:
         scenario: workload, scheduler, speculation and timers. Equal scenarios have equal results.
-        progress: told now and then how many requests of how many have ended.
+        progress: called now and then with the requests that have ended, and all.
         machine: run machine code, or the Python that it is made from; None: whichever is likely to end first. The
             results are the same.
 
@@ -58,23 +58,13 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None, machine: b
     Raises:
         InputError: options that do not go together.
         InfeasibleError: a service level that not even one request alone can meet.
-
-    >>> from simulator.request import Workload
-    >>> from simulator.scenario import SchedulerOptions
-    >>> workload = Workload(
-    ...     arrival_s=np.zeros(2), prompt_tokens=np.array([64, 64]), output_tokens=np.array([3, 1]))
-    >>> def timer(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
-    ...     return 1e-3 + 1e-6 * sum(new for new, _ in prefill)
-    >>> result = simulate(Scenario(workload=workload, scheduler=SchedulerOptions(kv_blocks=64), timer=timer))
-    >>> result.state.tolist(), result.ttft_s.round(6).tolist(), result.tpot_s[0].round(6).item()
-    (['finished', 'finished'], [0.001128, 0.001128], 0.001)
     """
     _check_service_levels(scenario)
     generator = np.random.default_rng(scenario.seed)
-    apart = scenario.disaggregation
+    disaggregation = scenario.disaggregation
     closed = scenario.workload.users is not None
-    by_itself = apart is None and (scenario.replicas == 1 or (scenario.router == "round-robin" and not closed))
-    decoding = scenario if apart is None else replace(scenario, scheduler=replace(scenario.scheduler, slo_ttft_s=None))
+    by_itself = disaggregation is None and (scenario.replicas == 1 or (scenario.router == "round-robin" and not closed))
+    decoding = scenario if disaggregation is None else _after_prompts(scenario)
     machine = _pays_to_load(scenario.workload) if machine is None else machine
     pool = new_pool(decoding, generator, users=by_itself, machine=machine)
     if by_itself:
@@ -82,15 +72,26 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None, machine: b
             SimulatedReplica(pool, i, -(-scenario.workload.requests // scenario.replicas))
             for i in range(scenario.replicas)
         ]
-        run_apart(replicas, scenario.workload, progress)
+        run_independently(replicas, scenario.workload, progress)
         return collect(scenario, replicas, pool.requests, pool.requests)
-    prompts = None if apart is None else _prompt_pool(scenario, generator, machine=machine)
+    prompts = None if disaggregation is None else _prompt_pool(scenario, generator, machine=machine)
     service = Service(
-        scenario.workload, (pool, scenario.replicas), scenario.router, prompts=prompts, apart=apart, progress=progress
+        scenario.workload,
+        (pool, scenario.replicas),
+        scenario.router,
+        prompts=prompts,
+        disaggregation=disaggregation,
+        progress=progress,
     )
     service.run()
     first = pool.requests if prompts is None else prompts.requests
     return collect(scenario, [*service.decoders, *service.prefillers], first, pool.requests)
+
+
+def _after_prompts(scenario: Scenario) -> Scenario:
+    """What replicas that only decode see: requests that were received before, and have their first token."""
+    options = replace(scenario.scheduler, slo_ttft_s=None, intake_s=0.0, intake_token_s=0.0)
+    return replace(scenario, scheduler=options)
 
 
 def _check_service_levels(scenario: Scenario) -> None:
@@ -136,9 +137,12 @@ def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool,
     tables = _tables(scenario, scenario.timer, limits, draft_timer)
     if drafts.controller == GOODPUT and tables is None:
         raise InputError("the goodput controller needs timers that can be tabulated", key="controller", value="goodput")
+    if drafts.decoder == TREE and drafts.passes.size and draft_timer is not None and tables is None:
+        raise InputError("dynamic trees need timers that can be tabulated", key="topology", value="dynamic tree")
     return Pool(
         requests=requests, prefixes=new_prefixes(workload, options), limits=limits, drafts=drafts, tables=tables,
-        timer=scenario.timer, draft_timer=draft_timer, merge=scenario.merge, machine=machine,
+        timer=scenario.timer, draft_timer=draft_timer, merge=scenario.merge, series=scenario.series,
+        machine=machine,
     )  # fmt: skip
 
 
@@ -167,9 +171,9 @@ def _tables(scenario: Scenario, timer: StepTimer, limits: Limits, draft_timer: o
     rows = limits.token_budget + most
     if not limits.chunked:
         rows = max(rows, context)
-    policy = speculation.policy if speculation is not None else None
-    at_once = requests * max(policy.branches, 1) if policy is not None else requests
-    size = TableSize(min(rows, context * requests + most), at_once, context, most, tree)
+    at_once = requests * max(speculation.batch.branches, 1) if speculation is not None else requests
+    levels = mean_rows_by_pass(speculation)
+    size = TableSize(min(rows, context * requests + most), at_once, context, max(most, 1 + len(levels)), tree, levels)
     tables = timer.tables(size, drafts=False)
     if isinstance(draft_timer, TabledTimer):
         drafted = draft_timer.tables(size, drafts=True)
@@ -197,29 +201,36 @@ def collect(
     finished = ending == FINISHED
     last_s = np.where(np.isnan(last["last_s"]), first["last_s"], last["last_s"])
     states = [replica.state for replica in replicas]
-    by_batch = np.zeros((2, max(state.by_batch.shape[1] for state in states)), dtype=np.int64)
-    for state in states:
-        by_batch[:, : state.by_batch.shape[1]] += state.by_batch
+    buffers = [replica.buffers for replica in replicas]
+    by_batch = np.zeros((2, max(each.by_batch.shape[1] for each in buffers)), dtype=np.int64)
+    for each in buffers:
+        by_batch[:, : each.by_batch.shape[1]] += each.by_batch
+    by_rows = np.zeros((2, max(each.by_rows.shape[1] for each in buffers)), dtype=np.int64)
+    for each in buffers:
+        by_rows[:, : each.by_rows.shape[1]] += each.by_rows
     return SimulationResult(
         request=np.arange(workload.requests),
         input_tokens=workload.prompt_tokens,
         output_tokens=workload.output_tokens,
-        arrival_s=first["ready_s"].copy(),
+        arrival_s=first["sent_s"].copy(),
         scheduled_s=first["scheduled_s"].copy(),
         first_token_s=np.where(first["phase"] == FINISHED, first["first_s"], last["first_s"]),
         last_token_s=np.where(finished, last_s, np.nan),
         ending=ending,
         replica=last["replica"].copy(),
         itl=Histogram(
-            counts=np.sum([s.itl for s in states], axis=0), total_s=float(sum(s.second[ITL_S] for s in states))
+            counts=np.sum([each.itl for each in buffers], axis=0), total_s=float(sum(s.itl_s for s in states))
         ),
-        iterations=int(sum(s.number[ITERATIONS] for s in states)),
+        iterations=int(sum(s.iterations for s in states)),
         clock_s=max(replica.clock_s for replica in replicas),
-        busy_s=float(sum(s.second[BUSY_S] for s in states)),
+        busy_s=float(sum(s.busy_s for s in states)),
         replicas=len(replicas),
-        counters={name: int(sum(s.number[at] for s in states)) for name, at in COUNTERS.items()},
+        counters={name: int(sum(getattr(s, name) for s in states)) for name in COUNTERS},
         steps_by_batch=by_batch[0],
         emitted_by_batch=by_batch[1],
-        kv_peak_ratio=max(float(s.number[PEAK]) for s in states) / scenario.scheduler.kv_blocks,
+        iterations_by_rows=by_rows[0],
+        iterations_by_sampled=by_rows[1],
+        exposed_host_s=float(sum(s.host_s for s in states)),
+        kv_peak_ratio=max(float(s.peak_blocks) for s in states) / scenario.scheduler.kv_blocks,
         series=tuple(replica.series() for replica in replicas),
     )

@@ -20,8 +20,8 @@ def test_packages_are_ours_and_explain_themselves(name):
 
 
 def test_data_travels_with_the_packages():
+    from costmodel.architectures.library import model_names
     from costmodel.method_library import method_names
-    from costmodel.model_library import model_names
     from hardware_profiles.loader import device_names
     from traces.library import default_traces
 

@@ -8,16 +8,30 @@ import sys
 
 import pytest
 
+PACKAGES = ("hardware_profiles", "traces", "costmodel", "simulator", "real_runs", "app")
+
 
 @pytest.fixture(scope="module")
 def readme(root):
     return (root / "README.md").read_text()
 
 
-def test_install_by_line_20_and_a_number_by_line_25(readme):
+def test_a_picture_then_a_claim_then_the_installation(readme):
     lines = readme.splitlines()
+    assert any(line.startswith("![") for line in lines[:5])
+    assert any(re.search(r"\d\.\d", line) for line in lines[:10])
     assert any("make demo" in line for line in lines[:20])
-    assert any(re.search(r"\d\.\d", line) for line in lines[:25])
+
+
+def test_every_link_of_a_readme_leads_somewhere(root):
+    for page in (root / "README.md", *root.glob("*/README.md")):
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), (page, target)
+
+
+def test_every_folder_has_a_readme(root):
+    assert all((root / package / "README.md").is_file() for package in PACKAGES)
 
 
 def test_python_blocks_run(readme, root):
@@ -41,8 +55,8 @@ def test_the_shown_answer_is_the_answer(readme, tmp_path):
     )
     answer = json.loads(done.stdout)
     shown = re.findall(
-        r"^    n-gram  batch +(\d+)  K=(\d+) +([\d.]+) .*? +([\d.]+) tokens/s .*?  "
-        r"([\d.]+) \[([\d.]+), ([\d.]+)\]  (\w+)$",
+        r"^\| n-gram \| (\d+) \| K=(\d+) \| ([\d.]+) \[.*?\] \| ([\d.]+) \[.*?\] "
+        r"\| ([\d.]+) \[([\d.]+), ([\d.]+)\] \| (\w+) \|$",
         readme,
         flags=re.MULTILINE,
     )
@@ -55,8 +69,9 @@ def test_the_shown_answer_is_the_answer(readme, tmp_path):
         assert [f"{bound:.2f}" for bound in choice["speedup_interval"]] == [low, high]
 
 
-def test_every_verb_of_the_table_exists(readme):
-    verbs = {shlex.split(match)[1] for match in re.findall(r"`(rooftree [^`]+)`", readme)}
+def test_every_verb_of_the_tables_exists(readme, root):
+    pages = readme + (root / "app" / "README.md").read_text()
+    verbs = {shlex.split(match)[1] for match in re.findall(r"`(rooftree [^`]+)`", pages)} - {"--help"}
     listed = subprocess.run(
         [sys.executable, "-c", "from app.cli.main import main; main()", "--help"],
         capture_output=True,

@@ -5,7 +5,7 @@ from pathlib import Path
 from hardware_profiles.errors import InputError
 from traces.importers.formats import read_trace_any as read_trace
 
-__all__ = ["default_traces", "read_trace", "shipped_traces"]
+__all__ = ["default_traces", "read_trace", "shipped_traces", "trace_file", "trace_name"]
 
 _FOLDER = Path(__file__).parent / "recorded"
 
@@ -25,3 +25,19 @@ def default_traces() -> list[Path]:
     if not found:
         raise InputError("the shipped recordings are missing; reinstall, or pass --trace", file=_FOLDER)
     return found
+
+
+def trace_file(name: str | Path) -> Path:
+    """The file of a recording that is named by path, or by the name of a shipped one.
+
+    Example:
+        >>> trace = read_trace(trace_file("smollm2-135m--early-exit--greedy"))
+        >>> trace.requests, trace.level, trace.provenance.method
+        (48, 2, 'early-exit')
+    """
+    return {path.stem: path for path in shipped_traces()}.get(str(name), Path(name))
+
+
+def trace_name(path: Path) -> str:
+    """What names a recording on any machine: the name of a shipped one, else its path."""
+    return path.stem if path.resolve() in [each.resolve() for each in shipped_traces()] else str(path)

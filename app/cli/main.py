@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from app.cli import (
+from app.cli.verbs import (
     breakeven,
     calibrate,
     campaign,
@@ -101,10 +101,20 @@ def _misused(error: Any, words: Sequence[str]) -> int:
         sys.stderr.write(f"{context.get_help()}\n")
         return 2
     message = error.format_message().removesuffix(".")
+    if type(error).__name__ == "NoSuchOption" and context is not None and context.info_name == "simulate":
+        message = _as_key(error.option_name) or message
     given = [b for a, b in pairwise(words) if parameter is not None and a in parameter.opts]
     if isinstance(error, typer.BadParameter) and given:
         message = f"{parameter.opts[-1]}: {error.message}, got {given[-1]!r}"
     return _ended(f"{message}; see `{context.command_path if context else 'rooftree'} --help`", 2)
+
+
+def _as_key(option: str) -> str | None:
+    """The key of `simulate` that replaces an option of an earlier version; None where there was no such option."""
+    from app.cli.verbs.simulate_output import key_of_option
+
+    key = key_of_option(option)
+    return None if key is None else f"{option} is a key of the scenario: --set {key}=VALUE"
 
 
 def _ended(message: str, code: int) -> int:

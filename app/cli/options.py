@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for files; created where it is missing.")]
+
+
+def _folder(out: Path | None) -> Path | None:
+    """The folder, unless it can never be made."""
+    from app.cli.output import require_folder
+
+    if out is not None:
+        require_folder(out)
+    return out
+
+
+Out = Annotated[
+    Path | None, typer.Option("--out", help="Folder for files; created where it is missing.", callback=_folder)
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no tables, only errors.")]
 Model = Annotated[str, typer.Option("--model", help="Shipped name (see `models`) or path of a config.json.")]
@@ -16,7 +29,9 @@ Device = Annotated[str, typer.Option("--device", help="Shipped name (see `device
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", help="Override a device's number: device.KEY=VALUE in SI units.")
 ]
-MethodName = Annotated[str, typer.Option("--method", help="Method slug (see `methods`).")]
+MethodOrTraces = Annotated[
+    str, typer.Option("--method", help="Method slug; default: the trace's, else speculative decoding.")
+]
 Draft = Annotated[str | None, typer.Option("--draft", help="Draft model: shipped name or path of a config.json.")]
 Engine = Annotated[str, typer.Option("--engine", help="Engine whose overheads apply; `none` for passes alone.")]
 TensorParallel = Annotated[int, typer.Option("--tp", help="Devices that share the model.")]
@@ -36,12 +51,19 @@ DraftPasses = Annotated[
 ]
 DraftBytes = Annotated[float | None, typer.Option("--draft-bytes", help="Bytes that one of its passes reads.")]
 ExitLayer = Annotated[int | None, typer.Option("--exit-layer", help="Layers that an early-exit drafter runs.")]
+Trace = Annotated[Path | None, typer.Option("--trace", help="Acceptance trace to replay.")]
+TreeFile = Annotated[Path | None, typer.Option("--tree", help="Tree JSON instead of --draft-tokens.")]
 Fidelity = Annotated[str, typer.Option("--fidelity", help="measured, calibrated or datasheet.")]
 SplitVerify = Annotated[
     bool | None,
     typer.Option("--split-verify/--no-split-verify", help="Attention splits the cache in verify passes."),
 ]
-
+SharedPrefix = Annotated[
+    int, typer.Option("--shared-prefix", min=0, help="Cached tokens that all requests begin with, read once for all.")
+]
+HostWeights = Annotated[
+    float, typer.Option("--host-weights", min=0.0, max=1.0, help="Share of the layers' weights kept in host memory.")
+]
 
 MOST_DRAFT_TOKENS = 4095
 MOST = 100_000_000
@@ -71,8 +93,8 @@ def method_slug(name: str, option: str) -> str:
     Raises:
         UnknownNameError: there is no such method.
     """
+    from costmodel.answers.settings import method_of
     from costmodel.method_library import method_names
-    from costmodel.scenario import method_of
     from hardware_profiles.errors import InputError, UnknownNameError
 
     try:

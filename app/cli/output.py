@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -89,6 +89,12 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 def say(text: str) -> None:
     """Print a line of text on standard output, unwrapped."""
     sys.stdout.write(text + "\n")
+
+
+def say_remarks(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print the remarks that belong to the numbers, each one once."""
+    for remark in dict.fromkeys(row["remark"] for row in rows if row["remark"]):
+        say(remark)
 
 
 @contextmanager

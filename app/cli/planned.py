@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from costmodel.acceptance import Acceptance
-    from costmodel.estimate import Setting
+    from costmodel.answers.estimate import Setting
+    from costmodel.configuration import DeploymentNames
+    from costmodel.laws.acceptance import Acceptance
     from costmodel.parallel.plan import ParallelPlan
 
 Pipeline = Annotated[int, typer.Option("--pp", help="Pipeline stages of consecutive layers.")]
@@ -18,18 +19,20 @@ Data = Annotated[int, typer.Option("--dp", help="Copies of the other layers, eac
 ContextGroup = Annotated[int, typer.Option("--cp", help="Devices that share the tokens of every request.")]
 
 
-def plan_of(*, tp: int, pp: int = 1, ep: int = 1, dp: int = 1, cp: int = 1) -> "ParallelPlan | None":
-    """The plan that the options describe; None where they leave one tensor group.
+def plan_of(where: "DeploymentNames") -> "ParallelPlan | None":
+    """The plan of a deployment; None where it is one tensor group.
+
+    Args:
+        where: with its numbers of devices.
 
     Raises:
-        InputError: a size below 1, or expert devices that do not divide those of a stage.
+        InputError: expert devices that do not divide those of a stage.
     """
     from costmodel.parallel.plan import ParallelPlan
     from hardware_profiles.errors import InputError
 
-    for option, size in (("--pp", pp), ("--ep", ep), ("--dp", dp), ("--cp", cp)):
-        if size < 1:
-            raise InputError("must be >= 1", key=option, value=size)
+    tp, pp, ep = where.tensor_parallel, where.pipeline_parallel, where.expert_parallel
+    dp, cp = where.data_parallel, where.context_parallel
     if pp == ep == dp == cp == 1:
         return None
     if (tp * dp * cp) % ep:
@@ -54,13 +57,14 @@ def planned_answer(
         InputError: a plan that does not divide the model.
         InfeasibleError: more than the fullest device holds.
     """
-    from costmodel.memory import require_fit
+    from costmodel.answers.fit import require_fit
     from costmodel.parallel.planned_step import planned_step
 
     result = planned_step(setting, acceptance, plan, batch=batch, context=context)
     sizes = {"tp": plan.tensor, "pp": plan.pipeline, "ep": plan.expert, "dp": plan.data, "cp": plan.context}
     spelled = ", ".join(f"--{name} {size}" for name, size in sizes.items() if size > 1)
-    require_fit(setting.device, result.bytes_per_device, f"batch {batch}, context {context}, {spelled}")
+    what = f"batch {batch}, context {context}, {spelled}"
+    require_fit(setting, result.footprint, what, devices=plan.devices)
     return {
         **sizes,
         "devices": plan.devices,
@@ -68,7 +72,7 @@ def planned_answer(
         "tokens_per_s": float(result.tokens_per_s),
         "tokens_per_s_per_device": float(result.tokens_per_s_per_device),
         "speedup": float(result.speedup),
-        "bytes_per_device": float(result.bytes_per_device),
+        "bytes_per_device": float(result.footprint.total_bytes),
         "breakdown_s": {
             "draft": float(result.draft_s),
             "verify": {name: float(seconds) for name, seconds in result.verify.items()},

@@ -1,4 +1,4 @@
-"""How far is the work? A bar on standard error, for work whose size is known."""
+"""How is progress shown? A bar on standard error, for work whose size is known."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from app.dashboard.state import State, overrides
-from costmodel.estimate import Setting
-from costmodel.scenario import Scenario, build_setting
+from costmodel.answers.estimate import Setting
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from hardware_profiles.errors import InputError
 from traces.library import shipped_traces
 
@@ -29,8 +30,8 @@ class Card:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Later:
-    """What an answer says once it has been shown: what takes too long for a slider.
+class DeferredAnswer:
+    """The part of an answer that is computed after the rest has been drawn, because it takes too long for a slider.
 
     Args:
         notes: sentences.
@@ -55,7 +56,7 @@ class Answer:
         tables: title and rows; every row has the same columns, units in their names.
         files: name of what can be downloaded beside the configuration, and what makes its content when it is asked for.
         notes: what the answer rests on or leaves out.
-        later: makes the rest of the answer; None where there is no rest.
+        deferred: computes the rest of the answer; None where there is no rest.
     """
 
     headline: str
@@ -65,10 +66,10 @@ class Answer:
     tables: Sequence[tuple[str, Sequence[Row]]] = ()
     files: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
     notes: Sequence[str] = ()
-    later: Callable[[], Later] | None = None
+    deferred: Callable[[], DeferredAnswer] | None = None
 
 
-def scenario(state: State, *, method: str | None = None, changed: bool = False) -> Scenario:
+def scenario(state: State, *, method: str | None = None, changed: bool = False) -> DecodingConfiguration:
     """The cost model's question of a state.
 
     Args:
@@ -79,16 +80,18 @@ def scenario(state: State, *, method: str | None = None, changed: bool = False) 
     from costmodel.method_library import load_method
 
     slug = state.method if method is None else method
-    drafts = load_method(slug).drafter == "draft_model"
-    return Scenario(
-        model=state.model, device=state.device, method=slug, engine=state.engine, dtype=state.dtype or None,
-        tensor_parallel=state.tp, draft=(state.draft or None) if drafts else None,
-        overrides=overrides(state) if changed else (),
+    drafts = load_method(slug).needs_draft_model
+    return DecodingConfiguration(
+        method=slug, draft_model=(state.draft or None) if drafts else None,
+        deployment=DeploymentNames(
+            model=state.model, device=state.device, engine=state.engine, dtype=state.dtype or None,
+            tensor_parallel=state.tp, overrides=overrides(state) if changed else (),
+        ),
     )  # fmt: skip
 
 
 @lru_cache(maxsize=128)
-def setting_of(asked: Scenario) -> Setting:
+def setting_of(asked: DecodingConfiguration) -> Setting:
     """The setting of a scenario, read from the catalogues once.
 
     Raises:
@@ -98,12 +101,13 @@ def setting_of(asked: Scenario) -> Setting:
     return build_setting(asked)
 
 
-def options(asked: Scenario) -> dict[str, object]:
+def options(asked: DecodingConfiguration) -> dict[str, object]:
     """Options of the command line that name a scenario, without what is the default anyway."""
+    where = asked.deployment
     return {
-        "model": asked.model, "device": asked.device, "engine": asked.engine, "dtype": asked.dtype,
-        "tp": asked.tensor_parallel if asked.tensor_parallel > 1 else None, "draft": asked.draft,
-        "set": tuple(asked.overrides),
+        "model": where.model, "device": where.device, "engine": where.engine, "dtype": where.dtype,
+        "tp": where.tensor_parallel if where.tensor_parallel > 1 else None, "draft": asked.draft_model,
+        "set": where.overrides,
     }  # fmt: skip
 
 

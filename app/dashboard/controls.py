@@ -63,7 +63,7 @@ def _wanted(name: str, state: State) -> bool:
     from costmodel.method_library import load_method
 
     if name == "draft":
-        return load_method(state.method).drafter == "draft_model"
+        return load_method(state.method).needs_draft_model
     if name in ("method", "acceptance_ratio") and state.page == "map":
         return not state.trace  # a recording names its method and holds its acceptance
     return True
@@ -91,7 +91,7 @@ def _widget(name: str, state: State) -> Any:
 def _choices(name: str, state: State) -> Sequence[str]:
     known: list[str] = list(known_names(name) or FIELDS[name].metadata.get("among", ()))
     if name == "trace" and state.page == "tree":
-        from app.dashboard.answers_tree import tree_traces
+        from app.dashboard.answers.tree import tree_traces
 
         known = [*tree_traces(), *([state.trace] if state.trace and state.trace not in tree_traces() else [])]
     return known if FIELDS[name].default != "" or "" in known else ["", *known]

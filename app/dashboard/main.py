@@ -1,7 +1,7 @@
 """The dashboard's script: `streamlit run` starts here, `rooftree dashboard` starts that.
 
 Reads the state from the URL, draws the page's widgets, answers, and writes the state back. No exception reaches the
-page: what is wrong with a question is said in words.
+page: a question that cannot be answered shows a message that says why.
 """
 
 import json
@@ -12,14 +12,14 @@ from typing import TypeVar
 
 import streamlit as st
 
-from app.dashboard import ahead, board
+from app.dashboard import chart_component, prefetch
 from app.dashboard.answer import Answer
 from app.dashboard.controls import TITLES, asked
 from app.dashboard.pages import answered, completed
 from app.dashboard.state import State, from_query, to_query
 from app.dashboard.uploads import MOST_BYTES, MOST_SECONDS, SUFFIXES, parsed_upload
 from hardware_profiles.errors import InputError, RooftreeError
-from traces.schema import AcceptanceTrace
+from traces.kinds.acceptance import AcceptanceTrace
 
 Result = TypeVar("Result")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$:&])")
@@ -33,7 +33,7 @@ def plain(text: str) -> str:
 def page() -> None:
     """Draw the page of the state."""
     st.set_page_config(page_title="rooftree", layout="wide", initial_sidebar_state="auto")
-    ahead.leave()
+    prefetch.cancel()
     state, wrong = _state()
     with st.sidebar:
         st.markdown("**rooftree**")
@@ -50,8 +50,8 @@ def page() -> None:
     answer = _guarded(lambda: _answer(state))
     if answer is not None:
         _show(answer, state)
-    board.library()
-    ahead.prepare(ahead.beside(state), answered)
+    chart_component.library()
+    prefetch.start(prefetch.neighbours(state), answered)
 
 
 def _state() -> tuple[State, list[str]]:
@@ -78,7 +78,7 @@ def _guarded(compute: Callable[[], Result]) -> Result | None:
 
 def _answer(state: State) -> Answer | None:
     if state.page == "trace" and (uploaded := _uploaded()) is not None:
-        from app.dashboard.answers_trace import answer_trace
+        from app.dashboard.answers.trace import answer_trace
 
         return answer_trace(state, uploaded)
     if state.page == "serving":
@@ -90,7 +90,7 @@ def _uploaded() -> AcceptanceTrace | None:
     """The recording that was uploaded, parsed once; it stays in this session alone.
 
     Raises:
-        InputError: it holds no recording; said again without reading it again.
+        InputError: the file holds no recording; asked again, the same error is raised without reading the file again.
     """
     given = st.file_uploader(
         f"Or a file of your own, at most {MOST_BYTES >> 20} MiB: it stays in this session, not in the link",
@@ -107,8 +107,8 @@ def _uploaded() -> AcceptanceTrace | None:
 
         def report(passed_s: float) -> None:
             # drawing is also where a press of the button, which reruns the script, ends this run
-            said = f"reading, {passed_s:.0f} of at most {MOST_SECONDS:g} s"
-            bar.progress(min(passed_s / MOST_SECONDS, 1.0), text=said)
+            message = f"reading, {passed_s:.0f} of at most {MOST_SECONDS:g} s"
+            bar.progress(min(passed_s / MOST_SECONDS, 1.0), text=message)
 
         try:
             found = parsed_upload(given.name, given.getvalue(), report=report)
@@ -130,7 +130,7 @@ def _served(state: State) -> Answer | None:
     """A simulation, started by a button; the last one stays while its question does."""
     known = st.session_state.get("served")
     if st.button("Run the simulation"):
-        from app.dashboard.answers_serving import answer_serving
+        from app.dashboard.answers.serving import answer_serving
 
         bar = st.progress(0.0, text="starting")
         st.button("Cancel")  # a press reruns the script, which ends this run at the bar's next update
@@ -151,9 +151,9 @@ def _served(state: State) -> Answer | None:
 def _show(answer: Answer, state: State) -> None:
     """Words and charts first, then what takes longer, in its place between them."""
     query = json.dumps(to_query(state))
-    board.show("words", asked=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes)
+    chart_component.show("words", asked=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes)
     why = st.container()
-    board.show("charts", asked=query, cards=answer.cards, tables=answer.tables)
+    chart_component.show("charts", asked=query, cards=answer.cards, tables=answer.tables)
     rest = st.container()
     st.subheader("Take it along", anchor=False)
     st.caption("The command line that gives the same answer; the address of this page is a link to it.")
@@ -165,17 +165,17 @@ def _show(answer: Answer, state: State) -> None:
         for name, content in files.items():
             label = "Download configuration" if name == "rooftree-dashboard.json" else f"Download {name}"
             st.download_button(label, content, file_name=name, key=f"file-{name}", on_click="ignore")
-    if answer.later is None:
+    if answer.deferred is None:
         return
     with rest:
-        later = _guarded(lambda: completed(state))
-        if later is None:
+        deferred = _guarded(lambda: completed(state))
+        if deferred is None:
             return
-        if later.cards or later.tables:
-            board.show("rest", asked=query, cards=later.cards, tables=later.tables)
-    if later.notes:
+        if deferred.cards or deferred.tables:
+            chart_component.show("rest", asked=query, cards=deferred.cards, tables=deferred.tables)
+    if deferred.notes:
         with why:
-            board.show("why", asked=query, notes=later.notes)
+            chart_component.show("why", asked=query, notes=deferred.notes)
 
 
 def _configuration(answer: Answer, state: State) -> bytes:

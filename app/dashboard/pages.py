@@ -1,18 +1,18 @@
-"""What does a page answer to a question? Each answer is worked out once for all who ask.
+"""What does a page of the dashboard answer? Each answer is computed once and cached for all sessions.
 
-A module of its own because the dashboard's script is run anew at every change, and would forget. Leaves out answers
-that need more than their state: an uploaded recording, a simulation.
+The cache needs a module of its own: Streamlit runs the dashboard's script again at every change, which would empty it.
+Leaves out answers that need more than the state of the page: an uploaded recording, a simulation.
 """
 
 from functools import lru_cache
 
-from app.dashboard.answer import Answer, Later
+from app.dashboard.answer import Answer, DeferredAnswer
 from app.dashboard.state import State
 
-KEPT = 512
+CACHED_ANSWERS = 512
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=CACHED_ANSWERS)
 def answered(state: State) -> Answer:
     """The answer of a page that needs nothing but its state.
 
@@ -20,36 +20,36 @@ def answered(state: State) -> Answer:
         RooftreeError: the question cannot be answered; the message says why.
     """
     if state.page == "run":
-        from app.dashboard.answers_run import answer_run
+        from app.dashboard.answers.run import answer_run
 
         return answer_run(state)
     if state.page == "map":
-        from app.dashboard.answers_map import answer_map
+        from app.dashboard.answers.map import answer_map
 
         return answer_map(state)
     if state.page == "tree":
-        from app.dashboard.answers_tree import answer_tree
+        from app.dashboard.answers.tree import answer_tree
 
         return answer_tree(state)
     if state.page == "hardware":
-        from app.dashboard.answers_hardware import answer_hardware
+        from app.dashboard.answers.hardware import answer_hardware
 
         return answer_hardware(state)
     if state.page == "trace":
-        from app.dashboard.answers_trace import answer_trace
+        from app.dashboard.answers.trace import answer_trace
 
         return answer_trace(state)
-    from app.dashboard.answers_validation import answer_validation
+    from app.dashboard.answers.validation import answer_validation
 
     return answer_validation(state.seed, state.measured)
 
 
-@lru_cache(maxsize=KEPT)
-def completed(state: State) -> Later:
-    """What the answer of a page says later.
+@lru_cache(maxsize=CACHED_ANSWERS)
+def completed(state: State) -> DeferredAnswer:
+    """The deferred part of a page's answer.
 
     Raises:
         RooftreeError: it cannot be answered; the message says why.
     """
     answer = answered(state)
-    return answer.later() if answer.later else Later()
+    return answer.deferred() if answer.deferred else DeferredAnswer()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from traces.replay import replay_tree
-from traces.schema import AcceptanceTrace
-from traces.tree import Tree
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.tree import Tree
+from traces.replay.walk import replay_tree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,11 +12,12 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any
 
+from costmodel.engine_library import engine_names
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
 
 PAGES = ("run", "map", "tree", "trace", "hardware", "serving", "validation")
-ENGINES = ("vllm", "sglang", "tensorrt-llm", "llama.cpp", "transformers", "none")
+ENGINES = tuple(sorted(engine_names(), key=lambda name: (name != "vllm", name == "none", name)))
 DTYPES = ("", "bf16", "fp16", "fp8", "int8", "int4", "fp4", "fp32")
 CONTEXTS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 FACTORS = ("bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio")
@@ -166,7 +167,7 @@ def to_query(state: State) -> dict[str, str]:
 def known_names(name: str) -> Sequence[str] | None:
     """The names that a field may hold; None where it holds no name of a catalogue."""
     if name in ("model", "draft"):
-        from costmodel.model_library import model_names
+        from costmodel.architectures.library import model_names
 
         return model_names()
     if name in ("device", "other_device"):
@@ -174,15 +175,15 @@ def known_names(name: str) -> Sequence[str] | None:
 
         return device_names()
     if name == "method":
-        from costmodel.method_library import method_names
+        from costmodel.method_library import load_method, method_names
 
-        return method_names()
+        return [slug for slug in method_names() if load_method(slug).drafts or slug == "plain-decoding"]
     if name in ("trace", "other_trace"):
         from traces.library import shipped_traces
 
         return [path.stem for path in shipped_traces()]
     if name == "measured":
-        from app.dashboard.answers_validation import measured_results
+        from app.dashboard.measured import measured_results
 
         return list(measured_results())
     return None

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hardware_profiles.errors import InputError
-from traces.schema import AcceptanceTrace
-from traces.store import read_acceptance, write_acceptance
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.storage.acceptance_file import read_acceptance, write_acceptance
 
 MOST_BYTES = 32 << 20
 MOST_SECONDS = 20.0
@@ -35,7 +35,7 @@ def parsed_upload(
         name: of the file; only its ending is used.
         content: its bytes.
         seconds: time limit of the worker.
-        report: told now and then how many seconds have passed; may raise to stop the worker.
+        report: called now and then how many seconds have passed; may raise to stop the worker.
 
     Raises:
         InputError: too large, of an unknown ending, too slow to read, or no trace.
@@ -51,9 +51,9 @@ def parsed_upload(
         words = [sys.executable, "-m", "app.dashboard.uploads", given.name, made.name]
         known = os.pathsep.join(os.path.abspath(path or ".") for path in sys.path)  # noqa: PTH100 — may not exist
         about = {"PYTHONPATH": known, "OMP_NUM_THREADS": "1", "HOME": folder, "NUMBA_CACHE_DIR": folder}
-        code, said = _worked(words, folder, about, seconds, report)
+        code, output = _worked(words, folder, about, seconds, report)
         if code != 0 or not made.exists():
-            last = said.decode(errors="replace").strip()[:MOST_MESSAGE]
+            last = output.decode(errors="replace").strip()[:MOST_MESSAGE]
             raise InputError(last or "could not be read within the limits of memory", key="upload")
         return read_acceptance(made)
 
@@ -69,8 +69,8 @@ def _worked(
         try:
             while True:
                 try:
-                    said, _ = worker.communicate(timeout=min(BEAT_S, seconds))
-                    return worker.returncode, said
+                    output, _ = worker.communicate(timeout=min(BEAT_S, seconds))
+                    return worker.returncode, output
                 except subprocess.TimeoutExpired:
                     passed = time.monotonic() - began
                     if passed >= seconds:
@@ -81,7 +81,7 @@ def _worked(
             worker.kill()
 
 
-def work(given: str, made: str) -> int:
+def work(given: str, written: str) -> int:
     """Read a file and write it as rooftree's own; the worker's side.
 
     Returns:
@@ -95,7 +95,7 @@ def work(given: str, made: str) -> int:
 
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
     try:
-        write_acceptance(read_trace(given), made)
+        write_acceptance(read_trace(given), written)
     except RooftreeError as error:
         sys.stdout.write(f"{error}\n")
         return 2

@@ -1,30 +1,24 @@
-"""How does llama.cpp's server spell a choice, before and after its flags were renamed?
+"""How does llama.cpp's server spell a configuration, before and after its flags were renamed?
 
 llama.cpp numbers builds, not releases, so there are two versions here: "new" for builds whose `llama-server
 --help` lists `--spec-draft-n-max`, "old" for builds that list `--draft-max`. Both are checked against the
 project's own documentation of speculative decoding on either side of the renaming.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from app.exporters.choice import DecodingChoice
-from app.exporters.result import Dialect, ExportResult, command_line, script
-from hardware_profiles.errors import UnknownNameError
+from app.exporters.result import Dialect, Written, command_line, script
 
-RELEASES = ("old", "new")
-DEFAULT_VERSION = "new"
+if TYPE_CHECKING:
+    from costmodel.configuration import DecodingConfiguration
+
+
 SCRIPT_FILE = "llama-cpp-serve.sh"
 
-SPEC_TYPES: Mapping[str, Mapping[str, str]] = {
-    "old": {"draft_model": "", "ngram": "ngram-simple"},
-    "new": {
-        "draft_model": "draft-simple",
-        "ngram": "ngram-simple",
-        "eagle3": "draft-eagle3",
-        "mtp": "draft-mtp",
-    },
-}
 FLAGS: Mapping[str, Mapping[str, str]] = {
     "old": {
         "n_max": "--draft-max",
@@ -50,92 +44,61 @@ FLAGS: Mapping[str, Mapping[str, str]] = {
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
 
-def export_llama_cpp(
-    choice: DecodingChoice,
-    *,
-    version: str = DEFAULT_VERSION,
-    synthetic: bool = False,
-    approximate: bool = False,
-) -> ExportResult:
-    """Write a choice for `llama-server`.
+def export_llama_cpp(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool, approximate: bool) -> Written:
+    """The script for `llama-server`; models are GGUF files, or hub repositories that hold one.
 
-    Args:
-        choice: what to run; models are GGUF files, or hub repositories that hold one.
-        version: "new" or "old", by the spelling of the flags.
-        synthetic: accept draft tokens at `choice.acceptance_by_depth` (for benchmarks; "new" only).
-        approximate: look up n-grams of `ngram_max` tokens alone.
-
-    Returns:
-        The script.
-
-    Raises:
-        InputError: llama.cpp cannot express the choice.
+    Acceptance is synthetic at `chosen.acceptance_by_depth` in "new" builds only; `approximate` looks up n-grams of
+    `ngram_max` tokens alone. Arguments and errors as of `app.exporters.registry.Exporter`.
     """
-    if version not in RELEASES:
-        raise UnknownNameError("llama.cpp version", version, RELEASES, key="version")
-    dialect = Dialect(engine="llama.cpp", version=version, releases=(version,))
     notes: list[str] = []
-    if choice.tensor_parallel != 1:
-        rule = "splits layers or rows over devices, which is not the tensor parallelism that was priced"
-        raise dialect.refusal("tensor_parallel", rule, choice.tensor_parallel)
-    arguments = ["llama-server", *_model(choice.model, "--model", "--hf-repo", "model", dialect)]
-    if choice.max_batch is not None:
-        arguments += ["--parallel", str(choice.max_batch)]
-    if choice.speculates:
-        arguments += _speculation(choice, dialect, notes, approximate=approximate)
+    arguments = ["llama-server", *_model(dialect.target(chosen), "--model", "--hf-repo", "model", dialect)]
+    if chosen.max_batch is not None:
+        arguments += ["--parallel", str(chosen.max_batch)]
+    if chosen.speculates:
+        arguments += _speculation(chosen, dialect, notes, approximate=approximate)
     else:
         notes.append("nothing is drafted, so no speculative flag is set: the script starts plain decoding")
     if synthetic:
-        arguments += _synthetic(choice, dialect, notes)
-    return ExportResult(
-        engine="llama.cpp",
-        version=version,
-        checked_against=dialect.releases,
-        files={SCRIPT_FILE: script(dialect.header(choice, notes), arguments)},
+        arguments += _synthetic(chosen, dialect, notes)
+    return Written(
+        files={SCRIPT_FILE: script(dialect.header(chosen, notes), arguments)},
         command=command_line(arguments),
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
-def _speculation(choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
-    types, spelling = SPEC_TYPES[dialect.version], FLAGS[dialect.version]
-    if choice.method not in types:
-        raise dialect.refusal("method", f"runs {', '.join(types)}", choice.method)
-    if choice.tree_paths is not None:
-        raise dialect.refusal("tree", "verifies one chain per request", f"{choice.draft_tokens} draft nodes")
-    if choice.varies:
-        raise dialect.refusal("schedule", "one draft length holds for every batch size", choice.schedule)
-    flags = ["--spec-type", types[choice.method]] if types[choice.method] else []
-    if choice.method == "ngram":
-        dialect.refuse_threshold(choice)
-        return flags + _ngram(choice, dialect, notes, approximate=approximate)
-    if choice.draft_model is not None:
-        flags += _model(choice.draft_model, spelling["draft_file"], spelling["draft_hub"], "draft_model", dialect)
-    flags += [spelling["n_max"], str(choice.draft_tokens), spelling["n_min"], "0"]
-    # old builds stop a draft below 0.75 unless told otherwise
-    return [*flags, spelling["p_min"], f"{choice.confidence_threshold or 0.0:g}"]
+def _speculation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
+    spelling, name = FLAGS[dialect.version], dialect.name(chosen)
+    # old builds draft with a model as soon as one is named
+    silent = dialect.version == "old" and name == "draft_model"
+    flags = [] if silent else ["--spec-type", dialect.drafting(chosen).name]
+    if name == "ngram":
+        return flags + _ngram(chosen, dialect, notes, approximate=approximate)
+    if (draft := dialect.draft(chosen)) is not None:
+        flags += _model(draft, spelling["draft_file"], spelling["draft_hub"], "draft_model", dialect)
+    flags += [spelling["n_max"], str(chosen.draft_tokens), spelling["n_min"], "0"]
+    # old builds stop a draft below 0.75 unless an option says otherwise
+    return [*flags, spelling["p_min"], f"{dialect.threshold(chosen):g}"]
 
 
-def _ngram(choice: DecodingChoice, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
+def _ngram(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
     spelling = FLAGS[dialect.version]
-    if choice.ngram_min != choice.ngram_max:
+    if chosen.ngram_min != chosen.ngram_max:
         if not approximate:
-            rule = f"ngram-simple looks up one length, so ngram_min must equal ngram_max = {choice.ngram_max}"
-            raise dialect.refusal("ngram_min", rule, choice.ngram_min)
-        notes.append(f"APPROXIMATION: only n-grams of {choice.ngram_max} tokens are looked up")
+            rule = f"ngram-simple looks up one length, so ngram_min must equal ngram_max = {chosen.ngram_max}"
+            raise dialect.refusal("ngram_min", rule, chosen.ngram_min)
+        notes.append(f"APPROXIMATION: only n-grams of {chosen.ngram_max} tokens are looked up")
     return [
-        spelling["lookup"], str(choice.ngram_max),
-        spelling["drafted"], str(choice.draft_tokens),
+        spelling["lookup"], str(chosen.ngram_max),
+        spelling["drafted"], str(chosen.draft_tokens),
         spelling["hits"], "1",
-        spelling["n_max"], str(choice.draft_tokens),
+        spelling["n_max"], str(chosen.draft_tokens),
         spelling["n_min"], "0",
     ]  # fmt: skip
 
 
-def _synthetic(choice: DecodingChoice, dialect: Dialect, notes: list[str]) -> list[str]:
-    rates = dialect.synthetic_rates(choice)
-    if dialect.version == "old":
-        raise dialect.refusal("synthetic", "has no synthetic acceptance; newer builds do", True)
+def _synthetic(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:
+    rates = dialect.synthetic_rates(chosen)
     notes.append("synthetic acceptance: timings are real, the generated text is not the model's")
     return ["--spec-synth-rates", ",".join(f"{rate:.9g}" for rate in rates)]
 

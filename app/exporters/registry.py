@@ -1,91 +1,69 @@
-"""Which engines can a choice be exported to, and how does an export reach the disk?
+"""Which engines can a configuration be exported to, and how does an export reach the disk?
 
-One entry per engine; how each one spells things is in the module of its name.
+Every engine whose record says what its configuration can express has a module of its record's name here, with a
+function `export_` and that name, which says how the engine spells it.
 """
+
+from __future__ import annotations
 
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from app.exporters import llama_cpp, sglang, tensorrt_llm, transformers, vllm
-from app.exporters.choice import DecodingChoice
-from app.exporters.result import ExportResult
-from hardware_profiles.errors import InputError, UnknownNameError
+from app.exporters.result import Dialect, ExportResult, Written, options_of
+from costmodel.engine_library import engine_module, engine_names, load_engine
+from hardware_profiles.errors import InputError
+
+if TYPE_CHECKING:
+    from costmodel.configuration import DecodingConfiguration
 
 
 class Exporter(Protocol):
-    """Writes a choice for one engine."""
+    """Writes a configuration for one engine."""
 
-    def __call__(self, choice: DecodingChoice, *, version: str, synthetic: bool, approximate: bool) -> ExportResult:
-        """Write the choice, or raise InputError where the engine cannot express it."""
+    def __call__(
+        self, chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool, approximate: bool
+    ) -> Written:
+        """Write the configuration.
 
+        Args:
+            chosen: what to run; the engine's record says that the release can express it.
+            dialect: the engine at the release that was asked for.
+            synthetic: draw acceptance from `chosen.acceptance_by_depth` instead of verifying.
+            approximate: put the nearest thing the engine has in the place of what it cannot express.
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Engine:
-    """A serving engine that choices can be written for.
-
-    Args:
-        name: how it is asked for.
-        default_version: release that is written for unless another is named.
-        versions: releases whose rules are known, oldest first.
-        export: writes a choice.
-    """
-
-    name: str
-    default_version: str
-    versions: tuple[str, ...]
-    export: Exporter
+        Raises:
+            InputError: the engine cannot express the configuration.
+        """
 
 
-ENGINES: Mapping[str, Engine] = {
-    engine.name: engine
-    for engine in (
-        Engine(name="vllm", default_version=vllm.DEFAULT_VERSION, versions=vllm.RELEASES, export=vllm.export_vllm),
-        Engine(
-            name="sglang",
-            default_version=sglang.DEFAULT_VERSION,
-            versions=sglang.RELEASES,
-            export=sglang.export_sglang,
-        ),
-        Engine(
-            name="tensorrt-llm",
-            default_version=tensorrt_llm.DEFAULT_VERSION,
-            versions=tensorrt_llm.RELEASES,
-            export=tensorrt_llm.export_tensorrt_llm,
-        ),
-        Engine(
-            name="llama.cpp",
-            default_version=llama_cpp.DEFAULT_VERSION,
-            versions=llama_cpp.RELEASES,
-            export=llama_cpp.export_llama_cpp,
-        ),
-        Engine(
-            name="transformers",
-            default_version=transformers.DEFAULT_VERSION,
-            versions=transformers.RELEASES,
-            export=transformers.export_transformers,
-        ),
-    )
-}
+ENGINES = tuple(name for name in engine_names() if load_engine(name).options is not None)
 
 
 def export(
-    choice: DecodingChoice,
+    chosen: DecodingConfiguration,
     engine: str,
     version: str | None = None,
     synthetic: bool = False,
     approximate: bool = False,
 ) -> ExportResult:
-    """Write a choice in the form that an engine loads as it is.
+    """Write a configuration in the form that an engine loads as it is.
+
+    Example:
+        >>> from costmodel.configuration import DecodingConfiguration, DeploymentNames
+        >>> where = DeploymentNames(model="llama-3.1-8b")
+        >>> chosen = DecodingConfiguration(deployment=where, method="n-gram", draft_tokens=4)
+        >>> sorted(export(chosen, "vllm").files)
+        ['vllm-serve.sh', 'vllm-speculative-config.json']
 
     Args:
-        choice: what to run.
+        chosen: what to run.
         engine: a name in `ENGINES`.
         version: release of the engine, None for the newest that was read in full.
-        synthetic: draw acceptance from `choice.acceptance_by_depth` instead of verifying, to time a what-if.
+        synthetic: draw acceptance from `chosen.acceptance_by_depth` instead of verifying, to time a what-if.
         approximate: put the nearest thing the engine has in the place of what it cannot express, and say so.
 
     Returns:
@@ -93,22 +71,18 @@ def export(
 
     Raises:
         UnknownNameError: engine or version is not known.
-        InputError: that version cannot express the choice; names engine, version, key, rule and value.
-
-    Example:
-        >>> choice = DecodingChoice(model="m", context=1024, method="ngram", draft_tokens=4, topology="chain")
-        >>> sorted(export(choice, "vllm").files)
-        ['vllm-serve.sh', 'vllm-speculative-config.json']
+        InputError: that version cannot express the configuration; names engine, version, key, rule and value.
     """
-    if engine not in ENGINES:
-        raise UnknownNameError("engine", engine, ENGINES, key="engine")
-    entry = ENGINES[engine]
-    return entry.export(
-        choice,
-        version=entry.default_version if version is None else version,
-        synthetic=synthetic,
-        approximate=approximate,
-    )
+    release = options_of(engine).default if version is None else version
+    module = engine_module(engine)
+    write: Exporter = getattr(import_module(f"app.exporters.{module}"), f"export_{module}")
+    dialect = Dialect.of(engine, release)
+    dialect.check(chosen, synthetic=synthetic, approximate=approximate)
+    written = write(chosen, dialect, synthetic=synthetic, approximate=approximate)
+    return ExportResult(
+        engine=engine, version=release, checked_against=dialect.releases, files=written.files,
+        command=written.command, notes=tuple(written.notes),
+    )  # fmt: skip
 
 
 def write_export(result: ExportResult, folder: str | Path) -> tuple[Path, ...]:

@@ -15,9 +15,9 @@ from costmodel.calibration.intervals import bounds_by_row, fitted_residuals, int
 from costmodel.calibration.measurements import Measurements, together
 from costmodel.calibration.parameters import GROUPS, group_of
 from costmodel.calibration.timing import VerifyForm, expert_work, timed, timings
-from costmodel.kernels.timing import Timing
-from costmodel.ops import Array, Mask
-from costmodel.precision import BYTES_PER_VALUE
+from costmodel.passes.kernels.timing import Timing
+from costmodel.passes.ops import Array, Mask
+from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import UnknownNameError
 from hardware_profiles.profile import OPERATIONS, Device, Provenance
 
@@ -91,7 +91,7 @@ def calibrate(
         fit: fit constants; else the profile is scored as it is, on the same rows.
         dtype: number format whose rows are used; bf16 and fp16 count as one.
         seed: of the split into a quarter and three quarters.
-        progress: told what is being done.
+        progress: called with what is being done.
 
     Raises:
         UnknownNameError: an unknown dtype.
@@ -152,13 +152,13 @@ def expert_matrices(device: Device, rows: Measurements, *, dtype: str = "bf16") 
     c = rows.columns
     work = expert_work(c, dtype, 3.0)
     pace = work.bytes / device.bandwidth_bytes_per_s / rows.seconds
-    told = (rows.part == "balanced") & (work.bytes >= COLD_RATIO * device.cache_bytes)
-    told &= np.isin(rows.dtype, [dtype, ""])
+    known = (rows.part == "balanced") & (work.bytes >= COLD_RATIO * device.cache_bytes)
+    known &= np.isin(rows.dtype, [dtype, ""])
     matrices = np.full(len(rows), 3.0)
     shapes = np.stack([c["hidden"], c["experts"], c["experts_per_token"]], axis=1)
     for shape in np.unique(shapes, axis=0):
         mine = (shapes == shape).all(axis=1)
-        if (mine & told).any() and np.quantile(pace[mine & told], 0.9) > IMPOSSIBLE_RATIO:
+        if (mine & known).any() and np.quantile(pace[mine & known], 0.9) > IMPOSSIBLE_RATIO:
             matrices[mine] = 2.0
     return matrices
 
@@ -220,7 +220,7 @@ def _operation(device: Device, rows: Measurements, *, fit: bool, dtype: str, see
     scored = score_of(~aside, len(rows), len(used), int(aside.sum()))
     shown = form if rows.operation == "attention_verify" else ""
     score = replace(scored, form=shown, parts=parts)
-    return (_told(fresh, device, rows, score, values) if values else device), score
+    return (_with_sources(fresh, device, rows, score, values) if values else device), score
 
 
 def _uncorrected(device: Device, operation: str) -> Device:
@@ -313,7 +313,9 @@ def _score(
     )
 
 
-def _told(fresh: Device, before: Device, rows: Measurements, score: Score, values: Mapping[str, float]) -> Device:
+def _with_sources(
+    fresh: Device, before: Device, rows: Measurements, score: Score, values: Mapping[str, float]
+) -> Device:
     """The device with the provenance of what was fitted."""
     origins = dict(before.provenance)
     for group in _groups(values):

@@ -7,9 +7,9 @@ Leaves out the rows that are scored.
 import numpy as np
 
 from costmodel.calibration.measurements import Measurements
-from costmodel.kernels.correction import interpolated
-from costmodel.kernels.timing import Timing, shares
-from costmodel.ops import Array
+from costmodel.passes.kernels.correction import interpolated
+from costmodel.passes.kernels.timing import Timing, shares
+from costmodel.passes.ops import Array
 from hardware_profiles.corrections import LARGEST, Correction
 
 SIZES = (11.0, 12.0, 13.0, 14.0, 16.0)  # log2 of outputs and inputs

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from costmodel.calibration.measurements import Measurements
 from costmodel.calibration.parameters import GROUPS, TRTLLM_MOST_BYTES, Parameter, group_of
 from costmodel.calibration.timing import VerifyForm, timed
-from costmodel.kernels.communication import VLLM_MOST_BYTES
-from costmodel.ops import Array
+from costmodel.passes.kernels.communication import VLLM_MOST_BYTES
+from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 

@@ -1,7 +1,7 @@
 """How wide is the interval around a predicted kernel time, and does it hold what was measured?
 
 Residuals of a fit, from the rows that it was made with and no others, and the coverage of intervals on any rows.
-Leaves out steps and passes, whose errors `costmodel.uncertainty` draws.
+Leaves out steps and passes, whose errors `costmodel.answers.uncertainty` draws.
 """
 
 from collections.abc import Collection
@@ -14,10 +14,10 @@ from costmodel.calibration.measurements import Measurements
 from costmodel.calibration.parameters import GROUPS, group_of
 from costmodel.calibration.regimes import regimes
 from costmodel.calibration.timing import VerifyForm
-from costmodel.kernels.communication import VLLM_MOST_BYTES
-from costmodel.kernels.regimes import log_bounds, place
-from costmodel.kernels.timing import Timing
-from costmodel.ops import Array, Mask
+from costmodel.passes.kernels.communication import VLLM_MOST_BYTES
+from costmodel.passes.kernels.regimes import log_bounds, place
+from costmodel.passes.kernels.timing import Timing
+from costmodel.passes.ops import Array, Mask
 from hardware_profiles.profile import Constants
 from hardware_profiles.residuals import Residuals
 
@@ -42,7 +42,7 @@ class Interval:
 
 
 def part_labels(rows: Measurements) -> npt.NDArray[np.str_]:
-    """What the rows of an operation are told apart by in splits and scores.
+    """What the rows of an operation are distinguished by in splits and scores.
 
     The routing of experts; of an all-reduce the library, "eager" outside graphs, and "large" from 16 MiB on.
     """

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from costmodel.architecture import Architecture, Attention
+from costmodel.architectures.architecture import Architecture, Attention
+from costmodel.architectures.library import load_model, model_names
 from costmodel.calibration.measurements import Measurements, measurements
 from costmodel.calibration.routing import MOST_SLOTS, balanced_loads, power_law_loads
-from costmodel.model_library import load_model, model_names
-from costmodel.ops import FEW_ROWS, MANY_ROWS, Array
+from costmodel.passes.ops import FEW_ROWS, MANY_ROWS, Array
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MICRO, MILLI
 
@@ -103,7 +103,7 @@ class Reader:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """A layout: its name, the columns that tell it apart, and what they mean."""
+    """A layout: its name, the columns that identify it, and what they mean."""
 
     name: str
     columns: frozenset[str]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from costmodel.ops import Array, Mask
+from costmodel.passes.ops import Array, Mask
 from hardware_profiles.errors import InputError
 
 OPERATIONS = (
@@ -44,7 +44,7 @@ class Measurements:
         columns: sizes by name, those of `COLUMNS`; flags are 0 or 1.
         seconds: measured time of one call, > 0.
         dtype: number format by row; "" where a table does not say.
-        part: what rows are told apart by beside the operation: the library of an all-reduce, the routing of
+        part: what rows are distinguished by beside the operation: the library of an all-reduce, the routing of
             experts; "" where there is nothing.
         cold: False for rows known to have run from a warm cache.
         file: name of the table, or names joined by ", ".

@@ -11,15 +11,15 @@ import numpy as np
 
 from costmodel.calibration.measurements import Measurements, measurements
 from costmodel.calibration.routing import MOST_SLOTS
-from costmodel.ops import FEW_ROWS, MANY_ROWS, distinct_experts
-from traces.kernels import KernelRow, read_kernels
+from costmodel.passes.ops import FEW_ROWS, MANY_ROWS, distinct_experts
+from traces.storage.kernels import KernelRow, read_kernels
 
 
 def trace_measurements(path: str | Path) -> list[Measurements]:
     """The measured operations of a kernel trace.
 
     Raises:
-        InputError: as `traces.kernels.read_kernels`.
+        InputError: as `traces.storage.kernels.read_kernels`.
     """
     rows = _fastest(read_kernels(path).rows)
     file = str(path)

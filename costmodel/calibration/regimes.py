@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from costmodel.kernels.regimes import Place
-from costmodel.ops import Array, Mask
+from costmodel.passes.kernels.regimes import Place
+from costmodel.passes.ops import Array, Mask
 from hardware_profiles.residuals import MOST_REGIMES, SHARES, WHOLE, Regime, Span
 
 FEWEST_ROWS = 80  # below which an operation has one interval everywhere

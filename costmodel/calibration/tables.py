@@ -1,7 +1,7 @@
 """How does a file of kernel timings become measurements, whoever wrote it?
 
 Parquet or CSV, recognised by its columns; nothing in a file is trusted. What the columns of each layout mean is in
-`layouts`. Leaves out our own kernel traces' schema (`traces.kernels`).
+`layouts`. Leaves out our own kernel traces' schema (`traces.storage.kernels`).
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from costmodel.calibration.layouts import LAYOUTS, Reader
 from costmodel.calibration.measurements import MOST_ROWS, Measurements
 from costmodel.calibration.own_trace import trace_measurements
 from hardware_profiles.errors import InputError, UnknownNameError
-from traces.header import METADATA_KEY
-from traces.parquet_files import opened_parquet
+from traces.storage.header import METADATA_KEY
+from traces.storage.parquet_files import opened_parquet
 
 MAX_CSV_BYTES = 256 << 20
 
@@ -88,7 +88,7 @@ def shipped_model(name: str) -> None:
     Raises:
         UnknownNameError: there is no such model.
     """
-    from costmodel.model_library import model_names
+    from costmodel.architectures.library import model_names
 
     if name not in model_names():
         raise UnknownNameError("model", name, model_names(), key="--model")

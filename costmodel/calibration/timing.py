@@ -1,6 +1,6 @@
 """How long does a profile say that measured operations take, and how many bytes do they touch?
 
-Maps the columns of `Measurements` to the forms of `costmodel.kernels`. Leaves out fitting and scores.
+Maps the columns of `Measurements` to the forms of `costmodel.passes.kernels`. Leaves out fitting and scores.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from costmodel import kernels, ops
 from costmodel.calibration.measurements import Measurements
-from costmodel.kernels.communication import Backend
-from costmodel.kernels.timing import Timing
-from costmodel.ops import Array, Work
-from costmodel.precision import BYTES_PER_VALUE
+from costmodel.passes import kernels, ops
+from costmodel.passes.kernels.communication import Backend
+from costmodel.passes.kernels.timing import Timing
+from costmodel.passes.ops import Array, Work
+from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.profile import Device
 
 MLA_LATENT, MLA_ROPE = 512, 64  # the only absorbed latent attention that tables hold, DeepSeek-V2 and V3

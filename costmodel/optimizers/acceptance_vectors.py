@@ -1,7 +1,7 @@
 """Sibling acceptance probabilities as people write them: one vector, or one vector per draft depth.
 
 Answers whether such numbers are usable and reads them from JSON. Leaves out where they come from: recorded
-traces give them through `traces.statistics`.
+traces give them through `traces.replay.statistics`.
 """
 
 import json

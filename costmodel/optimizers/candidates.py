@@ -1,43 +1,62 @@
 """Which configurations does a recording let us compare?
 
 Off, chains of every length, and trees of several sizes where the recording holds ranks. Trees are chosen on
-one half of the requests and measured on the other, both ways round, so that no tree is scored on what chose
-it; the tree handed on is the one built from all requests.
+one half of the requests and measured on the other, and the other way round, so that no tree is scored on
+the requests it was chosen on; the tree that is returned is built from all requests. All are measured by one law of
+verification.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from costmodel.acceptance import Acceptance, from_replay
-from costmodel.ops import Array
+from costmodel.laws.acceptance import (
+    MATCHING,
+    Acceptance,
+    Law,
+    accepted_by,
+    from_replay,
+    replay_by,
+    several_chains,
+    sibling_law,
+)
+from costmodel.optimizers.static_tree import optimal_trees
 from costmodel.optimizers.trace_tree import trace_tree
-from traces.replay import Replay, replay_chain, replay_tree
-from traces.schema import AcceptanceTrace
-from traces.tree import Tree
+from costmodel.passes.ops import Array
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.tree import Tree
+from traces.replay.sampled import ExpectedReplay
+from traces.replay.walk import Replay
 
 CHAIN_LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8)
 NGRAM_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 TREE_SIZES = (4, 8, 16, 32, 64)
 TREE_DEPTH = 8
+SEVERAL_CHAINS = (2, 3, 4)
 
 Progress = Callable[[str], None]
 Indices = npt.NDArray[np.int64]
 
 
-def chain_candidates(trace: AcceptanceTrace, lengths: Sequence[int], multiplicities: Array) -> list[Acceptance]:
+def chain_candidates(
+    trace: AcceptanceTrace, lengths: Sequence[int], multiplicities: Array, law: Law = MATCHING
+) -> list[Acceptance]:
     """No speculation and chains of the given lengths, by replay of all requests.
 
     Args:
         trace: level 1 or higher.
         lengths: draft tokens K >= 1.
         multiplicities: bootstrap counts [draws, requests].
+        law: how drafts are verified; where it judges several chains at once, two to four of them are compared too.
 
     Raises:
         InputError: the trace holds no lengths.
     """
-    return [from_replay(replay_chain(trace, k), multiplicities) for k in (0, *lengths)]
+    several = SEVERAL_CHAINS if law.judges_several_chains else ()
+    shapes: list[int | Tree] = [0, *lengths, *(several_chains(paths, k) for paths in several for k in lengths)]
+    return [accepted_by(trace, law, shape, multiplicities) for shape in shapes]
 
 
 def tree_candidates(
@@ -45,6 +64,7 @@ def tree_candidates(
     sizes: Sequence[int],
     multiplicities: Array,
     generator: np.random.Generator,
+    law: Law = MATCHING,
     *,
     depth: int = TREE_DEPTH,
     closed_siblings: bool = False,
@@ -53,13 +73,15 @@ def tree_candidates(
     """Trees built from the recording, each measured on requests that did not choose it.
 
     For every size the tree of the recording's own paths and the tree of its sibling vector: the first knows how
-    ranks follow one another, the second needs less text to be sure of.
+    ranks follow one another, the second needs less text to be sure of. Trees of sampled drafts have no ranks on the
+    recording, and are built from the vector of what their law keeps.
 
     Args:
         trace: level 2 or higher.
         sizes: draft tokens of each tree, root excluded.
         multiplicities: bootstrap counts [draws, requests].
         generator: splits the requests into halves, by prompt kind.
+        law: how drafts are verified.
         depth: draft levels at most.
         closed_siblings: forbid nodes that skip a better-ranked sibling.
         progress: called with a line of text per build.
@@ -74,6 +96,9 @@ def tree_candidates(
     def build(part: AcceptanceTrace, what: str) -> dict[str, list[Tree]]:
         if progress:
             progress(what)
+        if (siblings := sibling_law(part, law)) is not None:
+            nodes = [size + 1 for size in sizes]
+            return {"vector": [choice.tree for choice in optimal_trees(siblings, nodes, depth=levels + 1)]}
         results = trace_tree(part, draft_tokens=tuple(sizes), depth=levels, closed_siblings=closed_siblings)
         return {"trace": [result.tree for result in results], "vector": [result.dp_tree for result in results]}
 
@@ -82,8 +107,12 @@ def tree_candidates(
     scored = []
     for kind, trees in final.items():
         for size, tree in enumerate(trees):
-            pooled = _cross_fitted(trace, halves, (chosen[0][kind][size], chosen[1][kind][size]))
-            scored.append(from_replay(pooled, multiplicities, tree=tree, tree_source=kind))
+            pooled = _cross_fitted(trace, law, halves, (chosen[0][kind][size], chosen[1][kind][size]))
+            scored.append(
+                from_replay(
+                    pooled, multiplicities, tree, tree_source=kind, rule=law.rule, lossy=law.lossy, note=law.note
+                )
+            )
     return scored
 
 
@@ -99,18 +128,17 @@ def split_requests(trace: AcceptanceTrace, generator: np.random.Generator) -> tu
     return np.array(sorted(halves[0]), dtype=np.int64), np.array(sorted(halves[1]), dtype=np.int64)
 
 
-def _cross_fitted(trace: AcceptanceTrace, halves: tuple[Indices, Indices], trees: tuple[Tree, Tree]) -> Replay:
+def _cross_fitted(
+    trace: AcceptanceTrace, law: Law, halves: tuple[Indices, Indices], trees: tuple[Tree, Tree]
+) -> Replay | ExpectedReplay:
     """Counts of every request under the tree that the other half chose."""
-    counts = {name: np.zeros(trace.requests, dtype=np.int64) for name in _COUNTS}
-    for half, tree in ((halves[0], trees[1]), (halves[1], trees[0])):
-        part = replay_tree(trace.select(half), tree)
-        for name in _COUNTS:
-            counts[name][half] = getattr(part, name)
-    return Replay(
-        draft_tokens=trees[0].draft_tokens,
-        **counts,
-        assumed_proposal_ratio=trace.match_rate if trace.drafted is None else None,
+    first, second = (
+        replay_by(trace.select(half), law, tree) for half, tree in zip(halves, reversed(trees), strict=True)
     )
-
-
-_COUNTS = ("tokens", "steps", "proposed_steps", "drafted_tokens")
+    place = np.argsort(np.concatenate(halves))
+    pooled: dict[str, object] = {
+        field.name: np.concatenate([getattr(first, field.name), getattr(second, field.name)])[place]
+        for field in fields(first)
+        if isinstance(getattr(first, field.name), np.ndarray)
+    }
+    return replace(first, draft_tokens=trees[0].draft_tokens, **pooled)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Does a tree chosen on a recording still win on text that it was not chosen on?
 
 Splits requests into halves of like composition, chooses on one and replays the other. Leaves out intervals:
-resample the requests of either half (`traces.statistics`).
+resample the requests of either half (`traces.replay.statistics`).
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ import numpy as np
 
 from costmodel.optimizers.trace_tree import TraceTreeResult, trace_tree
 from hardware_profiles.errors import InputError
-from traces.replay import replay_tree
-from traces.schema import AcceptanceTrace
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.replay.walk import replay_tree
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

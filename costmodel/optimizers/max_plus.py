@@ -38,7 +38,7 @@ def max_plus(rest: Values, gains: Values) -> Values:
 
     Args:
         rest: float64 [size], value of the other parts by budget; -inf where no such choice exists, no NaN.
-        gains: float64 [at most size], value of this part by its share y = 0, 1, ...; -inf as above, no NaN.
+        gains: float64 [at most size], value of this part by its share y = 0, 1, ...; -inf: not possible; no NaN.
 
     Returns:
         float64 [size], -inf where no split exists.

@@ -6,17 +6,19 @@ simulator).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.acceptance import Acceptance
-from costmodel.estimate import Estimate, Intervals, Setting, estimate, intervals, needed_bytes, prefill_s
-from costmodel.memory import USABLE_RATIO
-from costmodel.ops import Array, Mask
+from costmodel.answers.estimate import Estimate, Intervals, Setting, estimate, footprint_of, intervals, prefill_s
+from costmodel.answers.fit import fits, require_fit
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
+from costmodel.method import Stop
 from costmodel.optimizers.schedule import Schedule, batch_schedule
+from costmodel.passes.ops import Array, Mask
 from hardware_profiles.errors import InfeasibleError
-from hardware_profiles.units import GIB, MILLI
+from hardware_profiles.units import MILLI
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,16 +26,21 @@ class Contender:
     """A method in a setting, with the configurations of it to compare.
 
     Args:
-        method: slug.
+        configuration: deployment, method and drafter by name; what is drafted in a step comes from the candidates.
         setting: target, device, drafter and engine.
-        candidates: configurations; the first is no speculation.
+        candidates: what was measured of each shape; the first is no speculation.
         trace: index of the trace that they were measured on.
     """
 
-    method: str
+    configuration: DecodingConfiguration
     setting: Setting
     candidates: Sequence[Acceptance]
     trace: int = 0
+
+    @property
+    def method(self) -> str:
+        """Slug of the method."""
+        return self.configuration.method
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,21 +58,39 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
-    """The best configuration of one method at one batch and context."""
+    """The best configuration of one method at one batch and context, and what it is expected to do.
 
-    batch: int
-    context: int
+    Args:
+        configuration: what to run; `batch` and `context` say where.
+        contender: method and setting that it is one of.
+        result: its estimate.
+        intervals: of the estimate.
+    """
+
+    configuration: DecodingConfiguration
     contender: Contender
-    acceptance: Acceptance
     result: Estimate
     intervals: Intervals
 
     @property
+    def batch(self) -> int:
+        """Requests that it was chosen for."""
+        return self.configuration.batch or 1
+
+    @property
+    def context(self) -> int:
+        """Cached tokens per request that it was chosen for."""
+        return self.configuration.context or 0
+
+    @property
+    def acceptance(self) -> Acceptance:
+        """What it emits per step."""
+        return self.result.acceptance
+
+    @property
     def topology(self) -> str:
-        """`off`, `chain` or `tree`."""
-        if self.acceptance.draft_tokens == 0:
-            return "off"
-        return "chain" if self.acceptance.tree is None else "tree"
+        """`off`, `chain`, `tree` (static) or `dynamic_tree`."""
+        return self.configuration.topology
 
     @property
     def tokens_per_s(self) -> float:
@@ -75,11 +100,50 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MethodSchedule:
-    """Batch ranges and draft lengths of one method's chains at one context."""
+    """Batch ranges and draft lengths of one method's chains at one context.
 
-    method: str
-    context: int
+    Args:
+        configuration: with the ranges as its schedule.
+        schedule: the ranges, and what they lose.
+    """
+
+    configuration: DecodingConfiguration
     schedule: Schedule
+
+    @property
+    def method(self) -> str:
+        """Slug of the method."""
+        return self.configuration.method
+
+    @property
+    def context(self) -> int:
+        """Cached tokens per request."""
+        return self.configuration.context or 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopologyBest:
+    """The fastest configuration of one method and topology at one batch and context.
+
+    Args:
+        batch: requests.
+        context: cached tokens per request.
+        method: slug.
+        trace: index of the trace it was measured on.
+        acceptance: the configuration.
+        tokens_per_s: of the batch.
+        speedup: against plain decoding there; NaN where that fits no limit.
+        wins: nothing else of the method is faster there.
+    """
+
+    batch: int
+    context: int
+    method: str
+    trace: int
+    acceptance: Acceptance
+    tokens_per_s: float
+    speedup: float
+    wins: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,11 +154,13 @@ class Optimum:
         ranked: for every context and batch, each method's best choice, fastest first.
         schedules: one per method and context.
         dropped_batches: batches that were left out because plain decoding does not fit there.
+        by_topology: for every context, batch and method the fastest of each topology, fastest first.
     """
 
     ranked: Sequence[Sequence[Choice]]
     schedules: Sequence[MethodSchedule]
     dropped_batches: Sequence[int]
+    by_topology: Sequence[TopologyBest] = ()
 
 
 def search(
@@ -108,6 +174,18 @@ def search(
 ) -> Optimum:
     """Rank every contender at every batch and context, and derive batch schedules.
 
+    Example:
+        >>> from costmodel.answers.settings import build_setting
+        >>> from costmodel.configuration import DeploymentNames
+        >>> from costmodel.laws.acceptance import geometric
+        >>> names = DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
+        >>> eagle = DecodingConfiguration(method="eagle-3", deployment=names)
+        >>> lengths = [geometric(0.7, draft_tokens) for draft_tokens in (0, 1, 3, 5)]
+        >>> contender = Contender(configuration=eagle, setting=build_setting(eagle), candidates=lengths)
+        >>> found = search([contender], batches=[1, 256], contexts=[1024], generator=np.random.default_rng(0))
+        >>> [(best.batch, best.configuration.draft_tokens) for best, *_ in found.ranked]
+        [(1, 5), (256, 3)]
+
     Args:
         contenders: methods with their candidates; all on the same target and device.
         batches: batch sizes, increasing.
@@ -120,14 +198,14 @@ def search(
         InfeasibleError: no configuration fits, or none meets the limits, at some batch and context.
     """
     bounds = limits or Limits()
-    kept = [b for b in batches if not drop_unfit or _plain_fits(contenders[0], b, max(contexts))]
-    if not kept:
-        kept = list(batches[:1])
-    b, c = np.array(kept, dtype=np.float64)[:, None], np.array(contexts, dtype=np.float64)[None, :]
+    fitting = [b for b in batches if not drop_unfit or _plain_fits(contenders[0], b, max(contexts))]
+    if not fitting:
+        fitting = list(batches[:1])
+    b, c = np.array(fitting, dtype=np.float64)[:, None], np.array(contexts, dtype=np.float64)[None, :]
     tables = [_evaluate(contender, b, c, bounds) for contender in contenders]
     ranked = []
     for column, context in enumerate(contexts):
-        for row, batch in enumerate(kept):
+        for row, batch in enumerate(fitting):
             at = [_best(contender, table, row, column) for contender, table in zip(contenders, tables, strict=True)]
             found = [
                 _choice(contender, index, batch, context, generator)
@@ -138,29 +216,54 @@ def search(
                 raise _infeasible(contenders[0], batch, context, bounds)
             ranked.append(sorted(found, key=lambda choice: -choice.tokens_per_s))
     schedules = [
-        MethodSchedule(method=contender.method, context=context, schedule=schedule)
+        MethodSchedule(configuration=_scheduled(contender, schedule, context), schedule=schedule)
         for contender, table in zip(contenders, tables, strict=True)
         for column, context in enumerate(contexts)
-        if (schedule := _schedule(contender, table[:, :, column], kept)) is not None
+        if (schedule := _schedule(contender, table[:, :, column], fitting)) is not None
+    ]
+    by_topology = [
+        best
+        for column, context in enumerate(contexts)
+        for row, batch in enumerate(fitting)
+        for contender, table in zip(contenders, tables, strict=True)
+        for best in _by_topology(contender, table[:, row, column], batch, context)
     ]
     return Optimum(
-        ranked=ranked, schedules=schedules, dropped_batches=[x for x in batches if x not in kept]
+        ranked=ranked, schedules=schedules, dropped_batches=[x for x in batches if x not in fitting],
+        by_topology=by_topology,
     )  # fmt: skip
+
+
+def _by_topology(contender: Contender, rates: Array, batch: int, context: int) -> list[TopologyBest]:
+    """The fastest candidate of every topology, fastest first; `rates` are theirs, -inf where not allowed."""
+    found: dict[str, TopologyBest] = {}
+    for index in np.argsort(-rates, kind="stable").tolist():
+        candidate = contender.candidates[index]
+        if not np.isfinite(rates[index]) or candidate.topology in found:
+            continue
+        found[candidate.topology] = TopologyBest(
+            batch=batch, context=context, method=contender.method, trace=contender.trace, acceptance=candidate,
+            tokens_per_s=float(rates[index]), wins=not found,
+            speedup=float(rates[index] / rates[0]) if np.isfinite(rates[0]) else float("nan"),
+        )  # fmt: skip
+    return list(found.values())
 
 
 def _evaluate(contender: Contender, b: Array, c: Array, limits: Limits) -> Array:
     """Tokens per second [candidate, batch, context]; -inf where a candidate is not allowed."""
-    rates = []
+    rates, plain = [], None
     for candidate in contender.candidates:
-        result = estimate(contender.setting, candidate, batch=b, context=c)
+        result = estimate(contender.setting, candidate, batch=b, context=c, plain=plain)
+        plain = result.plain
         allowed = _allowed(contender.setting, candidate, result, b, c, limits)
         rates.append(np.where(allowed, result.tokens_per_s, -np.inf))
     return np.stack(rates)
 
 
 def _allowed(setting: Setting, candidate: Acceptance, result: Estimate, b: Array, c: Array, limits: Limits) -> Mask:
-    usable = USABLE_RATIO * setting.device.memory_bytes
-    mask = needed_bytes(setting, candidate, batch=b, context=c) <= usable
+    mask = fits(setting, candidate, batch=b, context=c)
+    if candidate.holds_at is not None:
+        mask = mask & (b == candidate.holds_at[0]) & (c == candidate.holds_at[1])
     if limits.tpot_s is not None:
         mask = mask & (result.step_s / candidate.tokens_per_step <= limits.tpot_s)
     if limits.ttft_s is not None:
@@ -178,19 +281,25 @@ def _choice(contender: Contender, index: int, batch: int, context: int, generato
     candidate = contender.candidates[index]
     point = estimate(contender.setting, candidate, batch=batch, context=context)
     spread = intervals(contender.setting, point, batch=batch, generator=generator)
-    return Choice(
+    chosen = replace(
+        contender.configuration,
+        draft_tokens=candidate.draft_tokens,
+        shape=candidate.tree or candidate.shape,
+        stop=candidate.stop or Stop(),
         batch=batch,
         context=context,
-        contender=contender,
-        acceptance=candidate,
-        result=point,
-        intervals=spread,
     )
+    return Choice(configuration=chosen, contender=contender, result=point, intervals=spread)
+
+
+def _scheduled(contender: Contender, schedule: Schedule, context: int) -> DecodingConfiguration:
+    most = max(draft_tokens for _, _, draft_tokens in schedule.ranges)
+    return replace(contender.configuration, draft_tokens=most, schedule=tuple(schedule.ranges), context=context)
 
 
 def _schedule(contender: Contender, table: Array, batches: Sequence[int]) -> Schedule | None:
     """Ranges of draft lengths over the batches, from the chains alone; None where no chain was compared."""
-    chains = [i for i, candidate in enumerate(contender.candidates) if candidate.tree is None]
+    chains = [i for i, a in enumerate(contender.candidates) if a.topology in ("off", "chain") and a.lengths is None]
     if len(chains) < 2:
         return None
     rates = np.where(np.isfinite(table[chains]), table[chains], np.nan).T
@@ -202,20 +311,16 @@ def _schedule(contender: Contender, table: Array, batches: Sequence[int]) -> Sch
 
 
 def _plain_fits(contender: Contender, batch: int, context: int) -> bool:
-    needed = needed_bytes(contender.setting, contender.candidates[0], batch=batch, context=context)
-    return bool(np.all(needed <= USABLE_RATIO * contender.setting.device.memory_bytes))
+    return bool(np.all(fits(contender.setting, contender.candidates[0], batch=batch, context=context)))
 
 
 def _infeasible(contender: Contender, batch: int, context: int, limits: Limits) -> InfeasibleError:
     setting, plain = contender.setting, contender.candidates[0]
     where = f"{setting.target.name} on {setting.device.name} at batch {batch}, context {context}"
-    if not _plain_fits(contender, batch, context):
-        needed = float(needed_bytes(setting, plain, batch=batch, context=context)) / GIB
-        usable = USABLE_RATIO * setting.device.memory_bytes / GIB
-        return InfeasibleError(
-            f"{where} needs {needed:.1f} GiB on each device, which has {usable:.1f} GiB usable; "
-            "use a smaller batch or context, fewer bits, or a larger --tp"
-        )
+    try:
+        require_fit(setting, footprint_of(setting, plain, batch=batch, context=context), where)
+    except InfeasibleError as error:
+        return error
     best = estimate(setting, plain, batch=batch, context=context)
     first = float(prefill_s(setting, prompt_tokens=max(context, 1), drafts=False)) + float(best.step_s)
     asked = [

@@ -18,13 +18,12 @@ import numpy as np
 from costmodel.optimizers.acceptance_vectors import AcceptanceVectors, acceptance_levels, read_acceptance
 from costmodel.optimizers.max_plus import INFEASIBLE, Values, best_share, max_plus
 from hardware_profiles.errors import InfeasibleError, InputError
-from traces.tree import Tree
+from traces.kinds.tree import Tree
 
 __all__ = [
     "AcceptanceVectors",
     "Certificate",
     "TreeChoice",
-    "expected_tokens",
     "optimal_trees",
     "optimal_values",
     "read_acceptance",
@@ -62,6 +61,11 @@ class TreeChoice:
 def optimal_trees(acceptance: AcceptanceVectors, nodes: Sequence[int] = (64, 256), depth: int = 10) -> list[TreeChoice]:
     """Best tree of exactly n nodes and at most `depth` levels, for every n of `nodes`, in one search.
 
+    Example:
+        >>> choice, = optimal_trees([0.6, 0.3], nodes=[4], depth=3)
+        >>> choice.tree.parents, choice.tree.ranks, round(choice.tokens_per_step, 3)
+        ((-1, 0, 0, 1), (0, 0, 1, 0), 2.26)
+
     T(n, l) = 1 + max over splits of n - 1 nodes over children b of sum p_b T(n_b, l - 1), by max-plus
     convolution, O(n^2 depth width); structure is read back along the chosen path only.
 
@@ -81,11 +85,6 @@ def optimal_trees(acceptance: AcceptanceVectors, nodes: Sequence[int] = (64, 256
     Reference:
         Sequoia, Chen et al. 2024 (arXiv 2402.12374), tree construction; one vector per depth as in Medusa,
         Cai et al. 2024 (arXiv 2401.10774).
-
-    Example:
-        >>> choice, = optimal_trees([0.6, 0.3], nodes=[4], depth=3)
-        >>> choice.tree.parents, choice.tree.ranks, round(choice.tokens_per_step, 3)
-        ((-1, 0, 0, 1), (0, 0, 1, 0), 2.26)
     """
     largest = _checked_nodes(nodes)
     vectors, _ = acceptance_levels(acceptance, _checked_depth(depth, largest))
@@ -119,26 +118,6 @@ def optimal_values(acceptance: AcceptanceVectors, nodes: int, depth: int) -> Val
         column = columns[min(level, len(columns)) - 1]
         table[1 : column.size + 1, level] = column
     return table
-
-
-def expected_tokens(tree: Tree, acceptance: AcceptanceVectors) -> float:
-    """Emitted tokens per step of a given tree: the sum over nodes of the product of p along the node's path.
-
-    Args:
-        tree: any tree; a rank outside its vector, or a level below the last vector, counts 0.
-        acceptance: as in `optimal_trees`.
-
-    Returns:
-        Tokens per step, the root (bonus token) counting 1.
-    """
-    vectors, _ = acceptance_levels(acceptance, tree.depth)
-    values, levels = [1.0], [0]
-    for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
-        level = levels[parent]
-        known = level < len(vectors) and rank < vectors[level].size
-        values.append(values[parent] * float(vectors[level][rank]) if known else 0.0)
-        levels.append(level + 1)
-    return float(np.sum(values))
 
 
 def _search(vectors: list[Values], nodes: int) -> tuple[list[Values], list[Forests]]:

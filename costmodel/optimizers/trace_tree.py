@@ -2,7 +2,7 @@
 
 The n most frequent rank paths at the positions where steps start are the best n-node tree for those starts,
 with no independence assumed. Starts depend on the tree, so trees are iterated until one repeats, the best
-replayed one is kept (the sibling-vector tree among them), and leaves are swapped while a full replay says
+replayed one is returned (the sibling-vector tree among them), and leaves are swapped while a full replay says
 that it helps. Exact for candidates that are deterministic given the true prefix. Leaves out what nodes and
 levels cost, and how the tree does on other text: `held_out` chooses on one half and replays the other.
 """
@@ -18,9 +18,9 @@ from costmodel.optimizers.likeliest_nodes import most_frequent, most_frequent_cl
 from costmodel.optimizers.static_tree import AcceptanceVectors, Certificate, optimal_trees
 from costmodel.optimizers.trace_trie import Chosen, Counts, Trie, build_trie
 from hardware_profiles.errors import InputError
-from traces.schema import AcceptanceTrace
-from traces.statistics import sibling_vector, sibling_vectors
-from traces.tree import Tree
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.tree import Tree
+from traces.replay.statistics import sibling_vector, sibling_vectors
 
 Progress: TypeAlias = Callable[[float], None]
 
@@ -42,7 +42,7 @@ class TraceTreeResult:
         dp_tree: the best tree for the recording's sibling vectors.
         dp_tokens_per_step: the same replay of that tree.
         iterations: trees replayed until one repeated (at most 50), the sibling-vector tree included.
-        cycle_length: 1 where the iteration came to rest, more where it went round, 0 where neither happened.
+        cycle_length: 1 where the iteration reached a fixed point, more where it cycles, 0 where neither happened.
         swaps: leaf swaps made.
         swap_gain: tokens per step that the swaps added.
         certificate: how far above `tokens_per_step` any tree of that size and depth could be on this
@@ -71,6 +71,14 @@ def trace_tree(
     progress: Progress | None = None,
 ) -> list[TraceTreeResult]:
     """Choose trees on a recording; never worse there than the sibling-vector tree of as many nodes.
+
+    Example:
+        >>> trace = AcceptanceTrace(
+        ...     offsets=np.array([0, 4]), emitted=np.array([3, 2, 1, 1]),
+        ...     rank=np.array([0, 0, 1, 0]), rank_width=2, depth_invariant=True)
+        >>> best, = trace_tree(trace, draft_tokens=[2], depth=2)
+        >>> best.tree.paths(), best.tokens_per_step
+        (((0,), (0, 0)), 2.0)
 
     Args:
         trace: level 2 or more.

@@ -1,6 +1,6 @@
 """Which rank paths did a recorded text follow, and how many steps does a set of them take?
 
-Every position's path of true-token ranks, as far as a step that starts there could be accepted to some use,
+Every position's path of true-token ranks, as deep as a step that starts there could be accepted,
 is a walk down one trie. A tree is then a set of trie nodes, a replay is a scan with one look-up per token,
 and a swap of two nodes is two writes. Leaves out how sets are chosen (`trace_tree`, `closed_siblings`).
 """
@@ -12,9 +12,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
-from traces.arrays import IntArray
-from traces.schema import AcceptanceTrace
-from traces.tree import Tree
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.arrays import IntArray
+from traces.kinds.tree import Tree
 
 MAX_CELLS = 1 << 28
 

@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from costmodel import kernels
-from costmodel.ops import Array, Number
 from costmodel.parallel.plan import Link, ParallelPlan
+from costmodel.passes import kernels
+from costmodel.passes.ops import Array, Number
 from hardware_profiles.profile import Device
 
 

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.architecture import Architecture, Attention
-from costmodel.ops import Array, Number
+from costmodel.architectures.architecture import Attention
 from costmodel.parallel.collectives import all_to_all, point_to_point, ring, tree_reduction
 from costmodel.parallel.plan import Link, ParallelPlan
-from costmodel.precision import Precision
+from costmodel.passes.ops import Array, Number
+from costmodel.passes.precision import Precision
+from costmodel.passes.prefixes import STATISTIC_BYTES
 from hardware_profiles.profile import Device
-
-STATISTIC_BYTES = 4.0  # one logarithm of a softmax sum, per head and query
 
 
 class RingTime(NamedTuple):
@@ -107,16 +106,6 @@ def partial_bytes(attention: Attention, precision: Precision, tensor: int, queri
     return np.asarray(np.asarray(queries, dtype=np.float64) * per_query / tensor)
 
 
-def least_miss_ratio_for_pass_kv(attention: Attention) -> float:
-    """New over all tokens, T/(T + P), from which passing keys and values sends no more than passing queries.
-
-    Both turns are equal where (T + P)·(key and value width) = T·(query width): 2·kv_heads/heads for grouped heads.
-
-    Reference: Yang et al. (arXiv:2411.01783), equation 1.
-    """
-    return min(1.0, attention.kv_values_per_token / attention.query_width)
-
-
 def ring_decode(
     link: Link, attention: Attention, precision: Precision, plan: ParallelPlan, *, queries: Number
 ) -> Array:
@@ -156,28 +145,3 @@ def tree_decode(
     """
     message = partial_bytes(attention, precision, plan.tensor, queries)
     return tree_reduction(device, plan, message, plan.context, stride=plan.tensor)
-
-
-def decode_s(
-    device: Device, architecture: Architecture, precision: Precision, plan: ParallelPlan, *, queries: Number,
-    form: str = "tree",
-) -> Array:  # fmt: skip
-    """Seconds that all layers of a decode pass spend on combining what the context group found.
-
-    Args:
-        device: profile of each device.
-        architecture: the model.
-        precision: number formats.
-        plan: how it is spread.
-        queries: query tokens of all requests.
-        form: `tree` or `ring`.
-    """
-    link = plan.message_link(device, plan.tensor * plan.context)
-    total = np.zeros(np.shape(queries))
-    for block, count in architecture.blocks:
-        if form == "tree":
-            added = tree_decode(device, block.attention, precision, plan, queries=queries)
-        else:
-            added = ring_decode(link, block.attention, precision, plan, queries=queries)
-        total = total + count * added
-    return np.asarray(total)

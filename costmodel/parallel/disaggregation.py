@@ -1,17 +1,16 @@
 """What does it cost to run the phases of a request on different devices?
 
-Prompts and decoding apart, with the cache sent over; attention and feed-forward layers apart, as a pipeline of
-micro-batches. Leaves out queues between the two sides (see `serving` and the simulator).
+Prefill disaggregated from decoding, with the cache sent over; attention disaggregated from feed-forward layers, as a
+pipeline of micro-batches. Leaves out queues between the two sides (see `serving` and the simulator).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.architecture import Architecture
-from costmodel.ops import Array, Number
-from costmodel.parallel.plan import Link
-from costmodel.precision import Precision
+from costmodel.architectures.architecture import Architecture
+from costmodel.passes.ops import Array, Number
+from costmodel.passes.precision import Precision
 
 
 def cache_bytes(architecture: Architecture, precision: Precision, tokens: Number) -> Array:
@@ -23,32 +22,6 @@ def cache_bytes(architecture: Architecture, precision: Precision, tokens: Number
         kept = count if window is None else np.minimum(count, float(window))
         total = total + layers * block.attention.kv_values_per_token * kept * precision.kv_bytes
     return np.asarray(total)
-
-
-def handover_time(
-    prefill_s: Number, moved_bytes: Number, link: Link, layers: int, *, links: int = 1, by_layer: bool = True
-) -> Array:
-    """Seconds from the start of a prompt until its cache is whole on the other side.
-
-    One message: prefill + latency + bytes/rate. By layer, each sent as soon as it is computed: with c and x the
-    seconds of one layer's computing and sending, latency + max(L·c + x, c + L·x); between the larger of both
-    phases and their sum.
-
-    Args:
-        prefill_s: seconds of the prompt's pass.
-        moved_bytes: of its cache.
-        link: from one side to the other.
-        layers: L.
-        links: devices that send at the same time.
-        by_layer: overlap with the pass.
-
-    Reference: Zhong et al., "DistServe" (arXiv:2401.09670); Patel et al., "Splitwise" (arXiv:2311.18677), 4.3.
-    """
-    p = np.asarray(prefill_s, dtype=np.float64)
-    x = np.asarray(moved_bytes, dtype=np.float64) / (links * link.bytes_per_s)
-    if not by_layer:
-        return np.asarray(p + link.latency_s + x)
-    return np.asarray(link.latency_s + np.maximum(p + x / layers, p / layers + x))
 
 
 class SplitLayers(NamedTuple):

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel import ops
-from costmodel.architecture import FeedForward
-from costmodel.ops import Array, Number, Work
+from costmodel.architectures.architecture import FeedForward
 from costmodel.parallel.collectives import all_to_all
 from costmodel.parallel.plan import ParallelPlan
-from costmodel.precision import Precision
+from costmodel.passes import ops
+from costmodel.passes.ops import Array, Number, Work
+from costmodel.passes.precision import Precision
 from hardware_profiles.profile import Device
 
 

@@ -11,16 +11,16 @@ from typing import Literal
 
 import numpy as np
 
-from costmodel import kernels, ops
-from costmodel.architecture import Block
-from costmodel.forward import Deployment, Logits, Operation, pass_cost
-from costmodel.kernels import Timing
-from costmodel.ops import Array, Number, Work
+from costmodel.architectures.architecture import Block
 from costmodel.parallel import context as tokens_apart
 from costmodel.parallel.collectives import all_reduce, point_to_point
 from costmodel.parallel.experts import busiest_work, exchange
 from costmodel.parallel.pipeline import PipelineTime, pipeline_time, prompt_time, round_time
 from costmodel.parallel.plan import ParallelPlan, stage_layers
+from costmodel.passes import kernels, ops
+from costmodel.passes.forward import Deployment, Logits, Operation, pass_cost
+from costmodel.passes.kernels import Timing
+from costmodel.passes.ops import Array, Number, Work
 from hardware_profiles.errors import InputError
 
 Ring = Literal["pass_kv", "pass_q", "cheaper"]
@@ -91,8 +91,8 @@ def plan_cost(
         InputError: a plan that does not divide the model, recurrent layers with a context group, or a layer schedule
             with whole experts.
 
-    >>> from costmodel.model_library import load_model
-    >>> from costmodel.precision import Precision
+    >>> from costmodel.architectures.library import load_model
+    >>> from costmodel.passes.precision import Precision
     >>> from hardware_profiles.loader import load_device
     >>> d = Deployment(architecture=load_model("llama-3-70b"), device=load_device("h100-sxm"), precision=Precision())
     >>> cost = plan_cost(d, ParallelPlan(tensor=4, pipeline=2), batch=32, query_tokens=1, context=4096)

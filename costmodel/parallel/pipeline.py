@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.ops import Array, Number
+from costmodel.passes.ops import Array, Number
 
 
 class PipelineTime(NamedTuple):
@@ -45,11 +45,3 @@ def round_time(time: PipelineTime, micro_batches: Number) -> Array:
 def prompt_time(time: PipelineTime, micro_batches: Number) -> Array:
     """Seconds until the last of `micro_batches` pieces of a prompt is through: latency + (m - 1) · interval."""
     return np.asarray(time.latency_s + (np.asarray(micro_batches, dtype=np.float64) - 1.0) * time.interval_s)
-
-
-def bubble_ratio(stages: int, micro_batches: Number) -> Array:
-    """Idle share of equal stages while m micro-batches pass: (p - 1) / (m + p - 1).
-
-    Reference: Huang et al., "GPipe" (arXiv:1811.06965), section 2.3.
-    """
-    return np.asarray((stages - 1) / (np.asarray(micro_batches, dtype=np.float64) + stages - 1))

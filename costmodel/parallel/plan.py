@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel import memory
-from costmodel.architecture import Architecture
-from costmodel.kernels.communication import BACKENDS, Backend
-from costmodel.memory import PAGE_TOKENS
-from costmodel.ops import Array, Number
-from costmodel.precision import Precision
+from costmodel.architectures.architecture import Architecture
+from costmodel.passes import memory
+from costmodel.passes.kernels.communication import BACKENDS, Backend
+from costmodel.passes.memory import PAGE_TOKENS
+from costmodel.passes.ops import Array, Number
+from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 from hardware_profiles.units import GIGA, MICRO
@@ -176,7 +176,13 @@ def weight_bytes(architecture: Architecture, precision: Precision, plan: Paralle
 
 
 def kv_bytes(
-    architecture: Architecture, precision: Precision, plan: ParallelPlan, *, batch: Number, context: Number
+    architecture: Architecture,
+    precision: Precision,
+    plan: ParallelPlan,
+    *,
+    batch: Number,
+    context: Number,
+    page_tokens: int = PAGE_TOKENS,
 ) -> Array:
     """Bytes of the KV cache on the fullest device for `batch` requests of the whole plan.
 
@@ -189,9 +195,11 @@ def kv_bytes(
         plan: how it is spread.
         batch: requests.
         context: cached tokens per request.
+        page_tokens: of a page, to which every request is rounded up.
     """
     plan.check(architecture)
-    tokens = np.ceil(np.asarray(context, dtype=np.float64) / (plan.context * PAGE_TOKENS)) * PAGE_TOKENS
+    tokens = np.ceil(np.asarray(context, dtype=np.float64) / (plan.context * page_tokens)) * page_tokens
     requests = np.ceil(np.asarray(batch, dtype=np.float64) / plan.data)
-    whole = memory.kv_bytes(architecture, precision, batch=requests, context=tokens, tensor_parallel=plan.tensor)
+    whole = memory.kv_bytes(architecture, precision, batch=requests, context=tokens, tensor_parallel=plan.tensor,
+                             page_tokens=page_tokens)  # fmt: skip
     return np.asarray(fullest_share(architecture, plan) * whole)

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.acceptance import Acceptance, geometric
-from costmodel.estimate import Setting, step_cost
-from costmodel.forward import pass_cost
-from costmodel.memory import activation_bytes
-from costmodel.ops import Array, Number
+from costmodel.answers.estimate import Setting, step_cost
+from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.parallel.passes import plan_cost
 from costmodel.parallel.pipeline import PipelineTime, round_time
 from costmodel.parallel.plan import ParallelPlan, kv_bytes, weight_bytes
+from costmodel.passes.forward import pass_cost
+from costmodel.passes.memory import Footprint, activation_bytes
+from costmodel.passes.ops import Array, Number
 from hardware_profiles.errors import InputError
 
 
@@ -33,7 +33,7 @@ class PlannedStep:
         verify: seconds of one batch's target pass by operation, communication included.
         draft_s: seconds of one batch's draft passes.
         overhead_s: the engine's share.
-        bytes_per_device: weights, cache, drafter and activations of the fullest device.
+        footprint: what the fullest device holds.
     """
 
     step_s: Array
@@ -43,7 +43,7 @@ class PlannedStep:
     verify: Mapping[str, Array]
     draft_s: Array
     overhead_s: Array
-    bytes_per_device: Array
+    footprint: Footprint
 
 
 def planned_step(
@@ -86,7 +86,7 @@ def planned_step(
         verify=verify,
         draft_s=draft_s,
         overhead_s=overhead_s,
-        bytes_per_device=planned_bytes(own, acceptance, plan, batch=batch, context=context),
+        footprint=planned_footprint(own, acceptance, plan, batch=batch, context=context),
     )
 
 
@@ -102,7 +102,7 @@ def _round(
     # Requests that propose at random cost more than their mean length: by as much as on one tensor group.
     mean_s = pass_cost(setting.deployment, batch=mine, query_tokens=tokens, context=context).total_s
     spread = alone.verify_s / mean_s
-    latency = planned.pipeline.latency_s * spread + alone.draft_s + alone.overhead_s
+    latency = planned.pipeline.latency_s * spread + alone.draft_s - alone.hidden_s + alone.overhead_s
     interval = latency if plan.pipeline == 1 else planned.pipeline.interval_s * spread
     verify = {name: np.asarray(seconds * spread) for name, seconds in planned.seconds.items()}
     return round_time(PipelineTime(latency, interval), flights), verify, alone.draft_s, alone.overhead_s
@@ -116,9 +116,9 @@ def _query_tokens(acceptance: Acceptance) -> float:
     return 1.0 + acceptance.proposed_tokens * acceptance.proposal_ratio
 
 
-def planned_bytes(
+def planned_footprint(
     setting: Setting, acceptance: Acceptance, plan: ParallelPlan, *, batch: Number, context: Number
-) -> Array:
+) -> Footprint:
     """Bytes on the fullest device: weights, cache with the draft's slots, drafter and activations.
 
     Args:
@@ -129,12 +129,16 @@ def planned_bytes(
         context: tokens per request at the longest.
     """
     model, form, drafter = setting.target, setting.deployment.precision, setting.drafter
+    block = setting.engine.memory.block_tokens
     mine = np.ceil(np.asarray(batch, dtype=np.float64) / plan.data)
     held = np.asarray(context, dtype=np.float64) + 1.0 + acceptance.draft_tokens
-    total = weight_bytes(model, form, plan) + kv_bytes(model, form, plan, batch=batch, context=held)
-    rows = mine * (1.0 + acceptance.draft_tokens) / plan.pipeline
-    total = total + activation_bytes(model, form, tokens=rows) / plan.tensor
+    weights, cache = (
+        weight_bytes(model, form, plan),
+        kv_bytes(model, form, plan, batch=batch, context=held, page_tokens=block),
+    )
     if acceptance.draft_tokens:
-        cached = mine * held * drafter.kv_values_per_token * form.kv_bytes
-        total = total + (drafter.resident_values * form.weight_bytes + cached) / plan.tensor
-    return np.asarray(total)
+        weights += drafter.resident_values * form.weight_bytes / plan.tensor
+        cache = cache + mine * held * drafter.kv_values_per_token * form.kv_bytes / plan.tensor
+    rows = mine * (1.0 + acceptance.draft_tokens) / plan.pipeline
+    working = activation_bytes(model, form, tokens=rows) / plan.tensor
+    return Footprint(weights_bytes=weights, cache_bytes=np.asarray(cache), pass_bytes=np.asarray(working))

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.architecture import Architecture, Projection
-from costmodel.ops import Array, Number
-from costmodel.precision import Precision, bytes_per_value
+from costmodel.architectures.architecture import Architecture, Projection
+from costmodel.passes.ops import Array, Number
+from costmodel.passes.precision import Precision, bytes_per_value
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 
@@ -65,8 +65,8 @@ def token_work(
     for block, count in architecture.blocks:
         a, f = block.attention, block.feed_forward
         read = tokens if a.window is None else np.minimum(tokens, float(a.window))
-        narrow = a.window is not None and windowed_kv is not None
-        width = bytes_per_value(windowed_kv) if narrow and windowed_kv else precision.kv_bytes
+        quantised = a.window is not None and windowed_kv is not None
+        width = bytes_per_value(windowed_kv) if quantised and windowed_kv else precision.kv_bytes
         cache = cache + count * a.kv_values_per_token * read * width
         values = a.kv_lora_rank + (a.rope_dim if whole_latent else 0)
         per_pair = a.kv_lora_rank + a.rope_dim + values if a.is_mla else 2 * a.head_dim

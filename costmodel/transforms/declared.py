@@ -1,8 +1,8 @@
 """What can be declared about a model that is compressed, or that does not run all of itself?
 
 Four kinds of transform, each data: how weights are stored, how cached keys and values are stored, which of them
-attention reads, which layers tokens run. Published systems are values of these (`presets`), and `compose` says
-which go together. Leaves out what they do to the quality of the text.
+attention reads, which layers tokens run. Published systems are values of these (`costmodel.methods`), and `compose`
+says which go together. Leaves out what they do to the quality of the text.
 """
 
 from dataclasses import dataclass

@@ -22,10 +22,10 @@ from real_runs.decoding.speculative import Draft, Judge, SpeculativeRun, matchin
 from real_runs.decoding.stopping import StopRule
 from real_runs.decoding.tree import TreeLayout, ancestors
 from real_runs.decoding.tree_speculative import best_first_rows, level_ordered
-from real_runs.drafters.early_exit import Bridge
+from real_runs.models.bridge import Bridge
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama
-from traces.tree import Tree
+from traces.kinds.tree import Tree
 
 BatchProposer = Callable[[Sequence[int], Sequence[Sequence[int]], KVCache, Tree], list[list[int]]]
 """Numbers of the requests in the batch, known ids of each, the target's cache of all but the last of them, a tree
@@ -179,15 +179,15 @@ def speculate_batch(
             mask=batch_mask(seen[:nodes, :nodes], cache.lengths),
         )
         assert result.logits is not None
-        kept = []
+        accepted = []
         for row, draft, logits in zip(rows, drafts, result.logits, strict=True):
             none_there = [-1] * (tree.draft_tokens - len(draft))  # no answer equals it
             asked = Draft(tokens=[row.known[-1], *draft, *none_there], layout=layout)
             path, tokens = row.judge(asked, logits, len(row.known) - row.prompt_tokens)
-            kept.append(path)
+            accepted.append(path)
             row.drafted.append(len(draft))
             row.emitted.append(row.take(tokens))
-        cache.compact(kept)
+        cache.compact(accepted)
     return [runs[request] for request in range(len(prompts))]
 
 

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from real_runs.models.cache import KVCache
-from traces.tree import Tree
+from traces.kinds.tree import Tree
 
 Proposer = Callable[[Sequence[int], KVCache, int], list[int]]
 """Known ids (prompt and output), the target's cache of all but the last of them, K -> up to K drafted ids."""
@@ -54,13 +54,13 @@ class Watcher(Protocol):
 
     capture: tuple[int, ...]
 
-    def watch(self, tokens: Sequence[int], hidden: Mapping[int, torch.Tensor], kept: Sequence[int]) -> None:
+    def watch(self, tokens: Sequence[int], hidden: Mapping[int, torch.Tensor], accepted: Sequence[int]) -> None:
         """Called once after the prefill and once after every verify pass.
 
         Args:
             tokens: what the target read in the pass.
             hidden: its states by layer count, [T, width]; row i is the state after reading `tokens[i]`.
-            kept: rows that stay: all of the prompt, or the accepted path, root first, ascending.
+            accepted: rows that stay: all of the prompt, or the accepted path, root first, ascending.
         """
 
 

@@ -1,4 +1,4 @@
-"""Which tree is worth drafting here, given what the drafter believes?
+"""Which tree should be drafted here, given the drafter's own probabilities?
 
 Trees that differ from step to step: a node's value is the product of the drafter's probabilities along its
 path, and the nodes of highest value are verified. One routine drafts them over a `NodeReader`; a policy says
@@ -46,7 +46,7 @@ class DynamicPolicy:
         width: candidates considered below a node, >= 1.
         beam: nodes read per level, for "beam", >= 1.
         least_value: nodes of a smaller value are not drafted, 0..1.
-        least_gain: drafting stops after a level that raised the sum of the values kept by no more than this;
+        least_gain: drafting stops after a level that raised the sum of the picked values by no more than this;
             what a pass of the drafter costs in passes of the target is a natural choice. 0 never stops;
             "best-first" has no levels and must have 0.
 
@@ -163,15 +163,15 @@ def draft_tree(reader: NodeReader, known: Sequence[int], cache: KVCache, policy:
     """
     growth = _Growth(reader, known, cache, policy)
     if policy.order == "best-first":
-        kept = _by_value(growth, policy)
+        picked = _by_value(growth, policy)
     else:
         _by_levels(growth, policy)
-        kept = growth.best(policy.draft_tokens)
-    nodes = [0, *kept]
+        picked = growth.best(policy.draft_tokens)
+    nodes = [0, *picked]
     place = {node: index for index, node in enumerate(nodes)}
     return DynamicTree(
         tokens=tuple(growth.tokens[node] for node in nodes),
-        parents=(-1, *(place[growth.parents[node]] for node in kept)),
+        parents=(-1, *(place[growth.parents[node]] for node in picked)),
         values=tuple(math.exp(growth.logs[node]) for node in nodes),
         passes=growth.passes,
         nodes_read=growth.nodes_read,
@@ -223,31 +223,31 @@ def _by_value(growth: _Growth, policy: DynamicPolicy) -> list[int]:
     """Take the candidate of highest value, read it, and so on: a pass of the drafter per node."""
     heap = [(-log, node) for node, log in enumerate(growth.logs) if node]
     heapq.heapify(heap)
-    kept: list[int] = []
-    while heap and len(kept) < policy.draft_tokens:
+    picked: list[int] = []
+    while heap and len(picked) < policy.draft_tokens:
         node = heapq.heappop(heap)[1]
-        kept.append(node)
-        if growth.depths[node] < policy.depth and len(kept) < policy.draft_tokens:
+        picked.append(node)
+        if growth.depths[node] < policy.depth and len(picked) < policy.draft_tokens:
             found = len(growth.logs)
             growth.read([node])
             for child in range(found, len(growth.logs)):
                 heapq.heappush(heap, (-growth.logs[child], child))
-    return kept
+    return picked
 
 
 def _by_levels(growth: _Growth, policy: DynamicPolicy) -> None:
     """Read level after level, while there is something to read and the last level was worth its pass."""
-    kept = growth.best(policy.draft_tokens)
-    value = sum(math.exp(growth.logs[node]) for node in kept)
+    picked = growth.best(policy.draft_tokens)
+    value = sum(math.exp(growth.logs[node]) for node in picked)
     for depth in range(1, policy.depth):
         if policy.order == "beam":
             level = [node for node in growth.best(len(growth.logs)) if growth.depths[node] == depth][: policy.beam]
         else:
-            level = [node for node in kept if growth.depths[node] == depth]
+            level = [node for node in picked if growth.depths[node] == depth]
         if not level:
             return
         growth.read(level)
-        kept, before = growth.best(policy.draft_tokens), value
-        value = sum(math.exp(growth.logs[node]) for node in kept)
+        picked, before = growth.best(policy.draft_tokens), value
+        value = sum(math.exp(growth.logs[node]) for node in picked)
         if value - before <= policy.least_gain and policy.least_gain > 0:
             return

@@ -27,7 +27,6 @@ class Generation:
         ended: "eos", "length" or "loop".
         hidden: per output position the captured layer's hidden state [n, width] that it was predicted from;
             None where none was asked for.
-        states: the same for every captured layer.
         logits: per output position the logits that it was drawn from, float32 [n, vocabulary]; None where not
             asked for.
         seconds: times measured: "prefill_wall_s" and "prefill_cpu_s" up to the first token, "decode_wall_s" and
@@ -37,7 +36,6 @@ class Generation:
     tokens: tuple[int, ...]
     ended: str
     hidden: torch.Tensor | None = None
-    states: Mapping[int, torch.Tensor] = field(default_factory=dict)
     logits: torch.Tensor | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
 
@@ -49,7 +47,6 @@ def generate(
     *,
     max_new_tokens: int,
     capture_layer: int | None = None,
-    capture_layers: Sequence[int] = (),
     keep_logits: bool = False,
 ) -> Generation:
     """Decode one request.
@@ -59,22 +56,21 @@ def generate(
         prompt: its ids, at least one.
         sampler: greedy or seeded sampling.
         max_new_tokens: length limit, >= 1.
-        capture_layer: keep the hidden states after this many layers, as `hidden`, too.
-        capture_layers: keep the hidden states after so many layers, as `states`.
+        capture_layer: keep the hidden states after this many layers, as `hidden`.
         keep_logits: keep the logits that every token was drawn from.
 
     Raises:
         InputError: an empty prompt, or one that leaves no room for the answer.
     """
     check_room(model, prompt, max_new_tokens)
-    captured = tuple(sorted({*capture_layers, *(() if capture_layer is None else (capture_layer,))}))
+    captured = () if capture_layer is None else (capture_layer,)
     cache, stop = (
         model.new_cache(len(prompt) + max_new_tokens),
         StopRule(model.config.eos_ids, max_new_tokens),
     )
     pending = list(prompt)
     output: list[int] = []
-    hidden: dict[int, list[torch.Tensor]] = {layer: [] for layer in captured}
+    hidden: list[torch.Tensor] = []
     logits: list[torch.Tensor] = []
     ended = None
     clock = [_now()]
@@ -84,20 +80,17 @@ def generate(
         assert result.logits is not None
         pending = sampler.tokens(result.logits[0], len(output))
         output += pending
-        for layer, rows in hidden.items():
-            rows.append(result.hidden[layer][0, -1:])
+        hidden += [states[0, -1:] for states in result.hidden.values()]
         if keep_logits:
             logits.append(result.logits[0].float())
         if len(output) == 1:
             clock.append(_now())
         ended = stop.after(output[-1])
     clock.append(_now())
-    states = {layer: torch.cat(rows) for layer, rows in hidden.items()}
     return Generation(
         tokens=tuple(output),
         ended=ended,
-        hidden=None if capture_layer is None else states[capture_layer],
-        states=states,
+        hidden=torch.cat(hidden) if hidden else None,
         logits=torch.cat(logits) if keep_logits else None,
         seconds={
             f"{phase}_{kind}_s": clock[step + 1][which] - clock[step][which]

@@ -26,7 +26,9 @@ from real_runs.decoding.verifiers import (
     Rule,
     Verdict,
     Verifier,
-    block_chances,
+    best_path,
+    best_path_rows,
+    block_probabilities,
     block_residual,
     drawn,
     normalised,
@@ -36,7 +38,7 @@ from real_runs.decoding.verifiers import (
 )
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama
-from traces.tree import Tree
+from traces.kinds.tree import Tree
 
 
 def speculate_sampled(
@@ -172,8 +174,11 @@ def _check(verifier: Verifier, draws: Draws, tree: Tree, temperature: float, dra
         raise InputError(f"{verifier.name} judges {verifier.draws} candidates alone", key="draws", value=draws)
     if not tree.is_sibling_closed:
         raise InputError("elder siblings must be in the tree", key="tree", value=tree.ranks)
-    if not verifier.siblings and tree.draft_tokens and max(tree.level_widths()) > 1:
-        raise InputError(f"{verifier.name} judges chains alone", key="tree", value=tree.level_widths())
+    widths = tree.level_widths()
+    if verifier.shape == "chain" and max(widths, default=0) > 1:
+        raise InputError(f"{verifier.name} judges chains alone", key="tree", value=widths)
+    if verifier.shape == "chains" and (len(set(widths)) > 1 or any(tree.ranks[1 + sum(widths[:1]) :])):
+        raise InputError(f"{verifier.name} judges chains of one length below the root", key="tree", value=widths)
 
 
 def _verdict(draft: Draft, rule: Rule, logits: torch.Tensor, temperature: float, node: int) -> Verdict:
@@ -182,8 +187,8 @@ def _verdict(draft: Draft, rule: Rule, logits: torch.Tensor, temperature: float,
 
 
 def _stays(children: Sequence[int], verdict: Verdict, generator: np.random.Generator) -> int | None:
-    chances = zip(children, verdict.accept, strict=True)
-    return next((child for child, chance in chances if generator.random() < chance), None)
+    candidates = zip(children, verdict.accept, strict=True)
+    return next((child for child, probability in candidates if generator.random() < probability), None)
 
 
 def _longest(draft: Draft, rule: Rule, logits: torch.Tensor, temperature: float) -> list[int | None]:
@@ -191,20 +196,33 @@ def _longest(draft: Draft, rule: Rule, logits: torch.Tensor, temperature: float)
     reach, best = [0] * len(draft.tokens), list[int | None]([None] * len(draft.tokens))
     for node in reversed(range(len(draft.tokens))):
         verdict = _verdict(draft, rule, logits, temperature, node)
-        for child, chance in zip(draft.children(node), verdict.accept, strict=True):
-            if chance > 0 and reach[child] + 1 > reach[node]:
+        for child, probability in zip(draft.children(node), verdict.accept, strict=True):
+            if probability > 0 and reach[child] + 1 > reach[node]:
                 reach[node], best[node] = reach[child] + 1, child
     return best
 
 
 def _judging_blocks(temperature: float, generator: np.random.Generator) -> Judge:
     def judge(draft: Draft, logits: torch.Tensor, first: int) -> tuple[list[int], list[int]]:
-        drafts = list(draft.tokens[1:])
         targets = [distribution(row, temperature) for row in logits]
-        chances, ratios = block_chances(targets, [draft.rows[node] for node in range(len(drafts))], drafts)
-        passed = np.flatnonzero(generator.random(len(drafts)) < chances)
-        kept = int(passed[-1]) + 1 if passed.size else 0
-        residual = block_residual(targets[kept], draft.rows.get(kept), ratios[kept])
-        return list(range(kept + 1)), [*drafts[:kept], drawn(residual, generator)]
+        paths = [_descended(draft, node) for node in draft.children(0)] or [[0]]
+        tokens = [[draft.tokens[node] for node in path[1:]] for path in paths]
+        rows = [[draft.rows[node] for node in path[:-1]] for path in paths]
+        best = best_path([[targets[node] for node in path] for path in paths], rows, tokens)
+        here = [targets[node] for node in paths[best]]
+        drafters = best_path_rows(here, rows[best], tokens[best], len(paths))
+        passing, ratios = block_probabilities(here, drafters, tokens[best])
+        passed = np.flatnonzero(generator.random(len(passing)) < passing)
+        length = int(passed[-1]) + 1 if passed.size else 0
+        residual = block_residual(here[length], drafters[length] if length < len(drafters) else None, ratios[length])
+        return paths[best][: length + 1], [*tokens[best][:length], drawn(residual, generator)]
 
     return judge
+
+
+def _descended(draft: Draft, node: int) -> list[int]:
+    """Root, node and its only descendants."""
+    path = [0, node]
+    while below := draft.children(path[-1]):
+        path.append(below[0])
+    return path

@@ -1,8 +1,8 @@
 """What does draft-and-verify decoding emit, step by step?
 
 The real loop at batch 1, for chains and trees alike: something drafts, one pass of the target reads the draft,
-a judge says which path through it is kept and which tokens are emitted. The prefill emits the first token, so
-the first step starts at output position 1. The chain loop here takes deterministic drafts: one is kept where
+a judge says which path through it is accepted and which tokens are emitted. The prefill emits the first token, so
+the first step starts at output position 1. The chain loop here takes deterministic drafts: one is accepted where
 it is the token that the target samples. Leaves out drafts that are sampled (`sampled`).
 """
 
@@ -72,7 +72,7 @@ the accepted path, root first, and the tokens emitted, as many as it has nodes."
 
 
 def matching(sampler: Sampler) -> Judge:
-    """Keep a draft where it is what the target answers; the answer after the last one kept is the bonus.
+    """Accept a draft token where it is what the target answers; the answer after the last accepted one is the bonus.
 
     The target answers only where the walk comes by: nodes beside the path cost no draw.
     """
@@ -110,11 +110,11 @@ def decode(
         model: the target.
         prompt: its ids, at least one.
         draft: known ids and the target's cache of all but the last of them -> what to check.
-        judge: what is kept of it.
+        judge: decides which of it is accepted.
         slots: most scratch slots of a step beside the root's.
         max_new_tokens: length limit, >= 1.
         watcher: shown the target's states.
-        learn: told the target's logits after every prompt token and every node, right or wrong.
+        learn: called with the target's logits after every prompt token and every node, right or wrong.
         timed: measure the phases of every step.
 
     Raises:
@@ -220,10 +220,10 @@ def _show(
     tokens: Sequence[int],
     logits: torch.Tensor,
     hidden: Mapping[int, torch.Tensor],
-    kept: Sequence[int],
+    accepted: Sequence[int],
 ) -> None:
     """Let a drafter see what the target read."""
     if watcher:
-        watcher.watch(tokens, {layer: states[0] for layer, states in hidden.items()}, kept)
+        watcher.watch(tokens, {layer: states[0] for layer, states in hidden.items()}, accepted)
     if learn:
         learn(tokens, logits)

@@ -7,7 +7,6 @@ Leaves out the prefill and what happens inside a pass.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -82,10 +81,3 @@ class StepClock:
         if self._timed and self._cuda:
             torch.cuda.synchronize(self._device)
         return time.perf_counter(), time.process_time()
-
-
-def overhead_ratio(steps: Iterable[StepTimes]) -> float:
-    """Share of the wall time that the loop itself took, 0..1; 0 where there is no step."""
-    listed = list(steps)
-    total = sum(step.total_s for step in listed)
-    return sum(step.rest_s for step in listed) / total if total else 0.0

@@ -1,6 +1,6 @@
 """How is a tree of drafts checked in one pass?
 
-Positions, mask and accepted path for a tree whose node 0 is the last known token. Siblings share a
+Positions and mask of a tree whose node 0 is the last known token. Siblings share a
 position; a node sees the committed text and its own ancestors. Leaves out which tree to draft
 (`costmodel.optimizers`).
 """
@@ -79,23 +79,3 @@ def ancestors(parents: Sequence[int]) -> NDArray[np.bool_]:
         if parent >= 0:
             seen[node] |= seen[parent]
     return seen
-
-
-def accepted_path(parents: Sequence[int], tokens: Sequence[int], answers: Sequence[int]) -> list[int]:
-    """Walk down from the root while some child is what the target answered at its parent.
-
-    Args:
-        parents: the tree.
-        tokens: token of every node.
-        answers: the target's token after every node.
-
-    Returns:
-        Nodes on the path, root first: what the cache keeps. The answer at its last node is the bonus.
-    """
-    path = [0]
-    while True:
-        here = path[-1]
-        nexts = [n for n, parent in enumerate(parents) if parent == here and tokens[n] == answers[here]]
-        if not nexts:
-            return path
-        path.append(nexts[0])

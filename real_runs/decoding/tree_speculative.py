@@ -19,10 +19,10 @@ from real_runs.decoding.generate import check_room
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import Draft, SpeculativeRun, decode, matching
 from real_runs.decoding.tree import TreeLayout
-from real_runs.drafters.early_exit import Bridge
+from real_runs.models.bridge import Bridge
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama
-from traces.tree import Tree
+from traces.kinds.tree import Tree
 
 
 class EarlyExitReader:
@@ -153,7 +153,7 @@ def speculate_tree(
         sampler: greedy or seeded sampling; the tokens of a level share the draw of their position.
         tree: the tree; the root alone decodes plainly.
         max_new_tokens: length limit, >= 1.
-        learn: told what the target answered after every prompt token and every node, right or wrong.
+        learn: called with what the target answered after every prompt token and every node, right or wrong.
         timed: measure the phases of every step.
 
     Raises:

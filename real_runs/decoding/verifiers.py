@@ -1,10 +1,11 @@
-"""Which drafts may stay, so that the text is the target's?
+"""Which draft tokens are accepted, so that the text has the target's distribution?
 
 A rule looks at one node: the target's distribution after it, the drafter's, and the candidates below it in the
-order in which they were drawn. It answers with numbers alone: the chance that each candidate stays once those
-before it have fallen, and the distribution that the token comes from when all have. Every method is such a rule
-and a word on how its candidates must be chosen; one walk plays them all. Chains may be judged as a whole
-instead (`block_chances`). Leaves out where the distributions come from (`sampled`).
+order in which they were drawn. It answers with numbers alone: the probability that each candidate is accepted once
+those before it were rejected, and the distribution that the token comes from when all were. A method is such a rule
+with a statement of how its candidates must be chosen; one walk serves all of them. Chains may be judged as a whole
+instead (`block_probabilities`), also the best of several (`best_path`). What each rule keeps on a recording is computed
+by the law of the same name in `costmodel.laws.acceptance`. Leaves out where the distributions come from (`sampled`).
 
 Reference: Leviathan et al., arXiv 2211.17192, and Chen et al., arXiv 2302.01318 (token rejection); Miao et al.,
 SpecInfer, arXiv 2305.09781 (with replacement); Chen et al., Sequoia, arXiv 2402.12374, and Jeon et al.,
@@ -23,12 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError, UnknownNameError
+from traces.replay.lossy import NEAR_MATCH_RATIO, TYPICAL_ENTROPY_FACTOR, TYPICAL_THRESHOLD
 
 Row = NDArray[np.float64]
 Draws = Literal["independent", "distinct", "largest"]
-
-TYPICAL_THRESHOLD = 0.09
-TYPICAL_ENTROPY_FACTOR = 0.3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,8 +35,8 @@ class Verdict:
     """What a rule says of the candidates below one node.
 
     Attributes:
-        accept: chance of every candidate to stay, given that all before it fell.
-        residual: where the token comes from when all fell; float64 [vocabulary], sums to 1.
+        accept: probability that every candidate is accepted, given that all before it were rejected.
+        residual: the distribution of the token when all were rejected; float64 [vocabulary], sums to 1.
     """
 
     accept: tuple[float, ...]
@@ -54,20 +53,18 @@ class Verifier:
 
     Attributes:
         name: of `VERIFIERS`.
-        title: what it is, in words.
         lossless: the text has exactly the target's distribution.
         draws: how candidates must be chosen: "independent" or "distinct" samples of the drafter's distribution
             (with or without replacement); "any" where it does not matter.
-        siblings: a node may have more than one candidate.
+        shape: what it can judge: one chain, chains of one length that share the root alone, or any tree.
         rule: the mechanism; None where chains are judged as a whole.
         longest: what stays is fixed before anything is drawn, and the longest path that stays is taken.
     """
 
     name: str
-    title: str
-    lossless: bool
+    lossless: bool = True
     draws: Literal["independent", "distinct", "any"]
-    siblings: bool = True
+    shape: Literal["chain", "chains", "tree"] = "tree"
     rule: Rule | None = None
     longest: bool = False
 
@@ -102,14 +99,8 @@ def fixed_candidates(target: Row, drafter: Row | None, candidates: Sequence[int]
     return Verdict(accept=tuple(accept), residual=target)
 
 
-def greedy(target: Row, drafter: Row | None, candidates: Sequence[int]) -> Verdict:
-    """Accept the target's likeliest token and nothing else."""
-    best = int(target.argmax())
-    return Verdict(accept=tuple(float(token == best) for token in candidates), residual=one_hot(best, target.size))
-
-
 def typical(
-    target: Row, drafter: Row | None, candidates: Sequence[int], *, threshold: float, entropy_factor: float
+    target: Row, drafter: Row | None, candidates: Sequence[int], *, posterior_threshold: float, entropy_factor: float
 ) -> Verdict:
     """Accept what is likely enough: p above the least of a threshold and a share of exp(-entropy).
 
@@ -120,62 +111,58 @@ def typical(
         target: p.
         drafter: not looked at.
         candidates: ids.
-        threshold: probability that is always enough.
+        posterior_threshold: probability that is always enough.
         entropy_factor: share of exp(-entropy in nats) that is enough.
     """
     positive = target[target > 0]
-    least = min(threshold, entropy_factor * float(np.exp((positive * np.log(positive)).sum())))
+    least = min(posterior_threshold, entropy_factor * float(np.exp((positive * np.log(positive)).sum())))
     accept = tuple(float(target[token] > least) for token in candidates)
     return Verdict(accept=accept, residual=one_hot(int(target.argmax()), target.size))
+
+
+def near_match(target: Row, drafter: Row | None, candidates: Sequence[int], *, ratio: float) -> Verdict:
+    """Accept what is nearly as likely as the target's likeliest token, which follows. Not the target's distribution.
+
+    Args:
+        target: p.
+        drafter: not looked at.
+        candidates: ids.
+        ratio: share of the likeliest token's probability that is enough.
+    """
+    best = int(target.argmax())
+    accept = tuple(float(target[token] > 0 and target[token] >= ratio * target[best]) for token in candidates)
+    return Verdict(accept=accept, residual=one_hot(best, target.size))
 
 
 VERIFIERS: Mapping[str, Verifier] = {
     verifier.name: verifier
     for verifier in (
+        # rejection sampling, one candidate per position
+        Verifier(name="token_rejection", draws="independent", shape="chain", rule=partial(rejection, distinct=False)),
+        # rounds of rejection over several candidates
+        Verifier(name="with_replacement", draws="independent", rule=partial(rejection, distinct=False)),
+        Verifier(name="without_replacement", draws="distinct", rule=partial(rejection, distinct=True)),
+        # rejection of candidates as if the drafter had been certain of them
+        Verifier(name="fixed_candidates", draws="any", rule=fixed_candidates),
+        # a chain judged as a whole, and the best of several
+        Verifier(name="block", draws="independent", shape="chain"),
+        Verifier(name="multi_path_block", draws="independent", shape="chains"),
+        # a token drawn from the target that is no elder sibling equals this one just as often as it would stay
+        Verifier(name="match", draws="any", rule=fixed_candidates),
+        # what is nearly as likely as the target's likeliest token, and what the target finds likely enough
         Verifier(
-            name="token-rejection",
-            title="rejection sampling, one candidate per position",
-            lossless=True,
-            draws="independent",
-            siblings=False,
-            rule=partial(rejection, distinct=False),
-        ),
-        Verifier(
-            name="with-replacement",
-            title="rounds of rejection, candidates drawn with replacement",
-            lossless=True,
-            draws="independent",
-            rule=partial(rejection, distinct=False),
-        ),
-        Verifier(
-            name="without-replacement",
-            title="rounds of rejection, candidates drawn without replacement",
-            lossless=True,
-            draws="distinct",
-            rule=partial(rejection, distinct=True),
-        ),
-        Verifier(
-            name="fixed-candidates",
-            title="rejection of candidates as if the drafter had been certain of them",
-            lossless=True,
-            draws="any",
-            rule=fixed_candidates,
-        ),
-        Verifier(name="block", title="chains judged as a whole", lossless=True, draws="independent", siblings=False),
-        Verifier(
-            name="greedy",
-            title="the target's likeliest token, exact at temperature 0 alone",
+            name="near_match",
             lossless=False,
             draws="any",
-            rule=greedy,
+            rule=partial(near_match, ratio=NEAR_MATCH_RATIO),
+            longest=True,
         ),
         Verifier(
             name="typical",
-            title="whatever the target finds likely enough",
             lossless=False,
             draws="any",
-            rule=partial(typical, threshold=TYPICAL_THRESHOLD, entropy_factor=TYPICAL_ENTROPY_FACTOR),
             longest=True,
+            rule=partial(typical, posterior_threshold=TYPICAL_THRESHOLD, entropy_factor=TYPICAL_ENTROPY_FACTOR),
         ),
     )
 }
@@ -192,11 +179,11 @@ def verifier_named(name: str) -> Verifier:
     return VERIFIERS[name]
 
 
-def block_chances(targets: Sequence[Row], drafters: Sequence[Row], tokens: Sequence[int]) -> tuple[Row, Row]:
+def block_probabilities(targets: Sequence[Row], drafters: Sequence[Row], tokens: Sequence[int]) -> tuple[Row, Row]:
     """How likely a chain is to be cut at every length, judged as a whole.
 
     With r the running min(1, r p/q) and Z the positive mass of r p - q one token later, a prefix shorter than
-    the chain passes with Z / (Z + 1 - r) and the whole chain with r. The longest prefix that passes is kept,
+    the chain passes with Z / (Z + 1 - r) and the whole chain with r. The longest prefix that passes is accepted,
     and the token after it comes from `block_residual`.
 
     Args:
@@ -205,22 +192,74 @@ def block_chances(targets: Sequence[Row], drafters: Sequence[Row], tokens: Seque
         tokens: K ids.
 
     Returns:
-        The chance of every prefix of 1..K tokens to pass by itself, and r after 0..K tokens.
+        The probability that every prefix of 1..K tokens passes by itself, and r after 0..K tokens.
     """
     ratios = [1.0]
     for p, q, token in zip(targets, drafters, tokens, strict=False):
         ratios.append(float(min(1.0, ratios[-1] * p[token] / q[token])) if p[token] > 0 else 0.0)
-    chances = []
-    for kept in range(1, len(tokens)):
-        mass = float(np.maximum(ratios[kept] * targets[kept] - drafters[kept], 0.0).sum())
+    passing = []
+    for length in range(1, len(tokens)):
+        mass = float(np.maximum(ratios[length] * targets[length] - drafters[length], 0.0).sum())
         # nothing left over and r = 1 means p = q there: a longer prefix passes for certain
-        chances.append(mass / (mass + 1 - ratios[kept]) if mass or ratios[kept] < 1 else 1.0)
-    return np.asarray([*chances, *ratios[len(tokens) :][: len(tokens)]]), np.asarray(ratios)
+        passing.append(mass / (mass + 1 - ratios[length]) if mass or ratios[length] < 1 else 1.0)
+    return np.asarray([*passing, *ratios[len(tokens) :][: len(tokens)]]), np.asarray(ratios)
 
 
 def block_residual(target: Row, drafter: Row | None, ratio: float) -> Row:
-    """Where the token after a kept prefix comes from: the positive part of r p - q; p after a whole chain."""
+    """Where the token after an accepted prefix comes from: the positive part of r p - q; p after a whole chain."""
     return target if drafter is None else normalised(np.maximum(ratio * target - drafter, 0.0), target)
+
+
+def best_path(
+    targets: Sequence[Sequence[Row]], drafters: Sequence[Sequence[Row]], paths: Sequence[Sequence[int]]
+) -> int:
+    """The chain that goes on best: by p/q of its first token, then of its second, and so on; of equal ones the first.
+
+    Args:
+        targets: of every chain p after the root and after every token.
+        drafters: of every chain q that every token was drawn from.
+        paths: ids of every chain, all of one length.
+    """
+
+    def places(path: int) -> tuple[int, ...]:
+        rows = zip(targets[path], drafters[path], paths[path], strict=False)
+        return tuple(int(np.flatnonzero(_ordered(p, q) == token)[0]) for p, q, token in rows)
+
+    return max(range(len(paths)), key=places)
+
+
+def best_path_rows(targets: Sequence[Row], drafters: Sequence[Row], tokens: Sequence[int], paths: int) -> list[Row]:
+    """What the best of several chains was drawn from, token by token.
+
+    The best chain begins with a prefix as often as all chains lie below or at it, less as often as all lie below.
+    With these rows in the drafter's place, `block_probabilities` judges it as any other chain.
+
+    Args:
+        targets: p after the root and after every token of the chain.
+        drafters: q that every token of the chain was drawn from.
+        tokens: ids of the chain.
+        paths: number of chains drawn.
+
+    Returns:
+        One distribution per token.
+    """
+    low, mass, rows = 0.0, 1.0, []
+    for p, q, token in zip(targets, drafters, tokens, strict=False):
+        order = _ordered(p, q)
+        below = np.zeros(q.size)
+        below[order[1:]] = q[order].cumsum()[:-1]
+        lows, masses = low + mass * below, mass * q
+        share = masses * sum((lows + masses) ** more * lows ** (paths - 1 - more) for more in range(paths))
+        rows.append(normalised(share, q))
+        low, mass = float(lows[token]), float(masses[token])
+    return rows
+
+
+def _ordered(target: Row, drafter: Row) -> NDArray[np.int64]:
+    """Ids by p/q, the least first; what is never drawn comes first, and equal ones by id."""
+    drawable = drafter > 0
+    ratio = np.where(drawable, target / np.where(drawable, drafter, 1.0), -1.0)
+    return np.argsort(ratio, kind="stable")
 
 
 def drawn(row: Row, generator: np.random.Generator) -> int:
@@ -231,7 +270,7 @@ def drawn(row: Row, generator: np.random.Generator) -> int:
 
 
 def normalised(row: Row, otherwise: Row) -> Row:
-    """The row over its sum; `otherwise` where there is nothing left, which has chance 0 but for rounding."""
+    """The row over its sum; `otherwise` where there is nothing left, which has probability 0 but for rounding."""
     total = row.sum()
     return row / total if total > 0 else otherwise
 

@@ -16,7 +16,7 @@ import torch
 
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import whole_file
-from real_runs.drafters.early_exit import Bridge, unit_rms
+from real_runs.models.bridge import Bridge, unit_rms
 from real_runs.models.llama import Llama
 
 _FORMAT = "1"
@@ -111,7 +111,7 @@ def load_bridge(path: Path, recipe: FitRecipe) -> Bridge | None:
 
 
 def bridge_sha256(bridge: Bridge) -> str:
-    """Digest of the values; a file's bytes would not do, since the order of its header is left to chance."""
+    """Digest of the values; a file's bytes would not do, since the order of its header is not fixed."""
     digest = hashlib.sha256(bridge.weight.numpy().tobytes())
     digest.update(bridge.bias.numpy().tobytes())
     return digest.hexdigest()

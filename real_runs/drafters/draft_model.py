@@ -1,4 +1,4 @@
-"""What does a second, smaller model of the same vocabulary say comes next?
+"""Which tokens does a second, smaller model of the same vocabulary predict?
 
 Any Llama-family model drafts with keys and values of its own. It reads true tokens at every depth, so its ranks
 are depth invariant. Leaves out how such a model is made (`draft_model_fit`).
@@ -16,7 +16,7 @@ import torch
 from hardware_profiles.errors import InputError
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama
-from real_runs.models.weights import find_model, load_weights
+from real_runs.models.loading.weights import find_model, load_weights
 
 
 class DraftModelReader:

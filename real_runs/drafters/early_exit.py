@@ -1,4 +1,4 @@
-"""What would the target say if it stopped after layer E?
+"""Which tokens would the target predict if it stopped after layer E?
 
 A linear bridge carries the hidden state after E layers to where the last layer would have left it; the
 target's own norm and head read it there. The first E layers are the target's, so the drafter re-reads true
@@ -11,44 +11,18 @@ arXiv 2303.09435, eq. 3 (the linear map).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from real_runs.models.bridge import Bridge
 from real_runs.models.cache import KVCache
 from real_runs.models.llama import Llama
 
 RANK_WIDTH = 16
 DRAFT_DEPTH = 8
 _ROWS_AT_ONCE = 256
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bridge:
-    """Linear map from the hidden state after `exit_layer` layers to the one before the final norm.
-
-    Attributes:
-        exit_layer: layers run before the exit, 1..layers-1.
-        weight: float32 [width, width]; rows are outputs.
-        bias: float32 [width].
-        fit_tokens: tokens it was fitted on.
-    """
-
-    exit_layer: int
-    weight: torch.Tensor
-    bias: torch.Tensor
-    fit_tokens: int = 0
-
-    def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Map hidden states [..., width]; they are divided by their root mean square first."""
-        return torch.nn.functional.linear(unit_rms(hidden), self.weight.to(hidden), self.bias.to(hidden))
-
-
-def unit_rms(hidden: torch.Tensor) -> torch.Tensor:
-    """Hidden states scaled to a root mean square of 1."""
-    return hidden * torch.rsqrt(hidden.square().mean(dim=-1, keepdim=True) + 1e-12)
 
 
 class EarlyExit:
@@ -102,8 +76,8 @@ def token_ranks(
         ids = truth[rows, None]
         own = logits.gather(1, ids)
         before = torch.arange(logits.shape[1], device=logits.device) < ids
-        ahead = ((logits > own) | ((logits == own) & before)).sum(dim=1).cpu().numpy()
-        ranks[rows] = np.where(ahead < width, ahead, -1)
+        likelier = ((logits > own) | ((logits == own) & before)).sum(dim=1).cpu().numpy()
+        ranks[rows] = np.where(likelier < width, likelier, -1)
     return ranks
 
 

@@ -1,4 +1,4 @@
-"""What would a drafter say after any continuation of a finished text?
+"""Which tokens would a drafter predict after any continuation of a finished text?
 
 Readers see the true text in one pass; nodes of many trees are then read together, each seeing the true text up to
 its own root and its own ancestors. On top of that: the ranks of the true continuation level by level, and the
@@ -19,9 +19,10 @@ import torch
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
-from real_runs.drafters.early_exit import RANK_WIDTH, Bridge
+from real_runs.drafters.early_exit import RANK_WIDTH
+from real_runs.models.bridge import Bridge
 from real_runs.models.llama import Llama
-from traces.expansions import Expansions
+from traces.kinds.expansions import Expansions
 
 _TREES_AT_ONCE = 32
 _WAVE = 2  # nodes of a tree read at once: more are read for nothing, fewer make small passes
@@ -134,10 +135,10 @@ def true_ranks(logits: torch.Tensor, tokens: Sequence[int], *, width: int = RANK
     """Rank of a token in every row of logits, -1 outside the first `width`; equal logits rank by id."""
     ids = torch.as_tensor(list(tokens), device=logits.device)[:, None]
     own = logits.gather(1, ids)
-    ahead = (logits > own).sum(dim=1)
+    likelier = (logits > own).sum(dim=1)
     ties = ((logits == own).sum(dim=1) > 1).nonzero()[:, 0]
-    ahead[ties] += ((logits[ties] == own[ties]) & (torch.arange(logits.shape[1]) < ids[ties])).sum(dim=1)
-    return np.where(ahead.numpy() < width, ahead.numpy(), -1).astype(np.int8)
+    likelier[ties] += ((logits[ties] == own[ties]) & (torch.arange(logits.shape[1]) < ids[ties])).sum(dim=1)
+    return np.where(likelier.numpy() < width, likelier.numpy(), -1).astype(np.int8)
 
 
 def best_candidates(logits: torch.Tensor, width: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:

@@ -1,4 +1,4 @@
-"""What would the target say without some of its middle layers?
+"""Which tokens would the target predict without some of its middle layers?
 
 The drafter is the target less a span of layers; a linear bridge may stand in their place. It has keys and
 values of its own: in the layers above the gap they follow from drafted states, the true text's included, so
@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from real_runs.drafters.bridge_fit import FitRecipe, fit_bridge
-from real_runs.drafters.early_exit import RANK_WIDTH, Bridge
+from real_runs.drafters.early_exit import RANK_WIDTH
 from real_runs.models.attention import Seen
+from real_runs.models.bridge import Bridge
 from real_runs.models.cache import KVCache, Slots
 from real_runs.models.llama import Llama
 from real_runs.models.rotary import Angles
@@ -188,8 +189,8 @@ def text_ranks(
         rows = slice(first, first + _ROWS_AT_ONCE)
         logits = drafter.head(states[rows])
         own = logits.gather(1, truth[rows])
-        ahead = ((logits > own) | ((logits == own) & (before < truth[rows]))).sum(dim=1).cpu().numpy()
-        ranks[rows] = np.where(ahead < width, ahead, -1)
+        likelier = ((logits > own) | ((logits == own) & (before < truth[rows]))).sum(dim=1).cpu().numpy()
+        ranks[rows] = np.where(likelier < width, likelier, -1)
     return ranks
 
 

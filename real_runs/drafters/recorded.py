@@ -16,14 +16,15 @@ from hardware_profiles.errors import UnknownNameError
 from real_runs.decoding.generate import Generation
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import SpeculativeRun
-from real_runs.drafters.early_exit import DRAFT_DEPTH, RANK_WIDTH, Bridge, chain_lengths, token_ranks
+from real_runs.drafters.early_exit import DRAFT_DEPTH, RANK_WIDTH, chain_lengths, token_ranks
 from real_runs.drafters.layer_skip import GapLlama, text_ranks
 from real_runs.drafters.prompt_lookup import lookup_lengths
 from real_runs.drafters.suffix_automaton import suffix_lengths
 from real_runs.drafters.token_recycling import CANDIDATES, NOTES, TokenRecycling, default_tree, walked_trace
+from real_runs.models.bridge import Bridge
 from real_runs.models.llama import Llama
-from traces.expansions import Expansions
-from traces.schema import Provenance
+from traces.kinds.acceptance import Provenance
+from traces.kinds.expansions import Expansions
 
 DRAFTERS = (
     "prompt-lookup",

@@ -1,8 +1,8 @@
-"""What do candidates that the target had elsewhere say about the next tokens?
+"""Which tokens does a table of the target's earlier candidates propose?
 
 A table keeps, for every token, the likeliest successors that the target named when it last read that token, in
 right drafts and wrong ones; a static tree is filled from it. The table, and with it every later draft, depends
-on which trees were verified before: a step that did not happen cannot be told from those that did. A run is
+on which trees were verified before: a step that did not happen cannot be inferred from those that did. A run is
 therefore known by the steps it took (`walked_trace`); no recording of it replays at another tree or from
 other positions, and `record` does not offer it.
 
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from costmodel.optimizers.static_tree import optimal_trees
 from hardware_profiles.errors import InputError
 from real_runs.decoding.speculative import SpeculativeRun
-from traces.schema import AcceptanceTrace, Provenance
-from traces.tree import Tree
+from traces.kinds.acceptance import AcceptanceTrace, Provenance
+from traces.kinds.tree import Tree
 
 CANDIDATES = 8
 TREE_NODES = 80

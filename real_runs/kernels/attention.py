@@ -13,9 +13,9 @@ from functools import partial
 
 import torch
 
-from costmodel import ops
-from costmodel.model_library import load_model
-from costmodel.precision import BYTES_PER_VALUE
+from costmodel.architectures.library import load_model
+from costmodel.passes import ops
+from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InputError, UnknownNameError
 from real_runs.kernels.attention_forms import FORMS, Form
 from real_runs.kernels.machine import DTYPES

@@ -11,9 +11,9 @@ from functools import partial
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from costmodel import ops
-from costmodel.model_library import load_model
-from costmodel.precision import BYTES_PER_VALUE
+from costmodel.architectures.library import load_model
+from costmodel.passes import ops
+from costmodel.passes.precision import BYTES_PER_VALUE
 from real_runs.kernels.machine import DTYPES
 from real_runs.kernels.sweep import Case, Variant, coarse_first
 from real_runs.kernels.timing import Call

@@ -1,4 +1,4 @@
-"""On what are kernels timed?
+"""Which device are kernels timed on?
 
 Names, cache, memory and clocks of a torch device, read and never changed. Leaves out what the device is
 supposed to reach (`hardware_profiles`).
@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from hardware_profiles.errors import InputError
-from hardware_profiles.loader import device_names, load_device
+from hardware_profiles.loader import device_names
 from hardware_profiles.units import KIB, MIB
 from real_runs.models.device import checked_device, device_title
 
@@ -110,15 +110,6 @@ def profile_of(title: str) -> str:
     """
     known = device_names()
     return next((name for pattern, name in _PROFILES.items() if re.search(pattern, title) and name in known), "")
-
-
-def roofs_of(profile: str, dtype: str) -> tuple[float, float] | None:
-    """Datasheet bandwidth (bytes/s) and dense peak (FLOP/s) of a profile; None where either is unknown."""
-    if not profile:
-        return None
-    device = load_device(profile)
-    peak = device.peak_flops_per_s.get(dtype)
-    return None if peak is None else (device.bandwidth_bytes_per_s, peak)
 
 
 def driver_and_clocks(place: torch.device) -> tuple[str, str]:

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from costmodel import ops
-from costmodel.architecture import FeedForward
-from costmodel.model_library import load_model
-from costmodel.precision import BYTES_PER_VALUE
+from costmodel.architectures.architecture import FeedForward
+from costmodel.architectures.library import load_model
+from costmodel.passes import ops
+from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InputError
 from real_runs.kernels.machine import DTYPES
 from real_runs.kernels.sweep import Case, Variant, coarse_first
@@ -145,8 +145,8 @@ def grouped_call(counts: Sequence[int], tokens: torch.Tensor, first: torch.Tenso
     return lambda: torch._grouped_mm(_gated(torch._grouped_mm(tokens, up, offs=ends)), down, offs=ends)
 
 
-def _distance(found: torch.Tensor, exact: torch.Tensor) -> float:
-    return float((found.float() - exact.float()).norm() / exact.float().norm())
+def _distance(answer: torch.Tensor, exact: torch.Tensor) -> float:
+    return float((answer.float() - exact.float()).norm() / exact.float().norm())
 
 
 def _gated(both: torch.Tensor) -> torch.Tensor:

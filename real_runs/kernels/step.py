@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from costmodel import ops
-from costmodel.architecture import Architecture
-from costmodel.model_library import load_model
-from costmodel.precision import BYTES_PER_VALUE
+from costmodel.architectures.architecture import Architecture
+from costmodel.architectures.library import load_model
+from costmodel.passes import ops
+from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InputError
 from real_runs.decoding.tree import tree_mask, tree_positions
 from real_runs.kernels.machine import DTYPES, Machine
@@ -25,7 +25,7 @@ from real_runs.kernels.timing import COLD_CACHES
 from real_runs.models.cache import KVCache
 from real_runs.models.graphs import StaticPass
 from real_runs.models.llama import Llama
-from real_runs.models.weights_like import config_like, weights_like
+from real_runs.models.loading.weights_like import config_like, weights_like
 
 _FEW_SETS = 4  # for models so small that their weights stay in the cache anyway
 _ALIGNED_SLOTS = 8  # the kernel that takes masks on CUDA wants rows that begin at such multiples

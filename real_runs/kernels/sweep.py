@@ -1,4 +1,4 @@
-"""Which of many shapes can be timed before the time is up, and what came out?
+"""Which of many shapes can be timed before a deadline, and what was measured?
 
 Shapes are taken coarse first, so that a sweep that is stopped leaves a usable grid. Whatever cannot be built,
 is wrong, does not fit or would take too long becomes a record with its reason. Leaves out what is timed.
@@ -27,7 +27,7 @@ from real_runs.kernels.timing import (
     pooled,
     sets_needed,
 )
-from traces.kernels import KernelRow
+from traces.storage.kernels import KernelRow
 
 _REASON_CHARACTERS = 200
 _Earlier = dict[str, tuple[int, Measurement]]  # by implementation: place of the row, and what was measured so far
@@ -68,7 +68,7 @@ class Case:
 
 
 @dataclass(kw_only=True, slots=True)
-class Found:
+class Swept:
     """What a sweep has so far."""
 
     rows: list[KernelRow] = field(default_factory=list)
@@ -101,9 +101,9 @@ def sweep(
     deadline: float,
     rounds: int = 1,
     should_stop: Callable[[], bool] = lambda: False,
-    checkpoint: Callable[[Found], None] = lambda found: None,
+    checkpoint: Callable[[Swept], None] = lambda swept: None,
     names: bool = True,
-) -> Found:
+) -> Swept:
     """Time every case until the deadline.
 
     Args:
@@ -117,7 +117,7 @@ def sweep(
         checkpoint: called between shapes with what is there.
         names: look up the kernels that ran, in the last part of the time.
     """
-    found = Found()
+    swept = Swept()
     begun = time.monotonic()
     timing_end = deadline - (_NAMING_SHARE * (deadline - begun) if names else 0.0)
     cases, share = list(cases), effort.shared(rounds) if rounds > 1 else effort
@@ -130,30 +130,30 @@ def sweep(
         case = cases[index]
         if should_stop() or time.monotonic() > timing_end:
             reason = ("stopped" if should_stop() else "no time left") + (f" in round {turn + 1}" if turn else "")
-            found.skipped.append({"operation": case.shape["operation"], "cases": len(cases) - index, "reason": reason})
+            swept.skipped.append({"operation": case.shape["operation"], "cases": len(cases) - index, "reason": reason})
             break
         try:
-            _time_case(case, machine, share, flush, pace, found, earlier[index])
+            _time_case(case, machine, share, flush, pace, swept, earlier[index])
         except DeviceLostError as error:
-            found.device_lost = True
-            found.skipped.append({**case.shape, "reason": str(error)})
+            swept.device_lost = True
+            swept.skipped.append({**case.shape, "reason": str(error)})
             break
-        checkpoint(found)
-    if names and not found.device_lost:
-        _look_names_up(cases, machine, found, deadline, should_stop)
-    return found
+        checkpoint(swept)
+    if names and not swept.device_lost:
+        _look_names_up(cases, machine, swept, deadline, should_stop)
+    return swept
 
 
 def _time_case(
-    case: Case, machine: Machine, effort: Effort, flush: torch.Tensor | None, pace: dict[str, float], found: Found,
+    case: Case, machine: Machine, effort: Effort, flush: torch.Tensor | None, pace: dict[str, float], swept: Swept,
     earlier: _Earlier,
 ) -> None:  # fmt: skip
     """Time one shape with every implementation; a rate seen before spares calls that would take too long."""
 
     def skip(name: str, reason: str) -> None:
         entry = {**case.shape, "implementation": name, "reason": reason}
-        if entry not in found.skipped:
-            found.skipped.append(entry)
+        if entry not in swept.skipped:
+            swept.skipped.append(entry)
 
     for name, reason in case.refused.items():
         skip(name, reason)
@@ -172,9 +172,9 @@ def _time_case(
             if isinstance(result, Exception):
                 skip(name, _reason(result))
                 continue
-            place, known = earlier.get(name, (len(found.rows), None))
+            place, known = earlier.get(name, (len(swept.rows), None))
             whole = pooled(known, result) if known is not None else result
-            found.rows[place : place + 1] = [_row(case, name, variants[name].fields, whole, sets, cold)]
+            swept.rows[place : place + 1] = [_row(case, name, variants[name].fields, whole, sets, cold)]
             earlier[name] = place, whole
             pace[name] = min(pace.get(name, float("inf")), result.median_s / max(least_s, 1e-9))
     _release(machine)
@@ -215,11 +215,11 @@ def _row(case: Case, name: str, extra: Mapping[str, Any], result: Measurement, s
 
 
 def _look_names_up(
-    cases: Sequence[Case], machine: Machine, found: Found, deadline: float, should_stop: Callable[[], bool]
+    cases: Sequence[Case], machine: Machine, swept: Swept, deadline: float, should_stop: Callable[[], bool]
 ) -> None:
     """Run one call of each measured implementation again under the profiler, as far as time allows."""
     by_shape: dict[tuple[Any, ...], list[int]] = {}
-    for index, row in enumerate(found.rows):
+    for index, row in enumerate(swept.rows):
         by_shape.setdefault(_key(row, cases[0].shape), []).append(index)
     for case in cases:
         indices = by_shape.get(tuple(case.shape.values()), [])
@@ -230,11 +230,11 @@ def _look_names_up(
         try:
             builders = case.build(1)
             for index in indices:
-                row = found.rows[index]
+                row = swept.rows[index]
                 seen = kernel_names(builders[row.implementation]().calls[0], machine.device)
-                found.rows[index] = replace(row, kernels=seen)
+                swept.rows[index] = replace(row, kernels=seen)
         except Exception as error:
-            found.skipped.append({**case.shape, "reason": f"kernels not named: {_reason(error)}"})
+            swept.skipped.append({**case.shape, "reason": f"kernels not named: {_reason(error)}"})
             return
 
 

@@ -1,4 +1,4 @@
-"""What does a token take from those before it?
+"""How does a token attend to those before it?
 
 Grouped-query attention over the static cache, and the masks of a pass. The query heads of a group are stacked as
 rows against their one key/value head, so that keys and values are read once. Leaves out latent attention.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch.nn import functional
 
-from costmodel.architecture import Attention
+from costmodel.architectures.architecture import Attention
 from real_runs.models.cache import KVCache, Slots
 from real_runs.models.projection import FactoredQuery, Projection
 from real_runs.models.rotary import Angles, rotated
@@ -47,10 +47,10 @@ def visible_slots(starts: torch.Tensor, among: torch.Tensor, slots: int) -> torc
         bool [B, T, S].
     """
     count = among.shape[-1]
-    ahead = (torch.arange(slots, device=starts.device) - starts[:, None])[:, None]  # slots past the row's start
+    offset = (torch.arange(slots, device=starts.device) - starts[:, None])[:, None]  # slots past the row's start
     new = among.expand(starts.shape[0], -1, -1)
-    own = new.gather(2, ahead.clamp(0, count - 1).expand(-1, count, -1))
-    return (ahead < 0) | ((ahead < count) & own)
+    own = new.gather(2, offset.clamp(0, count - 1).expand(-1, count, -1))
+    return (offset < 0) | ((offset < count) & own)
 
 
 def within_window(starts: torch.Tensor, positions: torch.Tensor, slots: int, window: int) -> torch.Tensor:
@@ -59,10 +59,10 @@ def within_window(starts: torch.Tensor, positions: torch.Tensor, slots: int, win
     Slots before a row's start are taken to hold the token of that position.
     """
     place = torch.arange(slots, device=starts.device)
-    ahead = place - starts[:, None]
+    offset = place - starts[:, None]
     rows = positions.expand(starts.shape[0], -1)
-    own = rows.gather(1, ahead.clamp(0, rows.shape[1] - 1))
-    key_positions = torch.where((ahead >= 0) & (ahead < rows.shape[1]), own, place)
+    own = rows.gather(1, offset.clamp(0, rows.shape[1] - 1))
+    key_positions = torch.where((offset >= 0) & (offset < rows.shape[1]), own, place)
     return rows[:, :, None] - key_positions[:, None] < window
 
 

@@ -1,7 +1,7 @@
-"""Where do keys and values of past tokens lie?
+"""How are the keys and values of past tokens stored?
 
 A static cache: allocated once, written in place, one length per row. A forward writes the slots after a row's
-length; only `commit` and `compact` decide which of them stay, so a rejected draft costs nothing to forget.
+length; only `commit` and `compact` decide which of them stay, so that dropping a rejected draft costs nothing.
 Leaves out paging.
 """
 
@@ -107,17 +107,17 @@ class KVCache:
                 raise InputError(f"must lie in 0..{self.capacity - length}", key="tokens", value=count)
         self.lengths = [length + count for length, count in zip(self.lengths, counts, strict=True)]
 
-    def compact(self, kept: Sequence[int] | Sequence[Sequence[int]]) -> None:
+    def compact(self, accepted: Sequence[int] | Sequence[Sequence[int]]) -> None:
         """Keep some scratch slots, moved next to the committed ones.
 
         Args:
-            kept: offsets from the row's length, ascending: the accepted path through a tree, root first. One
+            accepted: offsets from the row's length, ascending: the accepted path through a tree, root first. One
                 list per row; a batch of one takes the bare list.
 
         Raises:
             InputError: offsets that do not ascend from 0, or that lie beyond the cache.
         """
-        rows = self._kept_rows(kept)
+        rows = self._accepted_rows(accepted)
         moved = [row for row, path in enumerate(rows) if list(path) != list(range(len(path)))]
         if len(moved) == self.batch == 1:
             length, path = self.lengths[0], list(rows[0])
@@ -155,16 +155,16 @@ class KVCache:
             to, source = (pairs[..., side, None].expand(shape) for side in (0, 1))
             stored.scatter_(3, to, stored.gather(3, source))
 
-    def _kept_rows(self, kept: Sequence[int] | Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    def _accepted_rows(self, accepted: Sequence[int] | Sequence[Sequence[int]]) -> list[Sequence[int]]:
         rows = cast(
             "list[Sequence[int]]",
-            [kept] if self.batch == 1 and (not kept or isinstance(kept[0], int)) else list(kept),
+            [accepted] if self.batch == 1 and (not accepted or isinstance(accepted[0], int)) else list(accepted),
         )
         if len(rows) != self.batch or any(isinstance(path, int) for path in rows):
-            raise InputError(f"must have one list for each of {self.batch} rows", key="kept", value=list(kept))
+            raise InputError(f"must have one list for each of {self.batch} rows", key="accepted", value=list(accepted))
         for length, path in zip(self.lengths, rows, strict=True):
             if any(b <= a for a, b in itertools.pairwise(path)) or any(slot < 0 for slot in path):
-                raise InputError("must ascend from 0", key="kept", value=list(path))
+                raise InputError("must ascend from 0", key="accepted", value=list(path))
             if path and length + path[-1] >= self.capacity:
-                raise InputError(f"must lie below {self.capacity - length}", key="kept", value=path[-1])
+                raise InputError(f"must lie below {self.capacity - length}", key="accepted", value=path[-1])
         return rows

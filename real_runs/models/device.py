@@ -1,4 +1,4 @@
-"""On what does a model run?
+"""Which torch device does a model run on?
 
 Checks a torch device's name and tells which hardware is behind it. Leaves out its speed
 (`hardware_profiles`).

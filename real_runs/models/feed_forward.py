@@ -15,11 +15,11 @@ from torch.nn import functional
 from real_runs.models.projection import Projection
 
 
-def activated(made: torch.Tensor, gated: bool) -> torch.Tensor:
+def activated(projected: torch.Tensor, gated: bool) -> torch.Tensor:
     """SiLU of the first half times the second, or GELU where there is no gate."""
     if not gated:
-        return functional.gelu(made, approximate="tanh")
-    gate, up = made.chunk(2, dim=-1)
+        return functional.gelu(projected, approximate="tanh")
+    gate, up = projected.chunk(2, dim=-1)
     return functional.silu(gate).mul_(up)
 
 

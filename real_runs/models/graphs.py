@@ -9,7 +9,6 @@ Leaves out which layers can be captured: experts one by one cannot, since the ho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -33,16 +32,15 @@ class StaticPass:
         cache: its rows stay the batch; the pass writes them and commits nothing.
         tokens: tokens per row.
         slots: slots that attention looks at, at most the cache's capacity.
-        pool: memory pool to share with other captured passes; None: its own.
 
     Raises:
         InputError: slots that the cache does not have, or rotary frequencies that change within them.
     """
 
-    def __init__(self, model: Llama, cache: KVCache, *, tokens: int, slots: int, pool: Any = None) -> None:
+    def __init__(self, model: Llama, cache: KVCache, *, tokens: int, slots: int) -> None:
         if not tokens <= slots <= cache.capacity:
             raise InputError(f"must lie in {tokens}..{cache.capacity}", key="slots", value=slots)
-        self.model, self.cache, self.slots, self._pool = model, cache, slots, pool
+        self.model, self.cache, self.slots = model, cache, slots
         device, batch = model.device, cache.batch
         self._ids = torch.zeros(batch, tokens, dtype=torch.int64, device=device)
         self._starts = torch.zeros(batch, dtype=torch.int64, device=device)
@@ -119,40 +117,6 @@ class StaticPass:
                 self._pass()
         torch.cuda.current_stream(self.model.device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        with torch.cuda.graph(graph):
             self._logits = self._pass()
         self._graph = graph
-
-
-class StaticPasses:
-    """Static passes of one cache, made when a shape is first needed.
-
-    Args:
-        model: the model.
-        cache: the cache; its rows may not change while this object serves them.
-    """
-
-    def __init__(self, model: Llama, cache: KVCache) -> None:
-        self._model, self._cache = model, cache
-        self._passes: dict[tuple[int, int], StaticPass] = {}
-        self._pool = torch.cuda.graph_pool_handle() if model.device.type == "cuda" else None
-
-    def run(
-        self,
-        tokens: torch.Tensor | Sequence[Sequence[int]],
-        *,
-        starts: Sequence[int] | None = None,
-        positions: torch.Tensor | None = None,
-        among: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Run the pass of these tokens in the smallest bucket of slots; arguments as `StaticPass.run`."""
-        ids = torch.as_tensor(tokens)
-        count = ids.shape[1]
-        needed = max(self._cache.lengths if starts is None else starts) + count
-        slots = min(-(-needed // BUCKET_SLOTS) * BUCKET_SLOTS, self._cache.capacity)
-        if needed > slots:
-            raise InputError(f"the cache holds {self._cache.capacity} tokens", key="capacity", value=needed)
-        if (count, slots) not in self._passes:
-            made = StaticPass(self._model, self._cache, tokens=count, slots=slots, pool=self._pool)
-            self._passes[count, slots] = made
-        return self._passes[count, slots].run(ids, starts=starts, positions=positions, among=among)

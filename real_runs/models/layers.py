@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from costmodel.architecture import Attention, Block, FeedForward
+from costmodel.architectures.architecture import Attention, Block, FeedForward
 from real_runs.models.attention import GroupedAttention, Seen
 from real_runs.models.cache import KVCache, Slots
 from real_runs.models.config import LlamaConfig

@@ -1,4 +1,4 @@
-"""What does a Llama-family model say comes next, and what did it think after layer E?
+"""What does a Llama-family model say comes next, and which state did it have after layer E?
 
 One small forward over a static cache. Tokens may form a chain (causal) or a tree (explicit positions and mask),
 the rows of a batch may have different lengths, and a pass may stop after any layer, which is what an early exit
@@ -19,9 +19,9 @@ from real_runs.models.attention import Seen, stacked, visible_slots, within_wind
 from real_runs.models.cache import KVCache, Slots
 from real_runs.models.config import LlamaConfig
 from real_runs.models.layers import Norm, layer_of
+from real_runs.models.loading.weights import LoadedWeights
 from real_runs.models.projection import Head
 from real_runs.models.rotary import Angles, Rotary, rope_frequencies
-from real_runs.models.weights import LoadedWeights
 
 __all__ = ["Llama", "LlamaConfig", "PassOutput", "rope_frequencies"]
 

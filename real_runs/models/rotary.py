@@ -109,7 +109,7 @@ def rope_frequencies(config: LlamaConfig, *, length: int = 0) -> torch.Tensor:
         low, high = scaling.low_frequency_factor, scaling.high_frequency_factor
         return _between(plain, ((turns - low) / (high - low)).clamp(0.0, 1.0), scaling.factor)
     if scaling.kind == "yarn":
-        return _between(plain, _yarn_kept(config), scaling.factor)
+        return _between(plain, _yarn_share(config), scaling.factor)
     if scaling.kind == "longrope":
         chosen: Sequence[float] = scaling.long_factors if length > scaling.original_positions else scaling.short_factors
         return plain / torch.tensor(chosen, dtype=torch.float64)
@@ -137,12 +137,12 @@ def attention_factor(scaling: RopeScaling) -> float:
     return 1.0
 
 
-def _between(plain: torch.Tensor, kept: torch.Tensor, factor: float) -> torch.Tensor:
-    return kept * plain + (1 - kept) * plain / factor
+def _between(plain: torch.Tensor, share: torch.Tensor, factor: float) -> torch.Tensor:
+    return share * plain + (1 - share) * plain / factor
 
 
-def _yarn_kept(config: LlamaConfig) -> torch.Tensor:
-    """Share of every frequency that is kept: 1 where it turns often, falling to 0 where it turns seldom."""
+def _yarn_share(config: LlamaConfig) -> torch.Tensor:
+    """Share of every frequency that is not scaled: 1 where it turns often, falling to 0 where it turns seldom."""
     dim, scaling = config.rotated_dim, config.rope_scaling
 
     def pair_of(turns: float) -> float:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodel.deployment import Deployment
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.recommend import recommend
-from costmodel.scenario import Scenario
+from costmodel.passes.deployment import Deployment
 from real_runs.validation.cells import Cell
 from real_runs.validation.configurations import FITTED_CHAINS, SINGLE_ONLY, Configuration
 from real_runs.validation.recordings import RECYCLING, Recordings, cell_traces
@@ -44,13 +44,15 @@ def chosen_configuration(
     places = [trace.request_ids.index(each) for each in cell.prompts]
     middle = float(np.mean(trace.prompt_tokens[places] + trace.output_tokens[places] / 2))
     weights = deployment.precision.weights
-    scenario = Scenario(
-        model=model, device=profile, engine="none", dtype=weights, kv_dtype=weights, fidelity=deployment.fidelity,
-        split_verify=deployment.split_verify,
+    question = DecodingConfiguration(
+        deployment=DeploymentNames(
+            model=model, device=profile, engine="none", dtype=weights, kv_dtype=weights, fidelity=deployment.fidelity,
+            split_verify=deployment.split_verify,
+        )
     )  # fmt: skip
     batched = len(cell.prompts) >= 2
     found = recommend(
-        scenario, list(files.values()), batches=[cell.batch], contexts=[round(middle)], draft_tokens=OFFERED_CHAINS,
+        question, list(files.values()), batches=[cell.batch], contexts=[round(middle)], draft_tokens=OFFERED_CHAINS,
         tree_sizes=OFFERED_TREES if batched else (), seed=seed,
     )  # fmt: skip
     best = found.winners[0]

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from costmodel.configuration import DecodingConfiguration
+from hardware_profiles.errors import InputError
 from real_runs.drafters.token_recycling import default_tree
-from traces.tree import Tree, chain_tree
+from traces.kinds.tree import Tree, chain_tree
 
 PLAIN = "plain"
 FITTED_CHAINS = (3, 7)  # lengths that loop costs are fitted on and that are never scored
@@ -23,6 +25,7 @@ RECYCLING_NODES = (17,)
 FITTED_RECYCLING_NODES = (9,)
 TREE_LEVELS = 6
 _HOST = ("prompt-lookup", "suffix-automaton")
+DRAFTERS_OF_METHODS = {"n-gram": "prompt-lookup", "early-exit": "early-exit", "layer-skip": "layer-skip"}
 SINGLE_ONLY = ("layer-skip", "token-recycling")  # drafters that serve one request at a time
 
 
@@ -60,6 +63,26 @@ class Configuration:
         """The tree of a step; a chain's, too."""
         return chain_tree(self.draft_tokens) if self.tree is None else self.tree
 
+    @classmethod
+    def of(cls, chosen: DecodingConfiguration, batch: int) -> Configuration:
+        """What runs of a decoding configuration at a batch size.
+
+        Args:
+            chosen: a chain, a batch schedule or a static tree.
+            batch: requests that run together.
+
+        Raises:
+            InputError: a method, a shape or a stop rule that no loop here runs.
+        """
+        if not (draft_tokens := chosen.draft_tokens_at(batch)):
+            return cls()
+        if chosen.method not in DRAFTERS_OF_METHODS:
+            rule = f"loops here run {', '.join(DRAFTERS_OF_METHODS)}"
+            raise InputError(rule, key="method", value=chosen.method)
+        if chosen.topology not in ("chain", "tree") or chosen.stop.rule != "length":
+            raise InputError("loops here run chains of one length and static trees", key="shape", value=chosen.topology)
+        return cls(drafter=DRAFTERS_OF_METHODS[chosen.method], draft_tokens=draft_tokens, tree=chosen.tree)
+
     def to_json(self) -> dict[str, Any]:
         """JSON values from which `from_json` makes it again."""
         tree = None if self.tree is None else [list(self.tree.parents), list(self.tree.ranks)]
@@ -67,7 +90,7 @@ class Configuration:
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Configuration:
-        """What `to_json` told."""
+        """The configuration that `to_json` wrote."""
         tree = given["tree"] and Tree(parents=tuple(given["tree"][0]), ranks=tuple(given["tree"][1]))
         return cls(drafter=given["drafter"], draft_tokens=given["draft_tokens"], tree=tree or None)
 
@@ -126,7 +149,7 @@ def fitted(drafters: Sequence[str], *, batch: int, recorded_nodes: Sequence[int]
 
 
 def spread(
-    pool: Sequence[Configuration], count: int, *, apart_from: Sequence[Configuration], seed: int
+    pool: Sequence[Configuration], count: int, *, excluded: Sequence[Configuration], seed: int
 ) -> list[Configuration]:
     """So many of a pool that fill the plane of drafter and size, none of those named.
 
@@ -135,12 +158,12 @@ def spread(
     Args:
         pool: configurations to draw from.
         count: how many; fewer where the pool is smaller.
-        apart_from: configurations that are measured anyway.
+        excluded: configurations that are measured anyway.
         seed: scrambles the points.
     """
     from scipy.stats import qmc  # type: ignore[import-untyped]
 
-    taken = {each.name for each in apart_from}
+    taken = {each.name for each in excluded}
     left = [each for each in pool if each.name not in taken]
     by_drafter: dict[str, list[Configuration]] = {}
     for each in sorted(left, key=lambda one: (one.draft_tokens, one.name)):

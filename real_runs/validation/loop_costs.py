@@ -2,7 +2,7 @@
 
 Ratios of measured to predicted passes, costs of a step and its rows on the host, and costs of drafting; the interval
 comes from predicting each fitted context with costs fitted on the others. Leaves out the device's own constants
-(`device_calibration`).
+(`real_runs.calibration.device`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.forward import Deployment
+from costmodel.passes.forward import Deployment
 from real_runs.validation.configurations import Configuration
 from real_runs.validation.predict import (
     COVERAGE,
@@ -74,7 +74,7 @@ def fit_costs(deployment: Deployment, layers: DraftLayers, examples: Sequence[Ex
 
 
 def _place(example: Example) -> tuple[str, str]:
-    """What costs are told apart by."""
+    """What costs are distinguished by."""
     return example.configuration.drafter, loop_of(example.configuration, example.batch)
 
 

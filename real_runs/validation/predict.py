@@ -13,11 +13,12 @@ from functools import cache
 
 import numpy as np
 
-from costmodel.architecture import Architecture
-from costmodel.drafter import build_drafter
-from costmodel.forward import Deployment, pass_cost
-from costmodel.ops import Array
-from costmodel.step import draft_pass
+from costmodel.architectures.architecture import Architecture
+from costmodel.drafters.drafter import build_drafter
+from costmodel.drafters.pass_costs import draft_pass
+from costmodel.method_library import load_method
+from costmodel.passes.forward import Deployment, pass_cost
+from costmodel.passes.ops import Array
 from real_runs.validation.configurations import Configuration
 from real_runs.validation.walk import Walk
 
@@ -112,7 +113,7 @@ def verify_s(deployment: Deployment, steps: Walk, *, tree: bool = False) -> Arra
     """Seconds of every verify pass by the cost model."""
     b, n, c = (each.astype(np.float64) for each in (steps.requests, steps.query_tokens, steps.context))
     if deployment.fidelity == "measured":
-        from costmodel.measured import measured_pass
+        from costmodel.passes.measured import measured_pass
 
         cost = measured_pass(deployment, batch=b, query_tokens=n, context=c, mask="tree" if tree else "causal")
         return np.asarray(np.broadcast_to(cost.total_s, b.shape))
@@ -126,9 +127,11 @@ def draft_network_s(deployment: Deployment, layers: DraftLayers, configuration: 
     b, c = steps.requests.astype(np.float64), steps.context.astype(np.float64)
     total = np.zeros(steps.steps)
     if configuration.drafter == "early-exit":
-        drafter = build_drafter("early_exit", target, exit_layer=layers.exit_layer)
+        drafter = build_drafter(load_method("early-exit"), target, exit_layer=layers.exit_layer)
         for depth, width in enumerate(widths):
-            cost = draft_pass(deployment, drafter, batch=b, query_tokens=float(width), context=c + depth)
+            cost = draft_pass(
+                deployment, drafter, drafter.stages[0], batch=b, query_tokens=float(width), context=c + depth
+            )  # fmt: skip
             total = total + cost.total_s
     elif configuration.drafter == "layer-skip":
         short = replace(deployment, architecture=_shorter(target, layers.skipped))

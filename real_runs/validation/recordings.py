@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from real_runs.prompt_set import PromptSet, prompt_set
-from real_runs.record import record
-from real_runs.record_options import Progress, RecordOptions
+from real_runs.recording.options import Progress, RecordOptions
+from real_runs.recording.record import record
 from real_runs.validation.cells import Cell, write_prompts
 from real_runs.validation.configurations import FITTED_RECYCLING_NODES, RECYCLING_NODES, Configuration
-from traces.schema import AcceptanceTrace
-from traces.store import read_acceptance, write_acceptance
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.storage.acceptance_file import read_acceptance, write_acceptance
 
 RECYCLING = "token-recycling"
 RECYCLING_CONTEXT = 512  # no longer ones: every tree is decoded once for its recording
@@ -63,7 +63,7 @@ def make_recordings(
         options: drafters and how they are fitted; `out` holds the traces.
         prompts: of all cells.
         cells: where they belong: token recycling decodes those of single requests alone.
-        tell: told what is under way.
+        tell: called with what is under way.
     """
     watching = tuple(name for name in options.drafters if name != RECYCLING)
     found: dict[tuple[str, int], AcceptanceTrace] = {}

@@ -3,7 +3,7 @@
 Verify passes that a campaign timed at the shapes of chains and trees, beside what the cost model says of them; what a
 step emits is replayed from a trace, so that tokens per second and regret follow. Passes of jobs named `score...` are
 scored; all others calibrate, and no batch and context among them is scored. Drafting counts as free, as that of
-lookups on the host nearly is. Leaves out running (`real_runs.campaign`).
+lookups on the host nearly is. Leaves out running (`real_runs.campaigns.campaign`).
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from costmodel.deployment import Deployment
-from costmodel.forward import pass_cost
-from costmodel.measured import MeasuredPasses, fit_grids
-from costmodel.model_library import load_model
-from costmodel.precision import precision
+from costmodel.architectures.library import load_model
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.forward import pass_cost
+from costmodel.passes.measured import MeasuredPasses, fit_grids
+from costmodel.passes.precision import precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device
-from real_runs.results import read_results
-from real_runs.validate import Validation
+from real_runs.campaigns.results import read_results
 from real_runs.validation.predict import LoopCosts
 from real_runs.validation.score import Point, regrets, summary
-from traces.kernels import KernelRow
+from real_runs.validation.validate import Validation
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.tree import Tree
 from traces.library import default_traces, read_trace
-from traces.replay import replay_chain, replay_tree
-from traces.schema import AcceptanceTrace
-from traces.tree import Tree
+from traces.replay.walk import replay_chain, replay_tree
+from traces.storage.kernels import KernelRow
 
 SCORED = "score"
 

@@ -1,4 +1,4 @@
-"""What does a run take while the machine is as it usually is, told from several rounds of the same work?
+"""What does a run take while the machine is as it usually is, judged from several rounds of the same work?
 
 A machine shared with others is slower for seconds at a time. One fixed pass, the probe, is timed beside every run: a
 run's times are divided by how much slower than usual its probe was. Of the same pass in several rounds the median

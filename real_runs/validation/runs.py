@@ -22,11 +22,11 @@ from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import SpeculativeRun, speculate
 from real_runs.decoding.tree_speculative import speculate_tree
-from real_runs.drafter_registry import Drafter, Target, drafter
 from real_runs.drafters.early_exit import EarlyExit
 from real_runs.drafters.prompt_lookup import PromptLookup
 from real_runs.drafters.suffix_automaton import SuffixAutomaton
-from real_runs.recording_log import RecordingLog
+from real_runs.recording.drafter_registry import Drafter, Target, drafter
+from real_runs.recording.log import RecordingLog
 from real_runs.validation.cells import Cell
 from real_runs.validation.configurations import PLAIN, Configuration
 from real_runs.validation.timed_model import TimedDraft, TimedModel, now
@@ -225,7 +225,7 @@ def make_runs(
         rounds: times that everything is run.
         deadline: `time.monotonic()` at which to end; no run is begun that would take longer than its like did.
         should_stop: asked between runs.
-        progress: told how many runs there are of how many.
+        progress: called with how many runs there are of how many.
     """
     finished = {_key(entry["cell"], entry["configuration"], entry["prompts"], entry["round"]) for entry in log.finished}
     wanted = [

@@ -109,12 +109,12 @@ def score_point(
         differing: runs with another text than recorded.
     """
     took: dict[str, float] = defaultdict(float)
-    said: dict[str, float] = defaultdict(float)
+    stated: dict[str, float] = defaultdict(float)
     for runs, predicted in groups.values():
         for name in ("decode_s", "draft_s", "verify_s", "rest_s", "tokens", "steps", "request_steps"):
             took[name] += median(getattr(run, name) for run in runs)
-            said[name] += getattr(predicted, name)
-    measured, foretold = _rates(took), _rates(said)
+            stated[name] += getattr(predicted, name)
+    measured, foretold = _rates(took), _rates(stated)
     rate = foretold["tokens_per_s"]
     interval = (rate / (1.0 + spread_ratio), rate * (1.0 + spread_ratio))
     return Point(
@@ -203,7 +203,7 @@ def write_points(points: Sequence[Point], path: Path) -> None:
     """Write points as Parquet, one row each, whole or not at all."""
     import pyarrow as pa
 
-    from traces.parquet_files import write_parquet
+    from traces.storage.parquet_files import write_parquet
 
     rows = []
     for point in points:

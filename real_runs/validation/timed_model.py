@@ -77,26 +77,14 @@ class TimedModel(Llama):
         return wall - self._started[0], cpu - self._started[1]
 
     def forward(
-        self,
-        tokens: torch.Tensor | Sequence[int] | Sequence[Sequence[int]],
-        cache: KVCache,
-        *,
-        start: int | Sequence[int] | None = None,
-        positions: torch.Tensor | None = None,
-        mask: torch.Tensor | None = None,
-        logits: Literal["all", "last", "none"] = "all",
-        at: Sequence[int] | None = None,
-        capture: Sequence[int] = (),
-        stop_after: int | None = None,
+        self, tokens: torch.Tensor | Sequence[int] | Sequence[Sequence[int]], cache: KVCache, **options: Any
     ) -> PassOutput:
-        """As `Llama.forward`."""
-        if not any(cache.lengths) and start is None and stop_after is None:
-            return self._prefill(tokens, cache, logits=logits, at=at, capture=capture)
+        """Run and time one pass; arguments and result are those of `Llama.forward`."""
+        if not any(cache.lengths) and options.get("start") is None and options.get("stop_after") is None:
+            asked = {"logits": "all", "at": None, "capture": ()} | options
+            return self._prefill(tokens, cache, **{name: asked[name] for name in ("logits", "at", "capture")})
         context, began = max(cache.lengths), now(self.device)[0]
-        made = super().forward(
-            tokens, cache, start=start, positions=positions, mask=mask, logits=logits, at=at, capture=capture,
-            stop_after=stop_after,
-        )  # fmt: skip
+        made = super().forward(tokens, cache, **options)
         wall = now(self.device)[0] - began
         count = len(tokens[0]) if isinstance(tokens[0], Sequence) else len(tokens)
         self.passes.append(TimedPass(requests=cache.batch, query_tokens=count, context=context, wall_s=wall))
@@ -133,7 +121,7 @@ class TimedModel(Llama):
 
 
 class TimedDraft:
-    """A drafter whose calls are timed; what it reads of the prompt before its first draft is kept apart.
+    """A drafter whose calls are timed; the time to read the prompt before its first draft is stored separately.
 
     Args:
         propose: any form of proposer.

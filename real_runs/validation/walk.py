@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from real_runs.validation.configurations import Configuration
-from traces.replay import step_starts
-from traces.schema import AcceptanceTrace
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.replay.walk import step_starts
 
 Counts = NDArray[np.int64]
 

@@ -1,5 +1,6 @@
 """Overlapped drafting: event simulations against closed forms, policy by policy, under independent acceptance."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -7,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.parallel.placement import overlapped_drafting
+from costmodel.laws.batching import SERIAL, long_run
+from costmodel.method import Batch
+from costmodel.method_library import load_method
 from simulator.engine import simulate
-from simulator.overlap import OVERLAPS, Overlap, long_run, side_by_side_s, step_s
-from simulator.request import Workload
-from simulator.scenario import Scenario, SchedulerOptions, SpeculationOptions
-from traces.schema import AcceptanceTrace
+from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
+from simulator.loop.request import Workload
+from tests.simulator.plain_timing import side_by_side_s, step_s
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.library import read_trace
 
 USERS, OUTPUT = 8, 1500
 PASS_S, ROW_S = 1e-2, 1e-5
@@ -49,16 +53,17 @@ def run(policy, k, rate, covered, each_s):
     workload = Workload(
         arrival_s=np.zeros(USERS), prompt_tokens=np.full(USERS, 4), output_tokens=np.full(USERS, OUTPUT)
     )
-    speculation = SpeculationOptions(topology=k, trace=recorded(rate, covered), draft=drafting(each_s), overlap=policy)
+    speculation = SpeculationOptions(topology=k, trace=recorded(rate, covered), draft=drafting(each_s), batch=policy)
     options = SchedulerOptions(kv_blocks=100_000)
     return simulate(Scenario(workload=workload, scheduler=options, timer=law, speculation=speculation), machine=False)
 
 
+PEARL = load_method("pearl").batch
+BRANCHES = replace(load_method("specbranch").batch, branch_at=1.0)
 POLICIES = {
-    "serial": None, **OVERLAPS,
-    "three branches' worth of interference": Overlap(name="x", ahead=True, branches=2, interference_ratio=0.4),
-    "ahead in parts": Overlap(name="x", ahead=True, parts=2),
-    "parts that keep everybody": Overlap(name="x", parts=3),
+    "serial": SERIAL, "pearl": PEARL, "specbranch": BRANCHES, "faser": load_method("faser").batch,
+    "branches that interfere": replace(BRANCHES, interference_ratio=0.4),
+    "parallel in parts": replace(PEARL, parts=2), "parts that keep everybody": Batch(parts=3),
 }  # fmt: skip
 
 
@@ -72,7 +77,8 @@ def test_a_long_run_emits_verifies_and_wastes_what_its_law_says(name, rate, cove
     assert result.tokens_per_step == pytest.approx(expected.tokens_per_step, rel=0.02)
     assert c["drafted"] / c["steps"] == pytest.approx(expected.verified_per_step, rel=0.02)
     assert c["wasted"] / c["steps"] == pytest.approx(expected.wasted_per_step, rel=0.03)
-    assert c["wasted"] == c["drafted"] - c["accepted"] + c["rolled_back"]
+    assert c["unselected"] / c["steps"] == pytest.approx(expected.unselected_per_step, rel=0.02)
+    assert c["wasted"] == c["drafted"] - c["accepted"] + c["rolled_back"] + c["unselected"]
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -82,10 +88,10 @@ def test_a_long_run_takes_the_time_that_its_law_says(name, each_s):
     policy, k, rate, covered = POLICIES[name], 4, 0.7, 0.9
     result = run(policy, k, rate, covered, each_s)
     expected = long_run(policy, k, rate, covered)
-    made = USERS * max(policy.branches if policy else 0, 1)
+    made = USERS * max(policy.branches, 1)
     draft_s = drafting(each_s)(made, k, 0.0, 0)
     parts = expected.query_tokens
-    if policy is not None and policy.ahead and policy.parts > 1:
+    if policy.drafts_during_verify and policy.parts > 1:
         parts = None  # its parts are unequal, and no closed form says how
     if parts is not None:
         verify = [law(1, USERS * queries, 0.0, []) for queries in parts]
@@ -96,28 +102,17 @@ def test_a_long_run_takes_the_time_that_its_law_says(name, each_s):
     assert result.finished.all()
 
 
-@pytest.mark.parametrize(("k", "rate"), [(1, 0.6), (2, 0.3), (4, 0.8), (6, 0.95)])
-def test_drafting_ahead_agrees_with_the_cost_models_chain_of_states(k, rate):
-    """Two derivations of PEARL's long run, of which the cost model's counts the first token of every draft."""
-    theirs = overlapped_drafting(2e-3, 1e-2, draft_tokens=k, acceptance=rate)
-    mine = long_run(OVERLAPS["pearl"], k, rate)
-    assert mine.tokens_per_step == pytest.approx(float(theirs.tokens_per_step), rel=1e-9)
-    assert mine.wasted_per_step / k == pytest.approx(float(theirs.wasted_ratio), rel=1e-9)
-    result = run(OVERLAPS["pearl"], k, rate, rate, 2e-3)
-    assert result.tokens_per_step == pytest.approx(float(theirs.tokens_per_step), rel=0.02)
-
-
 def test_branches_roll_back_less_where_the_drafter_is_often_second_best():
     """Foreseeing the target's token in two branches instead of one keeps more steps supplied with drafts."""
-    one, two = (Overlap(name="x", ahead=True, branches=n) for n in (1, 2))
+    one, two = (replace(BRANCHES, branches=n) for n in (1, 2))
     few, many = (run(policy, 4, 0.6, 0.9, 1e-3) for policy in (one, two))
-    assert many.tokens_per_step > few.tokens_per_step > run(OVERLAPS["pearl"], 4, 0.6, 0.9, 1e-3).tokens_per_step
+    assert many.tokens_per_step > few.tokens_per_step > run(PEARL, 4, 0.6, 0.9, 1e-3).tokens_per_step
     # per drafted token the branches waste more, per emitted one the steps without a draft are fewer
     assert many.counters["drafted"] / many.counters["steps"] > few.counters["drafted"] / few.counters["steps"]
 
 
 def test_pruning_saves_rows_and_changes_no_token():
-    kept, pruned = (run(Overlap(name="x", parts=4, prunes=prunes), 8, 0.4, 0.6, 1e-3) for prunes in (False, True))
+    kept, pruned = (run(Batch(parts=4, prunes=prunes), 8, 0.4, 0.6, 1e-3) for prunes in (False, True))
     assert pruned.counters == kept.counters
     assert pruned.clock_s < kept.clock_s
 
@@ -129,22 +124,71 @@ def test_pruning_saves_rows_and_changes_no_token():
 )  # fmt: skip
 def test_laws_keep_their_bounds(k, rate, more, branches, draft_s, verify_s, x):
     covered = rate + (1.0 - rate) * more
-    policy = Overlap(name="x", ahead=True, branches=branches, interference_ratio=x)
+    policy = Batch(drafts_during_verify=True, branches=branches, interference_ratio=x)
     found = long_run(policy, k, rate, covered)
     assert 1.0 - 1e-9 <= found.tokens_per_step <= k + (branches > 0) + 1e-9
-    assert found.tokens_per_step <= long_run(None, k, rate).tokens_per_step + 1e-9  # a fresh draft at every step
+    assert found.tokens_per_step <= long_run(SERIAL, k, rate).tokens_per_step + 1e-9  # a fresh draft at every step
     drafts = k * max(branches, 1)
     assert -1e-9 <= found.wasted_per_step <= drafts + 1e-9
     assert found.verified_per_step <= k + 1e-9
-    ahead_s = step_s(policy, draft_s, [verify_s])
-    assert max(draft_s, verify_s) <= ahead_s <= step_s(None, draft_s, [verify_s]) + 1e-15
+    parallel_s = step_s(policy, draft_s, [verify_s])
+    assert max(draft_s, verify_s) <= parallel_s <= step_s(SERIAL, draft_s, [verify_s]) + 1e-15
     assert side_by_side_s(draft_s, verify_s, 1.0) == pytest.approx(draft_s + verify_s)
     # in parts of equal length the whole is at least the longer phase, and at most both
-    split_s = step_s(Overlap(name="x", parts=k), draft_s, [verify_s / k] * k)
+    split_s = step_s(Batch(parts=k), draft_s, [verify_s / k] * k)
     assert max(draft_s, verify_s) <= split_s + 1e-12 and split_s <= draft_s + verify_s + 1e-12
 
 
 @given(rate=st.floats(0.01, 0.99), k=st.integers(1, 8))
 def test_more_acceptance_emits_more(rate, k):
-    for policy in (None, *OVERLAPS.values()):
+    for policy in (SERIAL, PEARL, BRANCHES, POLICIES["faser"]):
         assert long_run(policy, k, rate + 0.01).tokens_per_step > long_run(policy, k, rate).tokens_per_step - 1e-12
+
+
+@cache
+def calibrated(sure_ratio, seed=3, n=6_000):
+    """A drafter that is right as often as it says: 0.95 where it is sure, and 0.2 elsewhere."""
+    rng = np.random.default_rng(seed)
+    probability = np.where(rng.random(n) < sure_ratio, 0.95, 0.2)
+    drawn = rng.random(n)
+    rank = np.where(drawn < probability, 0, np.where(drawn < (1.0 + probability) / 2.0, 1, -1)).astype(np.int8)
+    misses = np.minimum.accumulate(np.where(rank == 0, n, np.arange(n))[::-1])[::-1]
+    emitted = np.minimum(np.minimum(misses, n - 1) - np.arange(n) + 1, 60).astype(np.int16)
+    probs = np.stack([probability, (1.0 - probability) / 2.0], axis=1)
+    return AcceptanceTrace(
+        offsets=[0, n], emitted=emitted, rank=rank, rank_width=2, depth_invariant=True,
+        draft_ids=np.tile(np.arange(2), (n, 1)), draft_probs=probs, target_probs=probs, emitted_target_prob=probs[:, 0],
+        residual_mass=1.0 - probs.sum(axis=1),
+    )  # fmt: skip
+
+
+def rolled_back(batch, trace, k):
+    """Draft tokens that were rejected or thrown away behind a rejected one, and all wasted ones, per emitted token."""
+    workload = Workload(arrival_s=np.zeros(4), prompt_tokens=np.full(4, 4), output_tokens=np.full(4, 900))
+    speculation = SpeculationOptions(topology=k, trace=trace, draft=drafting(1e-3), batch=batch)
+    scenario = Scenario(
+        workload=workload, scheduler=SchedulerOptions(kv_blocks=100_000), timer=law, speculation=speculation
+    )
+    result = simulate(scenario, machine=False)
+    c = result.counters
+    return (c["wasted"] - c["unselected"]) / c["emitted"], c["wasted"] / c["emitted"], result.tokens_per_step
+
+
+@pytest.mark.parametrize("sure_ratio", [0.3, 0.6])
+def test_drafts_that_branch_where_the_drafter_is_unsure_roll_back_half_of_what_pearl_does(sure_ratio):
+    """As SpecBranch reports for poorly aligned models; drafts that never end early do not, whatever their branches."""
+    trace, k = calibrated(sure_ratio), 6
+    pearl, _, pearl_tau = rolled_back(PEARL, trace, k)
+    unsure, wasted, tau = rolled_back(load_method("specbranch").batch, trace, k)
+    always, wasted_always, _ = rolled_back(BRANCHES, trace, k)
+    assert unsure < 0.5 * pearl
+    assert 0.8 * pearl < always <= pearl
+    assert wasted < 0.6 * wasted_always  # and fewer tokens are drafted in vain altogether
+    assert tau > 0.95 * pearl_tau
+
+
+def test_a_recorded_draft_model_rolls_back_less_than_half_of_what_pearl_does(root):
+    trace = read_trace(root / "traces/recorded/level-3/smollm2-135m--early-exit--greedy.parquet")
+    pearl, _, _ = rolled_back(PEARL, trace, 8)
+    unsure, _, _ = rolled_back(load_method("specbranch").batch, trace, 8)
+    assert unsure < 0.5 * pearl

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from app.cli.main import main
-from traces.schema import AcceptanceTrace, Provenance
-from traces.store import write_acceptance
-from traces.summary import Summary
+from traces.kinds.acceptance import AcceptanceTrace, Provenance
+from traces.kinds.summary import Summary
+from traces.storage.acceptance_file import write_acceptance
 
 LENGTHS = (60, 48, 72, 55, 64, 40, 66, 51)
 KINDS = ("chat", "code") * 4

@@ -1,8 +1,14 @@
-"""How every benchmark measures: least CPU time of five rounds, with the first call left out."""
+"""How every benchmark measures, and how it says what it aims at.
+
+Only wrong results fail a benchmark: an aim in seconds, ratios or bytes that is missed is printed as missed, here and
+in the summary at the end, because a busy machine misses aims that the code meets.
+"""
 
 import time
 
 import pytest
+
+_MISSED = pytest.StashKey[list[str]]()
 
 
 def _cpu_s(call, rounds=5):
@@ -17,5 +23,26 @@ def _cpu_s(call, rounds=5):
 
 @pytest.fixture(scope="session")
 def cpu_s():
-    """CPU seconds of a call: (call, rounds=5)."""
+    """Least CPU seconds of a call, with the first call left out: (call, rounds=5)."""
     return _cpu_s
+
+
+@pytest.fixture
+def aim(request):
+    """Print a number beside its aim: (name, value, least=... or most=...)."""
+
+    def say(name, value, *, least=float("-inf"), most=float("inf")):
+        bound = f"at least {least:,.4g}" if least > float("-inf") else f"at most {most:,.4g}"
+        line = f"{name}: {value:,.4g} (aim: {bound}{'' if least <= value <= most else ', MISSED'})"
+        print(line)
+        if not least <= value <= most:
+            request.config.stash.setdefault(_MISSED, []).append(f"{request.node.name}: {line}")
+
+    return say
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """List the aims that were missed, which fail nothing."""
+    missed = config.stash.get(_MISSED, [])
+    for line in [f"{len(missed)} aims missed, which fails nothing:", *missed] if missed else []:
+        terminalreporter.write_line(line)

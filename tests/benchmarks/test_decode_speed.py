@@ -13,14 +13,15 @@ from real_runs.decode_speed import own_passes  # noqa: E402
 from real_runs.decoding.generate import generate  # noqa: E402
 from real_runs.decoding.sampling import Sampler  # noqa: E402
 from real_runs.models.llama import Llama  # noqa: E402
-from real_runs.models.transformers_model import (  # noqa: E402
+from real_runs.models.loading.transformers_model import (  # noqa: E402
     ATTENTIONS,
     transformers_model,
     transformers_passes,
     transformers_texts,
 )
-from real_runs.models.weights import find_model, load_weights  # noqa: E402
+from real_runs.models.loading.weights import find_model, load_weights  # noqa: E402
 
+pytestmark = pytest.mark.slow
 CONTEXT, ROUNDS, TOKENS = 512, 9, 12
 LEAST_RATIO = 1.1
 
@@ -49,7 +50,7 @@ def models():
     torch.set_num_threads(threads)
 
 
-def test_passes_are_faster_than_transformers(benchmark, models):
+def test_passes_beside_transformers(benchmark, models, aim):
     ours, theirs = models
     calls = {"ours": own_passes(ours, CONTEXT), "static": own_passes(ours, CONTEXT, static=True)}
     calls |= {attention: transformers_passes(model, CONTEXT) for attention, model in theirs.items()}
@@ -57,12 +58,10 @@ def test_passes_are_faster_than_transformers(benchmark, models):
     ratios = {name: medians[name] / medians["ours"] for name in medians}
     benchmark.extra_info.update(ratios)
     print(f"\n{medians['ours'] * 1e3:.1f} ms CPU a pass at context {CONTEXT}; times of others over ours: {ratios}")
-    # 1.5 to 1.7 were measured
-    assert ratios["eager"] >= LEAST_RATIO
-    assert ratios["sdpa"] >= LEAST_RATIO
+    aim("least ratio", min(ratios["eager"], ratios["sdpa"]), least=LEAST_RATIO)  # 1.5 to 1.7 were measured
 
 
-def test_texts_are_faster_than_transformers_own_loop(benchmark, models):
+def test_texts_beside_transformers_own_loop(benchmark, models, aim):
     ours, theirs = models
     prompt = [(7 * token) % 1000 + 20 for token in range(16)]
     sampler = Sampler(temperature=0.0, seed=0, request="", positions=TOKENS)
@@ -75,4 +74,4 @@ def test_texts_are_faster_than_transformers_own_loop(benchmark, models):
     medians = benchmark.pedantic(cpu_medians, args=(calls, 3), rounds=1)
     ratios = {name: medians[name] / medians["ours"] for name in medians}
     print(f"\n{TOKENS / medians['ours']:.1f} tokens/s of CPU time, prompt included; times over ours: {ratios}")
-    assert min(ratios["eager"], ratios["sdpa"]) >= LEAST_RATIO
+    aim("least ratio", min(ratios["eager"], ratios["sdpa"]), least=LEAST_RATIO)

@@ -6,6 +6,8 @@ import statistics
 import subprocess
 import sys
 
+import pytest
+
 # the largest memory of the process itself: rusage of a child begins with its parent's
 _PEAK = "print(open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])"
 COMMAND = [sys.executable, "-c", f"from app.cli.main import main; main(); {_PEAK}", "optimize", "--quiet", "--out"]
@@ -22,7 +24,8 @@ def cpu_s_and_peak_bytes(command, cache):
     return cpu_s, 1024 * int(done.stdout.split()[-1])
 
 
-def test_defaults_cold_and_warm(benchmark, tmp_path):
+@pytest.mark.slow
+def test_defaults_cold_and_warm(benchmark, tmp_path, aim):
     cache, out = tmp_path / "cache", str(tmp_path / "out")
     cold_s, peak_bytes = cpu_s_and_peak_bytes([*COMMAND, out], cache)
     warm = [cpu_s_and_peak_bytes([*COMMAND, out], cache)[0] for _ in range(5)]
@@ -34,6 +37,6 @@ def test_defaults_cold_and_warm(benchmark, tmp_path):
         f"{peak_bytes / 2**20:.0f} MiB"
     )
     # on an idle machine `import numpy` takes 0.11 s: these are 15 s and 3 s there, whatever else runs here
-    assert cold_s <= 136 * bare_s
-    assert warm_s <= 27 * bare_s
-    assert peak_bytes <= 400 * 2**20
+    aim("cold, in imports of numpy", cold_s / bare_s, most=136)
+    aim("warm, in imports of numpy", warm_s / bare_s, most=27)
+    aim("peak, MiB", peak_bytes / 2**20, most=400)

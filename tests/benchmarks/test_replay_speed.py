@@ -5,10 +5,10 @@ import heapq
 import numpy as np
 import pytest
 
-from traces.replay import replay_chain, replay_tree
-from traces.schema import AcceptanceTrace
-from traces.statistics import bootstrap_tokens_per_step
-from traces.tree import Tree
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.tree import Tree
+from traces.replay.statistics import bootstrap_tokens_per_step
+from traces.replay.walk import replay_chain, replay_tree
 
 POSITIONS, REQUESTS, DEPTH, WIDTH = 2_000_000, 2_000, 10, 8
 TARGET_CHAIN, TARGET_TREE = 200e6, 50e6  # positions per second and core
@@ -96,7 +96,7 @@ def report(benchmark, name, target, ours, **references):
 
 
 @pytest.mark.parametrize("draft_tokens", [1, 3, 8])
-def test_chains(benchmark, cpu_s, trace, draft_tokens):
+def test_chains(benchmark, cpu_s, aim, trace, draft_tokens):
     replay = benchmark.pedantic(replay_chain, args=(trace, draft_tokens), rounds=5, warmup_rounds=1)
     bounds, covered = part(trace, 100)
     emitted = trace.emitted[:covered].tolist()
@@ -106,11 +106,12 @@ def test_chains(benchmark, cpu_s, trace, draft_tokens):
     loop = covered / cpu_s(lambda: plain_chain_steps(emitted, bounds, draft_tokens), 2)
     lockstep = POSITIONS / cpu_s(lambda: lockstep_chain_steps(trace.emitted, trace.offsets, draft_tokens), 2)
     report(benchmark, f"chain K={draft_tokens}", TARGET_CHAIN, ours, python=loop, numpy_in_lockstep=lockstep)
-    assert ours > 20 * loop and ours > 2 * lockstep
+    aim("times plain Python", ours / loop, least=20)
+    aim("times numpy in lockstep", ours / lockstep, least=2)
 
 
 @pytest.mark.parametrize(("nodes", "depth"), [(16, 5), (64, 8), (256, 10)])
-def test_trees(benchmark, cpu_s, trace, nodes, depth):
+def test_trees(benchmark, cpu_s, aim, trace, nodes, depth):
     tree = likely_tree(nodes, depth)
     replay = benchmark.pedantic(replay_tree, args=(trace, tree), rounds=5, warmup_rounds=1)
     bounds, covered = part(trace, 100)
@@ -119,7 +120,7 @@ def test_trees(benchmark, cpu_s, trace, nodes, depth):
     ours = POSITIONS / cpu_s(lambda: replay_tree(trace, tree))
     loop = covered / cpu_s(lambda: plain_tree_steps(rank, bounds, tree), 2)
     report(benchmark, f"tree of {nodes}", TARGET_TREE, ours, python=loop)
-    assert ours > 20 * loop
+    aim("times plain Python", ours / loop, least=20)
 
 
 def test_bootstrap(benchmark, cpu_s, trace):

@@ -14,18 +14,19 @@ import numpy as np
 import pytest
 import simpy
 
-from costmodel.deployment import Deployment
-from costmodel.drafter import build_drafter
-from costmodel.estimate import Setting
-from costmodel.model_library import load_model
-from costmodel.overheads import overhead
-from costmodel.precision import Precision
+from costmodel.answers.estimate import Setting
+from costmodel.architectures.library import load_model
+from costmodel.drafters.drafter import build_drafter
+from costmodel.engine_library import load_engine
+from costmodel.method_library import load_method
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.precision import Precision
 from hardware_profiles.loader import load_device
-from simulator.cost_timer import CostModelDraft, CostModelTimer
 from simulator.engine import simulate
-from simulator.request import Workload
-from simulator.scenario import Scenario, SchedulerOptions, SpeculationOptions
-from traces.schema import AcceptanceTrace
+from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
+from simulator.loop.request import Workload
+from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
+from traces.kinds.acceptance import AcceptanceTrace
 
 BATCH, STEPS = 256, 4_000
 TARGET_ITERATIONS_PER_S = 20_000
@@ -37,8 +38,8 @@ def setting():
     target = load_model("llama-3.1-8b")
     deployment = Deployment(architecture=target, device=load_device("h100-sxm"), precision=Precision())
     return Setting(
-        deployment=deployment, drafter=build_drafter("eagle3", target), overhead=overhead("vllm", "eagle3"),
-        plain_overhead=overhead("vllm", "none"),
+        deployment=deployment, drafter=build_drafter(load_method("eagle-3"), target),
+        overhead=load_engine("vllm").overhead("head"), plain_overhead=load_engine("vllm").overhead("none"),
     )  # fmt: skip
 
 
@@ -72,7 +73,7 @@ def bare_loop(events=100_000):
 
 @pytest.mark.benchmark(group="simulator")
 @pytest.mark.parametrize(("speculates", "merge"), [(True, False), (False, False), (False, True)])
-def test_iterations_at_batch_256(benchmark, setting, cpu_s, speculates, merge):
+def test_iterations_at_batch_256(benchmark, setting, cpu_s, aim, speculates, merge):
     scenario = busy(setting, speculates=speculates, merge=merge)
     result = simulate(scenario)
     seconds = cpu_s(lambda: simulate(scenario))
@@ -82,29 +83,31 @@ def test_iterations_at_batch_256(benchmark, setting, cpu_s, speculates, merge):
     print(f"{rate / bare:.2f} of a bare simpy loop's {bare:,.0f} empty events, {rate * BATCH / bare:.0f} steps each")
     benchmark.extra_info.update(iterations_per_s=rate, ratio_to_simpy=rate / bare)
     benchmark.pedantic(lambda: simulate(scenario), rounds=1)
-    assert rate > TARGET_ITERATIONS_PER_S
+    aim("iterations per CPU second", rate, least=TARGET_ITERATIONS_PER_S)
 
 
 # the lengths of the conversations that Azure recorded in 2023: means 1155 and 211 tokens, medians about 1020 and 129
 _MILLION = """
     import json, time
     import numpy as np
-    from costmodel.deployment import Deployment
-    from costmodel.drafter import build_drafter
-    from costmodel.estimate import Setting
-    from costmodel.model_library import load_model
-    from costmodel.overheads import overhead
-    from costmodel.precision import Precision
+    from costmodel.passes.deployment import Deployment
+    from costmodel.drafters.drafter import build_drafter
+    from costmodel.answers.estimate import Setting
+    from costmodel.architectures.library import load_model
+    from costmodel.engine_library import load_engine
+    from costmodel.method_library import load_method
+    from costmodel.passes.precision import Precision
     from hardware_profiles.loader import load_device
-    from simulator.cost_timer import CostModelTimer
+    from simulator.timing.cost_timer import CostModelTimer
     from simulator.engine import simulate
-    from simulator.request import Workload
-    from simulator.scenario import Scenario, SchedulerOptions
+    from simulator.loop.request import Workload
+    from simulator.loop.options import Scenario, SchedulerOptions
     rng, r = np.random.default_rng(0), {requests}
     target = load_model("llama-3.1-8b")
     deployment = Deployment(architecture=target, device=load_device("h100-sxm"), precision=Precision())
-    none = overhead("vllm", "none")
-    setting = Setting(deployment=deployment, drafter=build_drafter("none", target), overhead=none, plain_overhead=none)
+    none = load_engine("vllm").overhead("none")
+    drafter = build_drafter(load_method("plain-decoding"), target)
+    setting = Setting(deployment=deployment, drafter=drafter, overhead=none, plain_overhead=none)
     workload = Workload(
         arrival_s=np.sort(rng.uniform(0, r / 30, r)),
         prompt_tokens=np.clip(rng.lognormal(6.75, 0.75, r), 7, 14050).astype(int),
@@ -135,7 +138,7 @@ def numba_alone_s(root):
 
 
 @pytest.mark.benchmark(group="simulator")
-def test_a_million_requests(benchmark, root):
+def test_a_million_requests(benchmark, root, aim):
     in_a_process(root, 10)
     found = in_a_process(root, 1_000_000)
     bare = min(bare_loop() for _ in range(5))
@@ -145,7 +148,8 @@ def test_a_million_requests(benchmark, root):
     benchmark.extra_info.update(found)
     benchmark.pedantic(lambda: in_a_process(root, 10), rounds=1)
     assert found["finished"] == 1_000_000
-    assert found["seconds"] < TARGET_MILLION_S and found["bytes"] < TARGET_MILLION_BYTES
+    aim("CPU seconds", found["seconds"], most=TARGET_MILLION_S)
+    aim("bytes", found["bytes"], most=TARGET_MILLION_BYTES)
 
 
 _COMMAND = "import sys; from app.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -160,8 +164,8 @@ def command_s(root):
 
 
 @pytest.mark.benchmark(group="simulator")
-def test_start_up(benchmark, root):
-    """One second is the aim; the bound is a ratio to importing numba, which small runs do without."""
+def test_start_up(benchmark, root, aim):
+    """One second is the aim, stated as a ratio to importing numba, which small runs do without."""
     rounds = [(in_a_process(root, 10)["total"], command_s(root), numba_alone_s(root)) for _ in range(5)]
     library, command, bare = (min(column) for column in zip(*rounds, strict=True))
     print(
@@ -170,4 +174,4 @@ def test_start_up(benchmark, root):
     print(f"`rooftree simulate` of ten short requests: {command:.2f} CPU s, {command / bare:.1f} numba imports")
     benchmark.extra_info.update(seconds=library, command_seconds=command)
     benchmark.pedantic(lambda: in_a_process(root, 10), rounds=1)
-    assert max(library, command) < MOST_NUMBA_IMPORTS * bare
+    aim("slower of both, in imports of numba", max(library, command) / bare, most=MOST_NUMBA_IMPORTS)

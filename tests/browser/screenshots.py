@@ -24,7 +24,7 @@ PAGES = {
     "serving": "page=serving&count=60&prompt_tokens=256&output_tokens=64&rate=8", "validation": "page=validation",
 }  # fmt: skip
 SIZE = (1280, 1400)
-PATIENCE_S = float(os.environ.get("ROOFTREE_PATIENCE_S", "60"))
+PATIENCE_S = float(os.environ.get("ROOFTREE_PATIENCE_S", "300"))
 MOST_BYTES = 200 << 10
 QUALITY = 80
 VISIBLE_LEVELS = 24  # of 255: less is how a glyph's edge may fall
@@ -39,7 +39,7 @@ def served(log, *, words=None):
         log: file for what it says.
         words: makes the command from a port; the dashboard's by default.
     """
-    from app.cli.dashboard import server_words
+    from app.cli.verbs.dashboard import server_words
 
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
@@ -63,11 +63,11 @@ def served(log, *, words=None):
 
 def settled(page):
     """Wait until every chart says what the link asks, or the page says why there is none."""
-    page.locator("[data-board=charts][data-settled], [data-testid=stAlert]").first.wait_for()
+    page.locator("[data-part=charts][data-settled], [data-testid=stAlert]").first.wait_for()
     page.wait_for_function("""() => {
         const idle = document.querySelector('[data-test-script-state="notRunning"]');
-        const boards = [...document.querySelectorAll('[data-board]')];
-        return idle && boards.every(each => each.dataset.settled === each.dataset.shown);
+        const parts = [...document.querySelectorAll('[data-part]')];
+        return idle && parts.every(each => each.dataset.settled === each.dataset.shown);
     }""")
 
 

@@ -1,27 +1,18 @@
 """The report in a real browser, from a file and without a network: no error, every plot drawn, readable everywhere."""
 
-import shutil
+from functools import partial
 
 import numpy as np
 import pytest
 
 from app.cli.main import main
-from traces.schema import AcceptanceTrace, Provenance
-from traces.store import write_acceptance
+from traces.kinds.acceptance import AcceptanceTrace, Provenance
+from traces.storage.acceptance_file import write_acceptance
 
 pytest.importorskip("plotly", reason="plotly, of the extra `app`, is not installed")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-CHROMIUM = shutil.which("chromium")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 SIZES = [(1280, 800), (390, 844)]
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=2'>"
-DRAWN = "() => [...document.querySelectorAll('figure:not([hidden]) .plot')].every(p => p.querySelector('svg.main-svg'))"
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the path"),
-]
 
 
 def recording(path, method, model, hits):
@@ -57,33 +48,10 @@ def report(tmp_path_factory):
     return folder / "out" / "report.html"
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
 @pytest.fixture
-def opened(browser, report):
-    """Open the report at a size and in a colour scheme; at the end nothing may have gone wrong."""
-    pages, wrong = [], []
-
-    def open_page(size=SIZES[0], scheme="light"):
-        page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
-        pages.append(page)
-        page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else wrong.append(r.url))
-        page.goto(report.as_uri())
-        page.wait_for_function(DRAWN)
-        return page
-
-    yield open_page
-    for page in pages:
-        page.close()
-    assert wrong == []
+def opened(drawn, report):
+    """Open the report at a size and in a colour scheme."""
+    return partial(drawn, report)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -118,7 +86,7 @@ def test_the_other_context_is_drawn_when_it_is_picked(opened):
     page = opened()
     before = page.locator("#speedup-0 .point").count()
     page.locator("input[value='1']").check()
-    page.wait_for_function(DRAWN)
+    page.locator("#speedup-1 svg.main-svg").first.wait_for()
     assert page.locator("#speedup-1").is_visible()
     assert page.locator("#speedup-0").is_hidden()
     assert page.locator("#speedup-1 .point").count() == before

@@ -10,12 +10,12 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from costmodel import kernels, ops
-from costmodel.architecture import Architecture, Attention, Block, FeedForward
-from costmodel.forward import Deployment, pass_cost
-from costmodel.model_library import load_model
+from costmodel.architectures.architecture import Architecture, Attention, Block, FeedForward
+from costmodel.architectures.library import load_model
 from costmodel.parallel.token_price import cheapest_mix, token_price, token_work
-from costmodel.precision import Precision
+from costmodel.passes import kernels, ops
+from costmodel.passes.forward import Deployment, pass_cost
+from costmodel.passes.precision import Precision
 from hardware_profiles.loader import load_device
 
 FP8 = Precision(weights="fp8", activations="fp8", kv="fp8")

@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from costmodel import kernels
-from costmodel.forward import Deployment, pass_cost
-from costmodel.model_library import load_model
+from costmodel.architectures.library import load_model
 from costmodel.parallel.disaggregation import split_layers
 from costmodel.parallel.passes import plan_cost
 from costmodel.parallel.plan import ParallelPlan
-from costmodel.parallel.prefixes import shared_prefix_cost
-from costmodel.precision import Precision
+from costmodel.passes import kernels
+from costmodel.passes.forward import Deployment, pass_cost
+from costmodel.passes.precision import Precision
+from costmodel.passes.prefixes import shared_prefix_cost
 from hardware_profiles.loader import load_device
 
 FP16 = Precision(weights="fp16", activations="fp16", kv="fp16")

@@ -7,31 +7,47 @@ import json
 import sys
 from pathlib import Path
 
-from costmodel.acceptance import geometric
-from costmodel.estimate import estimate
-from costmodel.scenario import Scenario, build_setting
+from costmodel.answers.estimate import estimate
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.acceptance import geometric
 
 FILE = Path(__file__).parent / "predictions.json"
 TOLERANCE_RATIO = 1e-9
 SCENARIOS = (
-    Scenario(model="llama-3.1-8b", device="h100-sxm", method="eagle-3"),
-    Scenario(model="llama-3.1-8b", device="a100-sxm-80", method="n-gram"),
-    Scenario(model="llama-3.1-70b", device="h200-sxm", method="eagle-3", tensor_parallel=4),
-    Scenario(
-        model="llama-3.1-70b", device="h100-sxm", method="speculative-decoding", draft="llama-3.2-1b", tensor_parallel=4
+    DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")),
+    DecodingConfiguration(method="n-gram", deployment=DeploymentNames(model="llama-3.1-8b", device="a100-sxm-80")),
+    DecodingConfiguration(
+        method="eagle-3", deployment=DeploymentNames(model="llama-3.1-70b", device="h200-sxm", tensor_parallel=4)
     ),
-    Scenario(model="qwen3-30b-a3b", device="h100-sxm", method="mtp", engine="sglang"),
-    Scenario(model="deepseek-v3", device="b200-sxm", method="mtp", dtype="fp8", tensor_parallel=8, engine="sglang"),
-    Scenario(model="gemma-2-9b", device="l40s", method="medusa", engine="tensorrt-llm"),
-    Scenario(model="mixtral-8x7b", device="mi300x", method="n-gram", engine="none"),
-    Scenario(model="smollm2-135m", device="cpu-generic", method="early-exit", engine="none", dtype="fp32"),
-    Scenario(
-        model="llama-3.1-8b",
-        device="rtx-4090",
+    DecodingConfiguration(
+        method="speculative-decoding",
+        draft_model="llama-3.2-1b",
+        deployment=DeploymentNames(model="llama-3.1-70b", device="h100-sxm", tensor_parallel=4),
+    ),
+    DecodingConfiguration(
+        method="mtp", deployment=DeploymentNames(model="qwen3-30b-a3b", device="h100-sxm", engine="sglang")
+    ),
+    DecodingConfiguration(
+        method="mtp",
+        deployment=DeploymentNames(
+            model="deepseek-v3", device="b200-sxm", dtype="fp8", tensor_parallel=8, engine="sglang"
+        ),
+    ),
+    DecodingConfiguration(
+        method="medusa", deployment=DeploymentNames(model="gemma-2-9b", device="l40s", engine="tensorrt-llm")
+    ),
+    DecodingConfiguration(
+        method="n-gram", deployment=DeploymentNames(model="mixtral-8x7b", device="mi300x", engine="none")
+    ),
+    DecodingConfiguration(
+        method="early-exit",
+        deployment=DeploymentNames(model="smollm2-135m", device="cpu-generic", engine="none", dtype="fp32"),
+    ),
+    DecodingConfiguration(
         method="sequoia",
-        draft="llama-3.2-1b",
-        dtype="int4",
-        fidelity="datasheet",
+        draft_model="llama-3.2-1b",
+        deployment=DeploymentNames(model="llama-3.1-8b", device="rtx-4090", dtype="int4", fidelity="datasheet"),
     ),
 )
 POINTS = tuple((batch, context, k) for batch in (1, 32) for context in (512, 16_384) for k in (0, 3, 7))
@@ -44,7 +60,8 @@ def predictions() -> dict[str, list[float]]:
         setting = build_setting(s)
         for batch, context, k in POINTS:
             result = estimate(setting, geometric(0.7, k), batch=batch, context=context)
-            name = f"{s.model} {s.device} {s.method} {s.engine} b={batch} c={context} K={k}"
+            d = s.deployment
+            name = f"{d.model} {d.device} {s.method} {d.engine} b={batch} c={context} K={k}"
             found[name] = [float(result.step_s), float(result.speedup)]
     return found
 

@@ -8,8 +8,8 @@ import json
 import sys
 from pathlib import Path
 
-from real_runs.results import results_folders
-from real_runs.validation.rescore import as_json, rescore
+from real_runs.campaigns.results import results_folders
+from tests.golden.rescore import as_json, rescore
 
 FILE = Path(__file__).parent / "validation_errors.json"
 SLACK_RATIO, SLACK = 0.02, 0.001  # of the bound, and absolute: rounding of profiles, not of models

@@ -6,9 +6,9 @@ decodes, chunks bound the stall for a later first token.
 
 import pytest
 
-from app.simulation_runs import run_cases, run_loads
-from simulator.scenario_build import prepare
-from simulator.scenario_file import checked_scenario
+from app.answers.simulation_runs import run_cases, run_loads
+from simulator.scenario.build import prepare
+from simulator.scenario.file import checked_scenario
 
 CHUNKED = {"chunked_prefill": True, "prefill_first": False}
 FIRST = {"chunked_prefill": False, "prefill_first": True}

@@ -10,12 +10,13 @@ from collections import namedtuple
 import numpy as np
 import pytest
 
-from costmodel.acceptance import from_replay
-from costmodel.estimate import estimate, intervals, throughput_speedup
-from costmodel.scenario import Scenario, build_setting
+from costmodel.answers.estimate import estimate, intervals, throughput_speedup
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.acceptance import from_replay
 from traces.importers.formats import import_trace
-from traces.replay import replay_chain
-from traces.statistics import resample_counts
+from traces.replay.statistics import resample_counts
+from traces.replay.walk import replay_chain
 
 Row = namedtuple("Row", "dataset method batch measured predicted low high")
 METHODS = {"EAGLE-3": ("eagle-3", "eagle", None), "n-gram": ("n-gram", "ngram", 0.2)}
@@ -35,7 +36,9 @@ def rows(reference_data):
             drafter=drafter,
             **({} if match_rate is None else {"match_rate": match_rate}),
         )
-        setting = build_setting(Scenario(model="llama-3.1-8b", device="h100-sxm", method=slug))
+        setting = build_setting(
+            DecodingConfiguration(method=slug, deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+        )
         found.append(_row(row, trace, setting))
     return found
 

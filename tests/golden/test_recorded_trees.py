@@ -41,7 +41,7 @@ def test_recordings_are_of_the_promised_size():
 
 def test_prompt_lookup_gains_where_text_is_copied():
     """Overlap is what prompt lookup lives on: editing and summarising beat chat and reasoning, greedy or sampled."""
-    from traces.replay import replay_chain
+    from traces.replay.walk import replay_chain
 
     for path in shipped_traces():
         if "prompt-lookup" not in path.stem:

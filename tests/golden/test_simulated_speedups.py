@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from costmodel.scenario import Scenario as Named
-from costmodel.scenario import build_setting
-from simulator.arrivals import closed_loop, repeated
-from simulator.cost_timer import CostModelDraft, CostModelTimer
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from simulator.engine import simulate
-from simulator.scenario import Scenario, SchedulerOptions, SpeculationOptions
+from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
+from simulator.scenario.arrivals import closed_loop, repeated
+from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
 from traces.importers.formats import import_trace
-from traces.schema import AcceptanceTrace, RequestTrace
+from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
 
 METHODS = {"EAGLE-3": ("eagle-3", "eagle", None), "n-gram": ("n-gram", "ngram", 0.2)}
 WEIGHTS = {"fp16": "fp16", "w4a16": "int4-g128"}
@@ -66,7 +66,9 @@ def on_h100(reference_data):
             known = {} if rate is None else {"match_rate": rate}
             path = folder / f"position_trace_llama31_8b_{row['dataset']}.json"
             trace = import_trace("specdecode-bench", path, drafter=drafter, **known)
-            setting = build_setting(Named(model="llama-3.1-8b", device="h100-sxm", method=slug))
+            setting = build_setting(
+                DecodingConfiguration(method=slug, deployment=DeploymentNames(model="llama-3.1-8b"))
+            )
             batch = int(row["batch_size"])
             requests = RequestTrace(
                 arrival_s=np.zeros(trace.requests), prompt_tokens=np.maximum(trace.prompt_tokens, 1),
@@ -112,8 +114,9 @@ def on_a100(reference_data):
         )  # fmt: skip
         kept = float(np.mean([run["tau"] for run in spec]))
         setting = build_setting(
-            Named(model="llama-3.1-8b", device="a100-sxm-80", method="eagle-3", dtype=WEIGHTS[weights],
-                  kv_dtype="fp8" if kv == "fp8" else None)
+            DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(
+                model="llama-3.1-8b", device="a100-sxm-80", dtype=WEIGHTS[weights],
+                kv_dtype="fp8" if kv == "fp8" else None))
         )  # fmt: skip
         found, seen = speedup(setting, constant_acceptance(kept, k), requests, users, k, 2048)
         assert seen == pytest.approx(kept, rel=0.04)  # the last step of an output is cut short

@@ -27,7 +27,7 @@ def test_committed_measurements_are_timed_no_worse_than_before():
     assert set(present) <= set(bounds), "results were added: regenerate the bounds"
 
 
-def test_a_worse_model_and_missing_results_are_told():
+def test_a_worse_model_and_missing_results_are_reported():
     bound = {"d/x": {"passes": {"rows": 5, "median": 0.05, "p90": 0.1}}}
     assert golden.worse(bound, bound) == []
     slower = {"d/x": {"passes": {"rows": 5, "median": 0.06, "p90": 0.1}}}

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from simulator.arrivals import recorded
 from simulator.engine import simulate
-from simulator.engine_settings import read_engine
-from simulator.profile_timer import ProfileTimer
-from simulator.scenario import Scenario
+from simulator.loop.options import Scenario
+from simulator.scenario.arrivals import recorded
+from simulator.timing.engine_settings import read_engine
+from simulator.timing.profile_timer import ProfileTimer
 from traces.importers.formats import read_requests_any
 
 NAME = "rtxpro6000_llama3.1-8b"

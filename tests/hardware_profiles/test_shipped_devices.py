@@ -124,7 +124,7 @@ def test_one_chip_with_one_memory_reports_one_size():
     assert sizes["a100-sxm-80"] == sizes["a100-sxm-80--flashinfer"] == 2 * sizes["a100-sxm-40"]
 
 
-def test_narrow_dtypes_are_not_slower(device):
+def test_quantised_dtypes_are_not_slower(device):
     peaks = [
         device.peak_flops_per_s[each] for each in ("fp32", "bf16", "fp8", "fp4") if each in device.peak_flops_per_s
     ]

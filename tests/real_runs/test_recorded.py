@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from real_runs.prompt_set import read_prompts
-from real_runs.recording_files import SHOWN_DRAFT_TOKENS, results_by_kind
-from traces.replay import replay_chain
-from traces.store import read_acceptance
+from real_runs.recording.files import SHOWN_DRAFT_TOKENS, results_by_kind
+from traces.replay.walk import replay_chain
+from traces.storage.acceptance_file import read_acceptance
 
 # tokens per step at three draft tokens, SmolLM2-135M-Instruct on one CPU thread, float32
 GOLDEN = {

@@ -1,16 +1,17 @@
 """Timers and random scenarios shared by the simulator's tests."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from simulator.overlap import Overlap
-from simulator.request import Workload
-from simulator.scenario import BlockOptions, Scenario, SchedulerOptions, SpeculationOptions
-from simulator.tables import Tables, target_seconds
-from traces.schema import AcceptanceTrace
-from traces.tree import Tree
+from costmodel.method import Batch, Stop
+from simulator.loop.options import BlockOptions, Scenario, SchedulerOptions, SpeculationOptions
+from simulator.loop.request import Workload
+from simulator.loop.tables import Tables, target_seconds
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.tree import Tree
 
 
 def _timer(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
@@ -37,7 +38,7 @@ class Tabled:
             request_axis=axis, request_below=below, context_step=16.0, prompt_s=1e-5 * np.arange(3.0) ** 2,
             reread_s=1e-7 * np.arange(3.0), prompt_step=64.0, prompt_launch_s=1e-5, step_s=1e-4, token_s=1e-7,
             speculative_step_s=1e-4, speculative_token_s=0.0, verify_ratio=0.01, draft_s=grid / 3,
-            draft_row_s=np.zeros(2),
+            draft_row_s=np.zeros(2), graph_rows=12, eager_s=6e-3,
         )  # fmt: skip
 
     def tables(self, size, *, drafts):
@@ -76,8 +77,11 @@ def _trace(rng):
         for i in range(first, end):
             while i + emitted[i] < end and rank[i + emitted[i] - 1] == 0:
                 emitted[i] += 1
+    sure = np.random.default_rng(n).dirichlet(np.ones(4), n)
     return AcceptanceTrace(
         offsets=offsets, emitted=emitted, rank=rank, rank_width=3, depth_invariant=True,
+        draft_ids=np.tile(np.arange(3), (n, 1)), draft_probs=-np.sort(-sure[:, :3]), target_probs=sure[:, :3],
+        emitted_target_prob=sure[:, 0], residual_mass=sure[:, 3],
         first_step_position=int(rng.integers(0, 2)), match_rate=float(rng.choice([1.0, 0.7])),
     )  # fmt: skip
 
@@ -98,24 +102,26 @@ def _decoder(rng):
                                        closing_passes=int(rng.integers(0, 2)))}  # fmt: skip
     most = int(rng.integers(1, 6))
     ragged = str(rng.choice(["split", "split", "pad", "regroup"]))
-    policy = Overlap(name="drawn", ahead=False, parts=int(rng.integers(1, 4)), prunes=bool(rng.random() < 0.5))
+    policy = Batch(parts=int(rng.integers(1, 4)), prunes=bool(rng.random() < 0.5))
     if rng.random() < 0.7:
-        policy = Overlap(
-            name="drawn",
-            ahead=True,
+        policy = Batch(
+            drafts_during_verify=True,
             branches=int(rng.integers(0, 4)),
             interference_ratio=float(rng.choice([0.0, 0.3])),
             parts=int(rng.choice([1, 1, 3])),
         )
     options = {
         "topology": _TREE if kind == "tree" else most,
-        "overlap": policy if kind == "overlap" else None,
-        "controller": "ema" if kind == "ema" else None,
+        "batch": policy if kind == "overlap" else Batch(),
+        "stop": Stop(rule="ema" if kind == "ema" else "length"),
         "schedule": ((1, 2, most), (4, 6, 0)) if kind == "schedule" else (),
-        "ragged": "split" if kind == "overlap" and policy.parts > 1 else ragged,
         "draft": _draft_timer if rng.random() < 0.7 else None,
     }
-    if options["ragged"] != "split" and rng.random() < 0.7:
+    options["batch"] = replace(options["batch"], ragged="split" if kind == "overlap" and policy.parts > 1 else ragged)
+    if kind == "chain" and rng.random() < 0.7:
+        slots = str(rng.choice(["likeliest", "by_request"]))
+        options["batch"] = replace(options["batch"], slots=slots, budget_per_request=float(rng.uniform(0, most)))
+    if options["batch"].ragged != "split" and rng.random() < 0.7:
         options["group_requests"] = int(rng.integers(1, 6))
     return {"speculation": SpeculationOptions(trace=_trace(rng), **options)}
 
@@ -141,11 +147,13 @@ def _scenario(seed, timer=_timer, **changes):
     options = {
         "token_budget": int(rng.choice([1, 7, 40, 300])), "max_requests": int(rng.choice([1, 3, 8, 64])),
         "chunked_prefill": bool(rng.random() < 0.7), "prefill_first": bool(rng.random() < 0.35),
-        "ahead": bool(rng.random() < 0.25), "block_tokens": block_tokens,
+        "overlapped_scheduling": bool(rng.random() < 0.25), "block_tokens": block_tokens,
         "kv_blocks": kv_blocks, "watermark_ratio": float(rng.choice([0.0, 0.01, 0.3])),
         "preemption": str(rng.choice(["recompute", "swap"])), "swap_block_s": 1e-4,
         "prefix_cache": bool(rng.random() < 0.7), "priorities": bool(rng.random() < 0.5),
-        "reserve_output": bool(rng.random() < 0.15),
+        "reserve_ratio": [None, None, None, 0.0, 0.1, 1.0][int(rng.integers(6))],
+        "intake_s": float(rng.choice([0.0, 0.0, 0.004])),
+        "intake_token_s": float(rng.choice([0.0, 1e-4])),
         "slo_ttft_s": 0.4 if rng.random() < 0.2 else None, "slo_tpot_s": 0.02 if rng.random() < 0.2 else None,
         "horizon_s": 0.5 if rng.random() < 0.1 else None,
     }  # fmt: skip

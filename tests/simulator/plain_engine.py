@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulator import drafting
-from simulator.speculation import build_drafts, lookahead_tokens, place_requests
-from simulator.state import new_requests
+from simulator.loop import drafting
+from simulator.loop.speculation import build_drafts, lookahead_tokens, place_requests
+from simulator.loop.state import new_requests
+from tests.simulator.likeliest_slots import likeliest_slots
 
 
 @dataclass(eq=False)
@@ -25,22 +26,24 @@ class Job:
     stale: bool = False
     first_known: bool = False
     state: str = "new"
-    made: int = 0
+    sent: float = 0.0
+    generated: int = 0
     computed: int = 0
     own: int = 0
     held: list = field(default_factory=list)
     quota: int = 0
     drafts: int = 0
+    granted: int = 0
     scheduled: float = math.nan
     first: float = math.nan
     last: float = math.nan
 
     @property
     def known(self):
-        return self.prompt + self.made
+        return self.prompt + self.generated
 
 
-class Plain:
+class Engine:
     """One engine, one iteration at a time; what each takes: `plain_timing`."""
 
     def __init__(self, scenario):
@@ -63,49 +66,19 @@ class Plain:
             rank = int(w.priority[i]) if self.o.priorities and w.priority is not None else 0
             self.jobs.append(
                 Job((rank, i), int(w.prompt_tokens[i]), int(w.output_tokens[i]), float(w.arrival_s[i]),
-                    int(records["place"][i]), names, float(self.d.most), self.d.decoder == drafting.AHEAD)
+                    int(records["place"][i]), names, float(self.d.most), self.d.decoder == drafting.PARALLEL)
             )  # fmt: skip
         self.users, self.think = w.users or w.requests, w.think_s
+        self.received = 0.0
+        for job in self.jobs:
+            job.sent = job.arrival
+        for job in self.jobs[: self.users]:
+            self.receive(job)
         self.shared, self.idle = {}, OrderedDict()
         self.waiting, self.running = [], []
         self.clock, self.began, self.swap_s, self.sent, self.ended = 0.0, 0.0, 0.0, 0, 0
         self.since = self.step_s = self.tokens = 0.0
-        self.preemptions = self.hits = self.rolled_back = 0
-
-    # cache
-    def blocks(self, tokens):
-        return -(-tokens // self.o.block_tokens)
-
-    def free(self):
-        own = sum(job.own for job in self.running)
-        return self.o.kv_blocks - own - len(self.shared)
-
-    def obtainable(self):
-        return self.free() + len(self.idle)
-
-    def take(self, job, blocks):
-        while self.free() < blocks:
-            name, _ = self.idle.popitem(last=False)
-            del self.shared[name]
-        job.own += blocks
-
-    def hold(self, job, name):
-        self.idle.pop(name, None)
-        self.shared[name] = self.shared.get(name, 0) + 1
-        job.held.append(name)
-
-    def let_go(self, job):
-        job.own = 0
-        for name in reversed(job.held):
-            self.shared[name] -= 1
-            if self.shared[name] == 0:
-                self.idle[name] = None
-        job.held = []
-
-    def most_blocks(self, job):
-        if job.output == 1 and self.lag:
-            return self.blocks(job.prompt)
-        return self.blocks(job.prompt + job.output - self.lag + self.look)
+        self.preemptions = self.hits = self.rolled_back = self.unselected = 0
 
     # ends
     def end(self, job, state):
@@ -113,7 +86,13 @@ class Plain:
         follower = self.users + self.ended
         self.ended += 1
         if follower < len(self.jobs):
-            self.jobs[follower].arrival = max(self.jobs[follower].arrival, self.clock + self.think)
+            self.jobs[follower].sent = max(self.jobs[follower].sent, self.clock + self.think)
+            self.receive(self.jobs[follower])
+
+    def receive(self, job):
+        """The front end takes one request after another."""
+        spent = self.o.intake_s + self.o.intake_token_s * job.prompt
+        self.received = job.arrival = max(self.received, job.sent) + spent
 
     def preempt(self, job):
         if self.o.preemption == "swap" and job.computed:
@@ -123,12 +102,13 @@ class Plain:
             job.state, job.computed = "waiting", 0
             if self.d.decoder == drafting.BLOCK:
                 job.place -= int(self.d.left[job.place])
-            job.stale, job.first_known = self.d.decoder == drafting.AHEAD, False
+            job.stale, job.first_known = self.d.decoder == drafting.PARALLEL, False
+        job.granted = 0
         self.let_go(job)
         self.running.remove(job)
         self.waiting.append(job)
         self.preemptions += 1
-        self.gave_way = True
+        self.preempted = True
 
     def secure(self, job, tokens):
         short = self.blocks(tokens) - job.own - len(job.held)
@@ -171,14 +151,29 @@ class Plain:
         proposed = int(self.d.proposes[job.place])
         if self.d.decoder == drafting.TREE:
             return proposed
-        if self.speculation.controller == "ema":
+        if self.speculation.stop.rule == "ema":
             batch = min(batch, int(job.memory + 0.5) + 1)
-        return min(batch - job.first_known, proposed)
+        tokens = min(batch - job.first_known, proposed)
+        return tokens if self.d.slots == drafting.ALIKE else min(tokens, job.granted)
+
+    def share_slots(self, batch):
+        """The oracle: the likeliest draft tokens of the batch, by a sort over all of them."""
+        decoding = [job for job in self.running if job.state == "decoding"]
+        chances = []
+        for job in decoding:
+            count = min(batch, int(self.d.proposes[job.place]))
+            each = np.full(count, job.memory / (1.0 + job.memory))
+            if self.d.slots == drafting.LIKELIEST:
+                each = self.d.sure[(job.place + np.arange(count)) % self.d.sure.size]
+            chances.append(np.cumprod(each))
+        shares = likeliest_slots(chances, int(self.d.budget_per_request * len(decoding)))
+        for job, share in zip(decoding, shares, strict=True):
+            job.granted = share
 
     def cut(self, extra, room):
         if extra <= room:
             return extra
-        return max(room, 0) if self.d.decoder in (drafting.CHAIN, drafting.AHEAD) else 0
+        return max(room, 0) if self.d.decoder in (drafting.CHAIN, drafting.PARALLEL) else 0
 
     def decodes(self, batch):
         for job in list(self.running):
@@ -197,7 +192,7 @@ class Plain:
         job.drafts = 0 if self.d.decoder == drafting.BLOCK else extra
         self.decoding.append(job)
 
-    def fill(self, job, tokens):
+    def prefill(self, job, tokens):
         job.quota = tokens
         self.chunks.append((tokens, job.computed))
         end = (job.computed + tokens) // self.o.block_tokens
@@ -214,14 +209,14 @@ class Plain:
 
     def prompts(self):
         for job in list(self.running):
-            if job not in self.running or job.state != "filling":
+            if job not in self.running or job.state != "prefilling":
                 continue
             tokens = self.chunk(job, job.computed)
             if tokens == 0:
                 self.stuck = True
                 return
             if self.secure(job, job.computed + tokens):
-                self.fill(job, tokens)
+                self.prefill(job, tokens)
             else:
                 self.stuck = True
 
@@ -229,7 +224,7 @@ class Plain:
         o = self.o
         while self.waiting and len(self.running) < o.max_requests:
             job = min(self.waiting, key=lambda each: each.key)
-            if o.slo_ttft_s and self.clock - job.arrival > o.slo_ttft_s and math.isnan(job.scheduled):
+            if o.slo_ttft_s and self.clock - job.sent > o.slo_ttft_s and math.isnan(job.scheduled):
                 self.waiting.remove(job)
                 self.end(job, "rejected")
                 continue
@@ -243,15 +238,15 @@ class Plain:
             while hits < min(len(job.names), (job.known - 1) // o.block_tokens) and job.names[hits] in self.shared:
                 hits += 1
         computed = job.computed if swapped else hits * o.block_tokens
-        decodes = swapped and (job.made > 0 or not self.lag) and computed >= job.known - self.lag
+        decodes = swapped and (job.generated > 0 or not self.lag) and computed >= job.known - self.lag
         extra = self.cut(self.wanted(job, batch), self.room() - 1)
         tokens = (0 if self.d.decoder == drafting.BLOCK else 1 + extra) if decodes else self.chunk(job, computed)
         if tokens == 0 and not decodes:
             return False
         blocks = self.blocks(computed + tokens) - hits
-        if o.reserve_output and sum(map(self.most_blocks, [*self.running, job])) > o.kv_blocks:
-            return False
         idle = sum(name in self.idle for name in job.names[:hits])
+        if o.reserve_ratio is not None and self.owed() + self.promised(job) - hits > self.obtainable() - idle:
+            return False
         spare = int(o.watermark_ratio * o.kv_blocks) if self.running else 0
         if self.obtainable() - idle - blocks < spare:
             return False
@@ -266,20 +261,22 @@ class Plain:
         self.take(job, blocks)
         job.computed = computed
         job.scheduled = self.clock if math.isnan(job.scheduled) else job.scheduled
-        job.state = "decoding" if decodes else "filling"
+        job.state = "decoding" if decodes else "prefilling"
         if not decodes:
-            self.fill(job, tokens)
+            self.prefill(job, tokens)
         elif tokens:
             self.decode(job, extra)
         return True
 
     def compose(self):
-        self.decoding, self.chunks, self.gave_way, self.stuck = [], [], False, False
+        self.decoding, self.chunks, self.preempted, self.stuck = [], [], False, False
         batch = self.batch_drafts(sum(job.state == "decoding" for job in self.running))
+        if self.d.slots != drafting.ALIKE and self.d.decoder == drafting.CHAIN:
+            self.share_slots(batch)
         if not self.o.prefill_first:
             self.decodes(batch)
         self.prompts()
-        if not self.stuck and not self.gave_way:
+        if not self.stuck and not self.preempted:
             self.admissions(batch)
         if self.o.prefill_first and not self.chunks:
             self.decodes(batch)
@@ -295,29 +292,40 @@ class Plain:
             job.place = (here + 1) % len(d.emits)
             return int(d.emits[here])
         full, left = int(d.emits[here]), int(d.left[here])
-        kept = min(full, job.drafts + 1, left) - 1
-        emitted = kept + 1
-        if d.decoder == drafting.AHEAD:
-            emitted = self.look_ahead(job, kept, left, batch)
+        if d.slots != drafting.ALIKE:
+            self.unselected += min(batch, int(d.proposes[here])) - job.drafts
+        accepted = min(full, job.drafts + 1, left) - 1
+        emitted = accepted + 1
+        if d.decoder == drafting.PARALLEL:
+            emitted = self.parallel_step(job, accepted, left, batch)
         if job.drafts:
-            job.memory = float(np.float32(job.memory + d.weight * (kept - job.memory)))
+            job.memory = float(np.float32(job.memory + d.weight * (accepted - job.memory)))
         job.place = here + emitted if here + emitted < len(d.emits) else 0
         return emitted
 
-    def look_ahead(self, job, kept, left, batch):
+    def branches_behind(self, job):
+        """Branches of the draft that begins where a request's pending one ends."""
+        return int(self.d.branches_at[(job.place + job.drafts) % len(self.d.emits)]) if self.d.branches > 1 else 1
+
+    def meanwhile(self, job, batch):
+        """Tokens of that draft."""
+        return min(batch, 1 + int(self.d.proposes[(job.place + job.drafts + 1) % len(self.d.emits)]))
+
+    def parallel_step(self, job, accepted, left, batch):
         """What the draft that was made meanwhile is worth."""
-        branches = max(self.d.branches, 1)
         job.first_known = False
-        if job.drafts and not self.d.branches and kept == job.drafts:
+        if job.drafts and not self.d.branches and accepted == job.drafts:
             job.stale = False
-            return kept
-        goes_on = kept == job.drafts and left > kept + 1 and bool(batch)
+            return accepted
+        goes_on = accepted == job.drafts and left > accepted + 1 and bool(batch)
         if job.drafts and not self.d.branches:
             goes_on = False
-        right = goes_on and bool(self.d.foreseen[job.place + kept])
+        right = goes_on and bool(self.d.foreseen[job.place + accepted])
         job.stale, job.first_known = not right, right
-        self.rolled_back += batch * (branches - right)
-        return kept + 1
+        each = self.meanwhile(job, batch)
+        self.rolled_back += 0 if right else each
+        self.unselected += (self.branches_behind(job) - 1) * each
+        return accepted + 1
 
     def settle(self, batch):
         emitted_now, decoding = 0, len(self.decoding)
@@ -326,7 +334,7 @@ class Plain:
             if not quota:
                 continue
             if job.state == "decoding":
-                emitted = min(self.step(job, batch), job.output - job.made)
+                emitted = min(self.step(job, batch), job.output - job.generated)
                 job.computed += emitted
                 emitted_now += emitted
             else:
@@ -334,11 +342,11 @@ class Plain:
                 if job.computed < job.known:
                     continue
                 job.state, emitted = "decoding", self.lag
-                job.stale, job.first_known = self.d.decoder == drafting.AHEAD, False
-            if emitted and not job.made:
+                job.stale, job.first_known = self.d.decoder == drafting.PARALLEL, False
+            if emitted and not job.generated:
                 job.first = self.clock
-            job.made += emitted
-            if job.made == job.output:
+            job.generated += emitted
+            if job.generated == job.output:
                 job.last = self.clock
                 self.let_go(job)
                 self.running.remove(job)
@@ -372,7 +380,7 @@ class Plain:
                 for job in self.jobs:
                     job.state = job.state if job.state in ("finished", "rejected") else "failed"
                 return self
-            self.take_in(self.began if o.ahead else self.clock)
+            self.take_in(self.began if o.overlapped_scheduling else self.clock)
             if not self.running and not self.waiting:
                 self.take_in(self.clock)
             if not self.running and not self.waiting:

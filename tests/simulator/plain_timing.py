@@ -1,7 +1,7 @@
 """How long an iteration of the plain engine takes: its passes one by one, over requests as objects."""
 
-from simulator import drafting
-from simulator.overlap import step_s
+from costmodel.laws.batching import SERIAL
+from simulator.loop import drafting
 
 
 class Timing:
@@ -11,24 +11,29 @@ class Timing:
         b, context = len(self.decoding), sum(job.computed for job in self.decoding)
         drafting_jobs = [job for job in self.decoding if job.drafts]
         most = max([job.drafts for job in self.decoding], default=0)
-        drafts = len(drafting_jobs)
-        if self.d.decoder == drafting.AHEAD and batch:
-            drafts, most = b, batch
-        drafts *= max(self.d.branches, 1)
+        drafts, new = len(drafting_jobs), most
+        if self.d.decoder == drafting.CHAIN and self.d.passes.size:
+            new = max([min(batch, int(self.d.passes[job.place])) for job in drafting_jobs], default=0)
+        if self.d.slots != drafting.ALIKE:
+            made = [min(batch, int(self.d.proposes[job.place])) for job in self.decoding]
+            drafts, new = sum(each > 0 for each in made), max(made, default=0)
+        if self.d.decoder == drafting.PARALLEL and batch:
+            drafts, most = sum(map(self.branches_behind, self.decoding)), batch
+            new = max([self.meanwhile(job, batch) for job in self.decoding], default=0)
         draft = 0.0
         if self.draft_timer:
             share = context * drafts / b if b else 0.0
-            draft = self.draft_timer(drafts, most, share, sum(new for new, _ in self.chunks))
-        policy = self.speculation.policy if self.speculation else None
+            draft = self.draft_timer(drafts, new, share, sum(tokens for tokens, _ in self.chunks))
+        policy = self.speculation.batch if self.speculation else SERIAL
         return step_s(policy, draft, self.passes(policy, b, context, most))
 
     def passes(self, policy, b, context, most):
         longest = max([job.computed for job in self.decoding], default=0)
-        if policy and policy.parts > 1 and most > 1:
+        if policy.parts > 1 and most > 1:
             return self.in_parts(policy, most, longest)
-        if b and self.speculation and self.speculation.ragged != "split":
+        if b and policy.ragged != "split":
             ways = [self.decoding]
-            if self.speculation.ragged == "regroup":
+            if policy.ragged == "regroup":
                 ways.append(sorted(self.decoding, key=lambda job: job.computed))
             return [min(self.padded(way) for way in ways)]
         queries = sum(job.quota for job in self.decoding) / b if b else 0.0
@@ -40,8 +45,8 @@ class Timing:
             first, end = at * most // count, (at + 1) * most // count
             inside = []
             for job in self.decoding:
-                kept = min(int(self.d.emits[job.place]), job.drafts + 1, int(self.d.left[job.place])) - 1
-                if at == 0 or (job.drafts > first and (kept >= first or not policy.prunes)):
+                accepted = min(int(self.d.emits[job.place]), job.drafts + 1, int(self.d.left[job.place])) - 1
+                if at == 0 or (job.drafts > first and (accepted >= first or not policy.prunes)):
                     inside.append(
                         (
                             min(job.drafts, end) - min(job.drafts, first) + (at == 0),
@@ -76,3 +81,18 @@ class Timing:
                 float(longest),
             )
         return total
+
+
+def side_by_side_s(one_s, other_s, interference_ratio=0.0, *, after_s=0.0):
+    """Seconds until two phases end that run at once, after what came before them."""
+    return after_s + max(one_s, other_s) + interference_ratio * min(one_s, other_s)
+
+
+def step_s(batch, draft_s, verify_s):
+    """Seconds of a step: drafting goes on evenly, and each part of the verification waits for its tokens."""
+    x, parallel = batch.interference_ratio, batch.drafts_during_verify
+    each = draft_s / len(verify_s)
+    total = 0.0 if parallel else each
+    for part_s in verify_s[:-1]:
+        total = side_by_side_s(each, part_s, x, after_s=total)
+    return side_by_side_s(each, verify_s[-1], x, after_s=total) if parallel else total + verify_s[-1]

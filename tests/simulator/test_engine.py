@@ -7,9 +7,8 @@ import pytest
 
 from hardware_profiles.errors import InfeasibleError, InputError
 from simulator.engine import simulate
-from simulator.request import Workload
-from simulator.scenario import Disaggregation, Scenario, SchedulerOptions
-from traces.schema import RequestTrace
+from simulator.loop.options import Disaggregation, Scenario, SchedulerOptions
+from simulator.loop.request import Workload
 
 
 def traffic(requests=80, span_s=10.0, seed=0, prompts=(200, 3000), outputs=(20, 80), **changes):
@@ -53,12 +52,12 @@ def test_a_single_request_takes_exactly_its_iterations(plain_timer):
     assert result.iterations == 6
 
 
-def test_putting_iterations_together_ahead_costs_a_late_request_one_iteration(plain_timer):
+def test_overlapped_scheduling_costs_a_late_request_one_iteration(plain_timer):
     workload = Workload(
         arrival_s=np.array([0.0, 0.05, 5.0]), prompt_tokens=np.full(3, 10), output_tokens=np.array([60, 5, 5])
     )
-    ahead, at_once = (run(plain_timer, workload, ahead=each) for each in (True, False))
-    late = ahead.scheduled_s - at_once.scheduled_s
+    overlapped, at_once = (run(plain_timer, workload, overlapped_scheduling=each) for each in (True, False))
+    late = overlapped.scheduled_s - at_once.scheduled_s
     assert late[0] == late[2] == 0.0  # nothing was running when they came
     assert plain_timer(1, 1.0, 10.0, []) <= late[1] <= plain_timer(1, 1.0, 30.0, [])
 
@@ -99,7 +98,7 @@ def test_a_tight_cache_preempts_and_everybody_finishes(plain_timer, preemption):
 
 def test_reserving_outputs_never_preempts(plain_timer):
     workload = traffic(prompts=(30, 60), outputs=(100, 200), span_s=1.0)
-    result = run(plain_timer, workload, kv_blocks=60, reserve_output=True)
+    result = run(plain_timer, workload, kv_blocks=60, reserve_ratio=1.0)
     assert result.finished.all() and result.counters["preemptions"] == 0
 
 
@@ -169,7 +168,7 @@ def test_equal_seeds_give_equal_results(plain_timer, random_scenario):
         np.testing.assert_array_equal(one.last_token_s, other.last_token_s)
 
 
-def test_progress_is_told_and_never_goes_back(plain_timer):
+def test_progress_is_reported_and_never_goes_back(plain_timer):
     seen = []
     workload = traffic(requests=400, outputs=(100, 200))
     scenario = Scenario(
@@ -230,12 +229,3 @@ def test_scenarios_that_make_no_sense_are_refused(plain_timer):
     uneven = replace(good.workload, prefix_ids=ids, prefix_block_tokens=24)
     with pytest.raises(InputError, match="24 tokens"):
         simulate(replace(good, workload=uneven, scheduler=SchedulerOptions(kv_blocks=10, prefix_cache=True)))
-
-
-def test_a_recording_of_arrivals_is_a_workload():
-    trace = RequestTrace(
-        arrival_s=np.array([0.0, 1.0]), prompt_tokens=np.array([5, 6]), output_tokens=np.array([1, 2]),
-        prefix_blocks=((1,), (1, 2)),
-    )  # fmt: skip
-    workload = Workload.from_trace(trace, prefix_block_tokens=4)
-    assert workload.requests == 2 and workload.prefix_ids == ((1,), (1, 2)) and workload.prefix_block_tokens == 4

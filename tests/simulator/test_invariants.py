@@ -12,24 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from simulator import kv_cache, scheduler, waiting
-from simulator import state as s
-from simulator.drafting import BLOCK
+from simulator.cluster.replica import SimulatedReplica
 from simulator.engine import new_pool, simulate
-from simulator.iteration import COMPOSED, DONE
-from simulator.replica import SimulatedReplica
-from simulator.request import DECODING, ENDINGS, FILLING, WAITING, Workload
-from simulator.scenario import SchedulerOptions
+from simulator.loop import kv_cache, scheduler, waiting
+from simulator.loop import state as s
+from simulator.loop.drafting import BLOCK
+from simulator.loop.iteration import COMPOSED, DONE
+from simulator.loop.options import SchedulerOptions
+from simulator.loop.request import DECODING, ENDINGS, PREFILLING, WAITING, Workload
 
 
-def check_cache(replica, requests, prefixes, limits):
+def check_cache(replica, buffers, requests, prefixes, limits):
     """Every block is somewhere exactly once."""
-    number, shared = replica.number, replica.shared[:, :-1]
-    resident = shared[s.RESIDENT] == 1
-    references = shared[s.REFERENCES]
-    assert number[s.UNUSED] >= 0 and np.all(requests["private"] >= 0)
-    assert number[s.UNUSED] + requests["private"].sum() + resident.sum() == limits.kv_blocks
-    assert number[s.IDLE] == (resident & (references == 0)).sum()
+    resident = buffers.blocks["resident"][:-1] == 1
+    references = buffers.blocks["references"][:-1]
+    assert replica.unused_blocks >= 0 and np.all(requests["private"] >= 0)
+    assert replica.unused_blocks + requests["private"].sum() + resident.sum() == limits.kv_blocks
+    assert replica.idle_blocks == (resident & (references == 0)).sum()
     assert np.all(references[~resident] == 0)
     held = np.zeros(references.size, dtype=np.int64)
     for r in range(requests.size):
@@ -38,30 +37,31 @@ def check_cache(replica, requests, prefixes, limits):
             if prefixes.held[first + block]:
                 held[kv_cache.entry(prefixes, r, block)] += 1
     np.testing.assert_array_equal(held, references)
-    ring, at = [], replica.shared[s.AFTER, -1]
+    ring, at = [], buffers.blocks["next"][-1]
     while at != references.size:
         ring.append(at)
-        at = replica.shared[s.AFTER, at]
-    assert len(ring) == len(set(ring)) == number[s.IDLE]
+        at = buffers.blocks["next"][at]
+    assert len(ring) == len(set(ring)) == replica.idle_blocks
 
 
-def check_iteration(replica, requests, limits, decoder):
+def check_iteration(replica, buffers, requests, limits, decoder):
     """What a composed iteration may hold."""
-    number = replica.number
-    running = replica.running[: number[s.RUNNING]]
+    running = buffers.running[: replica.running]
     assert len(set(running.tolist())) == running.size <= limits.max_requests
     assert np.all(np.diff(requests["key"][running]) > 0)
-    assert np.all(np.isin(requests["phase"][running], [FILLING, DECODING]))
-    assert number[s.ROWS] == requests["quota"].sum()
+    assert np.all(np.isin(requests["phase"][running], [PREFILLING, DECODING]))
+    assert replica.rows == requests["quota"].sum()
     alone = np.count_nonzero(requests["quota"]) == 1
     if (limits.chunked and decoder != BLOCK) or not alone:
-        assert number[s.ROWS] <= limits.token_budget
+        assert replica.rows <= limits.token_budget
     part = requests[requests["quota"] > 0]
     assert np.all(part["slots"] >= part["computed"] + part["quota"])
     if limits.prefill_first:
-        assert number[s.CHUNKS] == 0 or number[s.DECODING_NOW] == 0 or number[s.ADMITTED] > 0
-    if limits.reserve:
-        assert number[s.RESERVED] <= limits.kv_blocks and number[s.GAVE_WAY] == 0
+        assert replica.chunks == 0 or replica.decoding == 0 or replica.admitted > 0
+    if limits.reserve_ratio >= 0.0:
+        assert replica.reserved_blocks <= limits.kv_blocks
+    if limits.reserve_ratio == 1.0:
+        assert replica.preempted == 0
 
 
 def run_checked(scenario):
@@ -69,22 +69,21 @@ def run_checked(scenario):
     pool = new_pool(scenario, np.random.default_rng(scenario.seed), users=True)
     replica = SimulatedReplica(pool, 0, scenario.workload.requests)
     replica.send(np.arange(scenario.workload.requests))
-    state, requests, turns = replica.state, pool.requests, 0
+    state, buffers, requests, turns = replica.state, replica.buffers, pool.requests, 0
     while (status := replica.begin()) == COMPOSED:
-        check_iteration(state, requests, pool.limits, pool.drafts.decoder)
-        check_cache(state, requests, pool.prefixes, pool.limits)
+        check_iteration(state, buffers, requests, pool.limits, pool.drafts.decoder)
+        check_cache(state, buffers, requests, pool.prefixes, pool.limits)
         assert replica.end_s > replica.clock_s
-        before = int(requests["made"].sum())
+        before = int(requests["generated"].sum())
         replica.settle()
-        check_cache(state, requests, pool.prefixes, pool.limits)
-        assert requests["made"].sum() >= before
+        check_cache(state, buffers, requests, pool.prefixes, pool.limits)
+        assert requests["generated"].sum() >= before
         turns += 1
         assert turns < 200_000, "the simulation does not end"
     assert status == DONE
     assert np.all(np.isin(requests["phase"], list(ENDINGS)))
-    assert state.number[s.ENDED] == requests.size == len(set(state.over.tolist()))
-    assert state.number[s.RESERVED] == 0
-    assert state.number[s.IDLE] + state.number[s.UNUSED] == pool.limits.kv_blocks
+    assert state.ended == requests.size == len(set(buffers.over.tolist()))
+    assert state.idle_blocks + state.unused_blocks == pool.limits.kv_blocks
     return requests
 
 
@@ -100,7 +99,8 @@ def check_result(scenario, result):
     assert np.all(np.isnan(result.last_token_s[~done]))
     c = result.counters
     assert 0 <= c["accepted"] <= c["drafted"]
-    assert c["wasted"] == c["drafted"] - c["accepted"] + c["rolled_back"] and c["rolled_back"] >= 0
+    assert c["wasted"] == c["drafted"] - c["accepted"] + c["rolled_back"] + c["unselected"]
+    assert min(c["rolled_back"], c["unselected"]) >= 0
     assert result.steps_by_batch.sum() == c["steps"] and result.emitted_by_batch.sum() == c["emitted"]
     assert result.busy_s <= result.clock_s * (1 + 1e-9)
     assert 0 <= result.kv_peak_ratio <= 1
@@ -190,50 +190,55 @@ class CacheMachine(RuleBasedStateMachine):
         self.requests = s.new_requests(workload, options)
         self.prefixes = s.new_prefixes(workload, options)
         self.limits = s.new_limits(workload, options, lag=1, lookahead=0, users=True)
-        self.replica = s.new_replica(self.limits, self.prefixes, r)
+        self.replica = s.new_replica(self.limits, machine=True)
+        self.buffers = s.new_buffers(self.limits, self.prefixes, r)
         self.inside = set()
+
+    def cached(self, r):
+        parts = (self.replica, self.buffers, self.requests, self.prefixes, self.limits)
+        return kv_cache.cached_prefix.machine(*parts, r, 33)
 
     @rule(r=st.integers(0, 11))
     def enter(self, r):
         if r in self.inside:
             return
-        hits, idle = kv_cache.cached_prefix.machine(self.replica, self.requests, self.prefixes, self.limits, r, 33)
+        hits, idle = self.cached(r)
         if kv_cache.obtainable.machine(self.replica) - idle < 9 - hits:
             return
-        kv_cache.claim.machine(self.replica, self.requests, self.prefixes, self.limits, r, hits)
-        kv_cache.grow.machine(self.replica, self.requests, self.limits, r, 9 - hits)
-        kv_cache.publish.machine(self.replica, self.requests, self.prefixes, self.limits, r, 4 * hits, 34)
+        kv_cache.claim.machine(self.replica, self.buffers, self.requests, self.prefixes, self.limits, r, hits)
+        kv_cache.grow.machine(self.replica, self.buffers, self.requests, self.limits, r, 9 - hits)
+        kv_cache.publish.machine(self.replica, self.buffers, self.requests, self.prefixes, self.limits, r, 4 * hits, 34)
         self.inside.add(r)
         assert self.requests[r]["slots"] == 36
-        again, _ = kv_cache.cached_prefix.machine(self.replica, self.requests, self.prefixes, self.limits, r, 33)
+        again, _ = self.cached(r)
         assert again == 8  # what was just computed is there
 
     @precondition(lambda self: self.inside)
     @rule(data=st.data())
     def leave(self, data):
         r = data.draw(st.sampled_from(sorted(self.inside)))
-        kv_cache.release.machine(self.replica, self.requests, self.prefixes, self.limits, r)
+        kv_cache.release.machine(self.replica, self.buffers, self.requests, self.prefixes, self.limits, r)
         self.inside.discard(r)
         assert self.requests[r]["slots"] == self.requests[r]["private"] == 0
 
     @rule(r=st.integers(0, 11))
     def leave_twice(self, r):
         if r not in self.inside:
-            before = self.replica.number.copy()
-            kv_cache.release.machine(self.replica, self.requests, self.prefixes, self.limits, r)
-            np.testing.assert_array_equal(before, self.replica.number)  # nothing is freed twice
+            before = self.replica.copy()
+            kv_cache.release.machine(self.replica, self.buffers, self.requests, self.prefixes, self.limits, r)
+            assert before == self.replica  # nothing is freed twice
 
     @precondition(lambda self: self.inside)
     @rule(data=st.data(), blocks=st.integers(1, 5))
     def write_on(self, data, blocks):
         r = data.draw(st.sampled_from(sorted(self.inside)))
         if kv_cache.obtainable.machine(self.replica) >= blocks:
-            kv_cache.grow.machine(self.replica, self.requests, self.limits, r, blocks)
+            kv_cache.grow.machine(self.replica, self.buffers, self.requests, self.limits, r, blocks)
             self.requests["slots"][r] = 36  # the request's own count is none of this test's business
 
     @invariant()
     def every_block_is_somewhere_once(self):
-        check_cache(self.replica, self.requests, self.prefixes, self.limits)
+        check_cache(self.replica, self.buffers, self.requests, self.prefixes, self.limits)
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -243,24 +248,26 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.requests = np.zeros(40, dtype=s.REQUEST)
         self.requests["key"] = np.random.default_rng(1).permutation(40)
-        self.heap, self.number, self.inside = np.zeros(40, np.int32), np.zeros(s.NUMBERS, np.int64), []
+        limits, none = s.Limits(*[0] * len(s.Limits._fields)), s.Prefixes(*[np.zeros(0, np.int32)] * 3, 1, 0)
+        self.replica, self.buffers = s.new_replica(limits, machine=True), s.new_buffers(limits, none, 40)
+        self.inside = []
 
     @rule(r=st.integers(0, 39))
     def put(self, r):
         if r not in self.inside:
-            waiting.enqueue.machine(self.heap, self.number, self.requests, r)
+            waiting.enqueue.machine(self.replica, self.buffers, self.requests, r)
             self.inside.append(r)
 
     @precondition(lambda self: self.inside)
     @rule()
     def take(self):
         first = min(self.inside, key=lambda r: self.requests["key"][r])
-        assert waiting.dequeue.machine(self.heap, self.number, self.requests) == first
+        assert waiting.dequeue.machine(self.replica, self.buffers, self.requests) == first
         self.inside.remove(first)
 
     @invariant()
     def nobody_is_lost(self):
-        assert sorted(self.heap[: self.number[s.QUEUED]].tolist()) == sorted(self.inside)
+        assert sorted(self.buffers.heap[: self.replica.queued].tolist()) == sorted(self.inside)
 
 
 TestCache = CacheMachine.TestCase
@@ -286,7 +293,7 @@ def test_a_stuck_engine_gives_one_request_up_instead_of_hanging(random_scenario)
     pool = new_pool(scenario, np.random.default_rng(1), users=True)
     replica = SimulatedReplica(pool, 0, scenario.workload.requests)
     replica.send(np.arange(scenario.workload.requests))
-    replica.state.number[s.UNUSED] = 0
+    replica.state.unused_blocks = 0
     while replica.begin() == COMPOSED:
         replica.settle()
     assert np.all(np.isin(pool.requests["phase"], list(ENDINGS)))

@@ -16,7 +16,9 @@ from simulator.engine import simulate
 @pytest.fixture(scope="module")
 def check():
     """Compare a scenario's result with the plain engine's; the result."""
-    engine = type("Engine", (loaded("plain_engine").Plain, loaded("plain_timing").Timing), {})
+    engine = type(
+        "Plain", tuple(getattr(loaded(f"plain_{name}"), name.title()) for name in ("engine", "cache", "timing")), {}
+    )
     return lambda scenario: compared(scenario, engine(scenario).run())
 
 
@@ -36,9 +38,10 @@ def compared(scenario, plain):
     assert result.counters["preemptions"] == plain.preemptions
     assert result.counters["prefix_hit_tokens"] == plain.hits
     assert result.counters["rolled_back"] == plain.rolled_back
+    assert result.counters["unselected"] == plain.unselected
     for name in ("arrival", "scheduled", "last"):
         mine = getattr(result, {"last": "last_token_s"}.get(name, f"{name}_s"))
-        theirs = np.array([getattr(job, name) for job in jobs])
+        theirs = np.array([job.sent if name == "arrival" else getattr(job, name) for job in jobs])
         np.testing.assert_array_equal(mine, theirs, err_msg=name)
     reached = np.array([job.first for job in jobs])
     np.testing.assert_array_equal(result.first_token_s, reached)
@@ -48,10 +51,10 @@ def compared(scenario, plain):
 def identical(one, other):
     """To the last bit."""
     for name in ("arrival_s", "scheduled_s", "first_token_s", "last_token_s", "ending", "replica", "steps_by_batch",
-                 "emitted_by_batch"):  # fmt: skip
+                 "emitted_by_batch", "iterations_by_rows", "iterations_by_sampled"):  # fmt: skip
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     np.testing.assert_array_equal(one.itl.counts, other.itl.counts)
-    for name in ("counters", "iterations", "clock_s", "busy_s", "kv_peak_ratio"):
+    for name in ("counters", "iterations", "clock_s", "busy_s", "exposed_host_s", "kv_peak_ratio"):
         assert getattr(one, name) == getattr(other, name), name
     assert one.itl.total_s == other.itl.total_s
 

@@ -1,4 +1,4 @@
-"""What traffic did Azure's language models see?
+"""How are the public Azure request traces read?
 
 Format `azure`: the public traces of 2023 and 2024 as CSV (`TIMESTAMP`, `ContextTokens`, `GeneratedTokens`), or the same
 as Parquet (`arrival_s`, `input_tokens`, `output_tokens`). Yields requests; nothing tells which prompts share a prefix.
@@ -22,7 +22,7 @@ from traces.importers.request_tables import (
     time_column,
     whole_column,
 )
-from traces.schema import RequestTrace
+from traces.kinds.acceptance import RequestTrace
 
 _COLUMNS = {
     "arrival": ("arrival_s", "TIMESTAMP"),

@@ -1,4 +1,4 @@
-"""What does a text file from outside hold, if it can be read at all?
+"""How is a text file from outside read safely?
 
 Bounded reading of text, JSON and JSON lines, and the checks that turn foreign values into arrays. Leaves
 out what any source means by its keys.

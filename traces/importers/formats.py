@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError, UnknownNameError
-from traces.schema import AcceptanceTrace, RequestTrace
+from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
 
 READERS = {
     "position-json": "traces.importers.position_json",
@@ -33,7 +33,15 @@ BLOCK_TOKENS_KEY = "block_tokens"
 
 
 def import_requests(format: str, path: str | Path) -> RequestTrace:
-    """Read a foreign file as a request trace.
+    r"""Read a foreign file as a request trace.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder, "log.csv")
+        ...     _ = file.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2024-01-01 00:00:00,100,20\n")
+        ...     import_requests("azure", file).output_tokens.tolist()
+        [20]
 
     Args:
         format: one of `REQUEST_READERS`.
@@ -69,9 +77,9 @@ def read_requests_any(path: str | Path, format: str | None = None) -> RequestTra
             wanted = f"must end in .parquet, .csv, .json or .jsonl, or name its format: {', '.join(REQUEST_READERS)}"
             raise InputError(wanted, file=path, key="format")
         return import_requests(usual[ending], path)
-    from traces.header import METADATA_KEY
-    from traces.parquet_files import opened_parquet
-    from traces.store import read_requests
+    from traces.storage.acceptance_file import read_requests
+    from traces.storage.header import METADATA_KEY
+    from traces.storage.parquet_files import opened_parquet
 
     with opened_parquet(path) as parquet:
         own = METADATA_KEY in (parquet.schema_arrow.metadata or {})
@@ -124,6 +132,14 @@ def import_trace(
 def read_trace_any(path: str | Path, format: str | None = None, *, match_rate: float | None = None) -> AcceptanceTrace:
     """Read an acceptance trace of any known form.
 
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder, "engine.json")
+        ...     _ = file.write_text('{"requests": [{"prompt_tokens": 5, "emitted": [3, 2, 1, 1]}]}')
+        ...     read_trace_any(file).emitted.tolist()
+        [3, 2, 1, 1]
+
     Args:
         path: a trace file (.parquet), or a foreign file.
         format: name of the foreign format; None: .parquet is a trace, .json is position-json.
@@ -134,7 +150,7 @@ def read_trace_any(path: str | Path, format: str | None = None, *, match_rate: f
     """
     ending = Path(path).suffix.lower()
     if format is None and ending == ".parquet":
-        from traces.store import read_acceptance
+        from traces.storage.acceptance_file import read_acceptance
 
         trace = read_acceptance(path)
         if match_rate is None or trace.emitted is None or trace.drafted is not None:

@@ -1,4 +1,4 @@
-"""How long are the prompts and outputs of a data set?
+"""How is a table of prompt and output lengths read?
 
 Format `lengths`: Parquet, CSV or JSON lines with `input_tokens` and `output_tokens` (`prompt_tokens` and
 `completion_tokens` will do), such as lengths counted over ShareGPT. Yields requests that all arrive at 0: arrivals are
@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from traces.importers.request_tables import priority_column, read_columns, request_trace, whole_column
-from traces.schema import RequestTrace
+from traces.kinds.acceptance import RequestTrace
 
 _COLUMNS = {
     "prompt_tokens": ("input_tokens", "prompt_tokens", "input_length"),

@@ -1,4 +1,4 @@
-"""What traffic did Kimi see, and which prompts shared blocks?
+"""How is the public Mooncake request trace read, shared prompt blocks included?
 
 Format `mooncake`: JSON lines with `timestamp` (milliseconds), `input_length`, `output_length` and `hash_ids`, one id
 per started block of 512 prompt tokens; or the same as Parquet (`arrival_s`, `input_tokens`, `output_tokens`,
@@ -21,7 +21,7 @@ from traces.importers.request_tables import (
     time_column,
     whole_column,
 )
-from traces.schema import RequestTrace
+from traces.kinds.acceptance import RequestTrace
 
 BLOCK_TOKENS = 512
 _COLUMNS = {

@@ -1,4 +1,4 @@
-"""What does a plain JSON list of emitted lengths say?
+"""How is a plain JSON list of emitted lengths read?
 
 Format `position-json`. Yields level 1: `{"first_step_position": 0, "requests": [{"prompt_tokens": 103,
 "emitted": [1, 5, ...], "drafted": [0, 8, ...]}, ...]}`, with `id` and `kind` optional per request. It
@@ -22,7 +22,7 @@ from traces.importers.files import (
     parse_json,
     read_text,
 )
-from traces.schema import AcceptanceTrace, Provenance
+from traces.kinds.acceptance import AcceptanceTrace, Provenance
 
 _TOP_KEYS = {"first_step_position", "requests"}
 _REQUEST_KEYS = {"id", "kind", "prompt_tokens", "emitted", "drafted"}

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from hardware_profiles.errors import InputError
 from traces.importers.files import json_lines, read_text
 from traces.importers.formats import BLOCK_TOKENS_KEY
-from traces.parquet_files import MAX_ROWS, lists, numbers, opened_parquet
-from traces.schema import Provenance, RequestTrace
+from traces.kinds.acceptance import Provenance, RequestTrace
+from traces.storage.parquet_files import MAX_ROWS, lists, numbers, opened_parquet
 
 _MOST_TOKENS = (1 << 31) - 1
 _BLOCK_COLUMN = re.compile("prefix_block([0-9]{1,6})_ids")
@@ -147,7 +147,7 @@ def request_trace(
         file: name for messages.
         arrival_s: None: not recorded, all at 0.
         prompt_tokens: of every request.
-        output_tokens: likewise.
+        output_tokens: of every request, in the same order.
         prefix_blocks: ids of each prompt's blocks.
         block_tokens: tokens of one of them.
         priority: of every request, lower first.
@@ -156,25 +156,25 @@ def request_trace(
     Raises:
         InputError: no request is left.
     """
-    kept = (prompt_tokens > 0) & (output_tokens > 0)
-    if not kept.any():
+    usable = (prompt_tokens > 0) & (output_tokens > 0)
+    if not usable.any():
         raise InputError("must list a request with a prompt and an output", file=file, key="rows")
-    arrival = np.zeros(kept.size) if arrival_s is None else arrival_s
+    arrival = np.zeros(usable.size) if arrival_s is None else arrival_s
     notes = [f"Requests from {source}."]
     if arrival_s is None:
         notes.append("No arrivals were recorded: all stand at 0, to be drawn anew.")
-    if not kept.all():
-        notes.append(f"{int((~kept).sum())} requests without a prompt or an output were left out.")
+    if not usable.all():
+        notes.append(f"{int((~usable).sum())} requests without a prompt or an output were left out.")
     blocks = None
     if prefix_blocks is not None:
-        blocks = tuple(tuple(ids) for ids in itertools.compress(prefix_blocks, kept.tolist()))
+        blocks = tuple(tuple(ids) for ids in itertools.compress(prefix_blocks, usable.tolist()))
         notes.append(f"Prompts share blocks of {block_tokens} tokens.")
     return RequestTrace(
-        arrival_s=arrival[kept],
-        prompt_tokens=prompt_tokens[kept].astype(np.int32),
-        output_tokens=output_tokens[kept].astype(np.int32),
+        arrival_s=arrival[usable],
+        prompt_tokens=prompt_tokens[usable].astype(np.int32),
+        output_tokens=output_tokens[usable].astype(np.int32),
         prefix_blocks=blocks,
-        priority=None if priority is None else priority[kept],
+        priority=None if priority is None else priority[usable],
         provenance=Provenance(
             notes=" ".join(notes), extra={BLOCK_TOKENS_KEY: block_tokens} if blocks is not None else {}
         ),

@@ -1,4 +1,4 @@
-"""What do SpecDecode-Bench's recorded acceptance lengths say?
+"""How are SpecDecode-Bench's recorded acceptance lengths read?
 
 Format `specdecode-bench`. Yields level 1 for one of the two drafters recorded side by side, EAGLE-3 or
 n-gram. Three layouts are read: the published JSON lines (`acc_eagle.acc_len`, `acc_ngram.acc_len`, token
@@ -32,7 +32,7 @@ from traces.importers.files import (
     parse_json,
     read_text,
 )
-from traces.schema import AcceptanceTrace, Provenance
+from traces.kinds.acceptance import AcceptanceTrace, Provenance
 
 DRAFTERS = ("eagle", "ngram")
 _LENGTHS = "Level 1 from SpecDecode-Bench: lengths up to 20 drafts, no ranks, so chains but no trees."

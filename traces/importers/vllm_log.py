@@ -1,7 +1,7 @@
-"""What do vLLM's periodic log lines say about acceptance?
+"""How is acceptance read from vLLM's periodic log lines?
 
 Format `vllm-log`. Yields level 0: the `SpecDecoding metrics` lines (0.9 and later; 0.8.x without lengths)
-or the `Speculative metrics` lines (V0 engine, running totals), pooled, with every window kept beside the
+or the `Speculative metrics` lines (V0 engine, running totals), pooled, with every window stored beside the
 batch size of the neighbouring `Engine ...` line. It cannot know positions, and drafts only as far as the
 printed figures pin them down: 0.8.x prints none. Batch sizes are those at the moment of logging, not the
 window's mean.
@@ -18,9 +18,9 @@ import numpy as np
 
 from hardware_profiles.errors import InputError
 from traces.importers.files import read_text
-from traces.naming import naming
-from traces.schema import AcceptanceTrace, Provenance
-from traces.summary import Summary, Window
+from traces.kinds.acceptance import AcceptanceTrace, Provenance
+from traces.kinds.naming import naming
+from traces.kinds.summary import Summary, Window
 
 _MAX_LINE = 1 << 14
 _NUMBER = r"(\d{1,15}(?:\.\d{1,15})?)"
@@ -124,9 +124,10 @@ def _drafts(accepted: int, drafted: int, length: float | None, positions: int) -
 
 
 def _running_totals(match: re.Match[str]) -> tuple[int, int, int]:
-    """Drafts, draft tokens and kept tokens of the V0 engine so far.
+    """Drafts, draft tokens and accepted tokens of the V0 engine so far.
 
-    Its "accepted" also counts tokens after a refused one; what was kept is emitted less one per draft.
+    Its "accepted" also counts tokens after a refused one; the accepted draft tokens are the emitted ones less one per
+    draft.
     """
     length, _, drafted, emitted = (int(match[group]) for group in range(1, 5))
     drafts = drafted // length if length else 0

@@ -1,8 +1,8 @@
-"""What do two scrapes of vLLM's Prometheus counters say?
+"""How is acceptance read from two scrapes of vLLM's Prometheus counters?
 
 Format `vllm-metrics`. Yields level 0: drafts, draft tokens and accepted tokens between the scrapes, and the
 unconditional probability that each draft position is accepted, summed over engines. It cannot know
-positions, batch sizes or single requests, nor tell lengths apart where a dynamic schedule mixed them: the
+positions, batch sizes or single requests, nor distinguish lengths where a dynamic schedule mixed them: the
 rates hold for the draft lengths in use and no others.
 """
 
@@ -17,9 +17,9 @@ import numpy as np
 
 from hardware_profiles.errors import InputError
 from traces.importers.files import read_text
-from traces.naming import naming
-from traces.schema import AcceptanceTrace, Provenance
-from traces.summary import Summary
+from traces.kinds.acceptance import AcceptanceTrace, Provenance
+from traces.kinds.naming import naming
+from traces.kinds.summary import Summary
 
 _PREFIX = "vllm:spec_decode_num_"
 _NAMES = ("drafts", "draft_tokens", "accepted_tokens", "accepted_tokens_per_pos")

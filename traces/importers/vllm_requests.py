@@ -1,4 +1,4 @@
-"""Which requests did a vLLM server answer?
+"""How are the requests of a vLLM run read?
 
 Format `vllm-requests`: a table with `arrival_s`, `input_tokens`, `output_tokens` and, where prompts share blocks of N
 tokens, `prefix_blockN_ids`, where some go first, `priority`; or the result file of `vllm bench serve --save-result
@@ -24,7 +24,7 @@ from traces.importers.request_tables import (
     time_column,
     whole_column,
 )
-from traces.schema import RequestTrace
+from traces.kinds.acceptance import RequestTrace
 
 _SOURCE = "a run of a vLLM server"
 

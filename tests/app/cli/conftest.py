@@ -40,21 +40,29 @@ POSITIONS = {
     "position-zero": '{"requests":[{"emitted":[0]}]}', "position-huge": '{"requests":[{"emitted":[99999]}]}',
     "position-drafted": '{"requests":[{"emitted":[1],"drafted":[1,2]}]}', "position-number": '{"requests":5}',
 }  # fmt: skip
-ANSWER = {
-    "schema": 1,
-    "inputs": {"model": "llama-3.2-1b", "tp": 1},
-    "choices": [{"batch": 1, "context": 8, "method": "n-gram", "draft_tokens": 3, "tree": None}],
-    "schedules": [{"method": "n-gram", "context": 8, "schedule": [[1, 4, 3]]}],
-}
+WHERE = {"model": "llama-3.2-1b"}
+CHAIN = {"schema": 1, "deployment": WHERE, "method": "n-gram", "draft_tokens": 3}
+CHOICE = {"batch": 1, "context": 8, "method": "n-gram", "draft_tokens": 3, "tree": None, "configuration": CHAIN}
+SCHEDULE = {"method": "n-gram", "context": 8, "configuration": CHAIN | {"schedule": [[1, 4, 3]]}}
+ANSWER = {"schema": 1, "inputs": WHERE | {"tp": 1}, "choices": [CHOICE], "schedules": [SCHEDULE]}
+
+
+def _answer_of(**wrong):
+    return ANSWER | {"schedules": [], "choices": [CHOICE | {"configuration": CHAIN | wrong}]}
+
+
 ANSWERS = {
     "answer": ANSWER,
     "answer-schema": ANSWER | {"schema": 2},
     "answer-number": ANSWER | {"choices": [1]},
-    "answer-schedules": ANSWER | {"schedules": [{"method": "n-gram", "context": 8, "schedule": [[1, 2]]}]},
-    "answer-inputs": ANSWER | {"inputs": None},
-    "answer-method": ANSWER | {"choices": [ANSWER["choices"][0] | {"method": ["n-gram"]}]},
-    "answer-tree": ANSWER | {"schedules": [], "choices": [ANSWER["choices"][0] | {"tree": "x"}]},
-    "answer-text": ANSWER | {"schedules": [], "choices": [ANSWER["choices"][0] | {"draft_tokens": "x"}]},
+    "answer-old": ANSWER | {"choices": [{"batch": 1, "context": 8, "method": "n-gram", "draft_tokens": 3}]},
+    "answer-schedules": ANSWER | {"schedules": [SCHEDULE | {"configuration": CHAIN | {"schedule": [[1, 2]]}}]},
+    "answer-deployment": _answer_of(deployment=None),
+    "answer-method": _answer_of(method=["n-gram"]),
+    "answer-unknown": _answer_of(method="n-grim"),
+    "answer-tree": _answer_of(shape="x"),
+    "answer-text": _answer_of(draft_tokens="x"),
+    "answer-key": _answer_of(draft_token=3),
 }
 DEVICES = {"device-short": 'title = "x"\n', "device-broken": "= 1\n"}
 

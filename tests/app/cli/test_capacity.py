@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hardware_profiles import loader
-from traces.schema import RequestTrace
-from traces.store import write_requests
+from traces.kinds.acceptance import RequestTrace
+from traces.storage.acceptance_file import write_requests
 
 DEVICES = Path(loader.__file__).parent / "data"
 LOAD = ("--rate", "20", "--prompt", "600", "--output", "150")
@@ -43,7 +43,10 @@ def test_devices_and_methods_are_compared(rooftree):
     cheapest = min(rows, key=lambda r: r["usd_per_hour"])["usd_per_hour"]
     assert answer["best"]["by"] == "usd_per_hour"
     assert any(r["usd_per_hour"] == cheapest and r["device"] == answer["best"]["device"] for r in rows)
-    assert "ASSUMED" in answer["assumptions"]["memory"] and "ASSUMED" in answer["assumptions"]["power"]["gpu"]
+    assert (
+        "gpu_memory_utilization" in answer["assumptions"]["memory"]
+        and "ASSUMED" in answer["assumptions"]["power"]["gpu"]
+    )
 
 
 def test_plain_decoding_alone_needs_no_acceptance(rooftree):

@@ -143,7 +143,7 @@ def test_an_interrupt_ends_the_command(monkeypatch, rooftree):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("costmodel.model_library.load_model", interrupted)
+    monkeypatch.setattr("costmodel.architectures.library.load_model", interrupted)
     done = rooftree("models", "gpt2")
     assert (done.code, done.out) == (130, "")
 

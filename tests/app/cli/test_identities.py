@@ -8,9 +8,9 @@ import pytest
 import costmodel
 import hardware_profiles
 from costmodel.optimizers.static_tree import optimal_values
-from traces.replay import replay_chain, replay_tree
-from traces.store import read_acceptance
-from traces.tree import Tree, read_tree
+from traces.kinds.tree import Tree, read_tree
+from traces.replay.walk import replay_chain, replay_tree
+from traces.storage.acceptance_file import read_acceptance
 
 MODEL = "llama-3.2-1b"
 
@@ -74,7 +74,9 @@ def test_a_device_file_is_the_device_it_copies(rooftree, files, tmp_path):
 def test_a_config_json_is_the_model_it_describes(rooftree, files, tmp_path):
     import tomllib
 
-    config = tomllib.loads((Path(costmodel.__file__).parent / "models" / f"{MODEL}.toml").read_text())["config"]
+    config = tomllib.loads(
+        (Path(costmodel.__file__).parent / "architectures" / "models" / f"{MODEL}.toml").read_text()
+    )["config"]
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
     words = ("predict", "--trace", files.lookup, "--batch", "8", "--draft-tokens", "3", "--json", "--model")
@@ -180,6 +182,44 @@ def test_a_written_tree_replays_to_what_it_claims(rooftree, files, tmp_path):
         assert row["tokens_per_step"] == found["tokens_per_step"] >= found["vector_tree_tokens_per_step"]
         assert replay_tree(read_acceptance(files.ranks), read_tree(path)).tokens_per_step == found["tokens_per_step"]
         assert Tree.from_json(json.loads(path.read_text())).nodes == found["nodes"]
+
+
+def test_trees_are_held_out_on_request(rooftree, files):
+    words = ("tree", "--acceptance", files.ranks, "--nodes", "6,12", "--depth", "5", "--json")
+    plain, held = (rooftree(*words, *more).answer["trees"] for more in ((), ("--held-out",)))
+    for before, after in zip(plain, held, strict=True):
+        scored = after.pop("held_out")
+        assert before == after
+        assert 1.0 < scored["tokens_per_step"] <= 5.0
+        gain = scored["tokens_per_step"] / scored["vector_tree_tokens_per_step"] - 1.0
+        assert scored["gain_ratio"] == pytest.approx(gain)
+    assert rooftree("tree", "--acceptance", files.vector, "--nodes", "4", "--held-out").code == 2
+
+
+def test_a_token_is_never_dearer_on_a_mix_than_on_one_device(rooftree):
+    words = ("models", "step-3", "--price", "h100-sxm,l4", "--context", "8192", "--dtype", "fp8", "--json")
+    *single, mix = rooftree(*words).answer["prices"]
+    assert mix["usd_per_million"] <= min(each["usd_per_million"] for each in single) * (1 + 1e-9)
+    assert mix["usd_per_million"] == pytest.approx(
+        mix["attention_usd_per_million"] + mix["feed_forward_usd_per_million"]
+    )
+    longer = rooftree(*words[:5], "32768", *words[6:]).answer["prices"]
+    assert longer[0]["attention_usd_per_million"] > single[0]["attention_usd_per_million"]
+    assert longer[0]["feed_forward_usd_per_million"] == single[0]["feed_forward_usd_per_million"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "faster"), [("--shared-prefix", "8000", True), ("--host-weights", "0.5", False)]
+)
+def test_prefixes_and_weights_on_the_host_reach_both_verbs(rooftree, files, tmp_path, option, value, faster):
+    words = ("--batch", "64", "--context", "8192", "--draft-tokens", "3", "--json")
+    plain, changed = (
+        predict(rooftree, "--trace", files.lookup, *words[:-1], *more)[0] for more in ((), (option, value))
+    )
+    assert (changed["step_s"] < plain["step_s"]) == faster
+    words = ("optimize", "--model", MODEL, "--trace", files.lookup, *words, "--quiet", "--out", tmp_path)
+    before, after = (rooftree(*words, *more).answer["choices"][0] for more in ((), (option, value)))
+    assert (after["tokens_per_s"] > before["tokens_per_s"]) == faster
 
 
 def test_prompts_dilute_a_speedup_towards_one(rooftree, files):

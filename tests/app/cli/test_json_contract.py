@@ -5,9 +5,9 @@ from itertools import pairwise, product
 
 import pytest
 
-from traces.replay import replay_tree
-from traces.store import read_acceptance, write_acceptance
-from traces.tree import Tree
+from traces.kinds.tree import Tree
+from traces.replay.walk import replay_tree
+from traces.storage.acceptance_file import read_acceptance, write_acceptance
 
 CHOICE = {
     "batch": int, "context": int, "method": str, "topology": str, "draft_tokens": int, "tree": (dict, type(None)),
@@ -193,7 +193,7 @@ def test_trees_have_the_documented_form(rooftree, files, tmp_path, source):
             assert certificate == {"kind": "exact"} and tree.is_sibling_closed
 
 
-def test_import_keeps_what_it_was_told(rooftree, files, tmp_path):
+def test_import_stores_what_was_stated(rooftree, files, tmp_path):
     *words, out = words_of_every_verb(files, tmp_path)["import"]
     answer = rooftree(*words, out, "--model", "gpt2", "--method", "n-gram", "--json").answer
     assert (answer["level"], answer["requests"], answer["positions"]) == (1, 1, 4)
@@ -217,8 +217,8 @@ def test_inspect_tells_level_and_kinds(rooftree, files):
 
 
 def test_catalogues_list_and_show(rooftree):
+    from costmodel.architectures.library import model_names
     from costmodel.method_library import method_names
-    from costmodel.model_library import model_names
     from hardware_profiles.loader import device_names
 
     for verb, names, key in (

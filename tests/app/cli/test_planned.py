@@ -5,21 +5,33 @@ import json
 import pytest
 
 from app.cli.planned import plan_of, planned_answer
-from costmodel.acceptance import geometric
-from costmodel.estimate import estimate
+from costmodel.answers.estimate import estimate
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.acceptance import geometric
 from costmodel.parallel.plan import ParallelPlan
-from costmodel.scenario import Scenario, build_setting
 from hardware_profiles.errors import InfeasibleError, InputError
 
-LLAMA = build_setting(Scenario(model="llama-3-70b", device="h100-sxm", tensor_parallel=4))
+LLAMA = build_setting(
+    DecodingConfiguration(deployment=DeploymentNames(model="llama-3-70b", device="h100-sxm", tensor_parallel=4))
+)
+
+
+def planned(tp=1, pp=1, ep=1, dp=1, cp=1):
+    return plan_of(
+        DeploymentNames(
+            model="gpt2", tensor_parallel=tp, pipeline_parallel=pp, expert_parallel=ep, data_parallel=dp,
+            context_parallel=cp,
+        )
+    )  # fmt: skip
 
 
 def test_one_tensor_group_is_no_plan():
-    assert plan_of(tp=8) is None
+    assert planned(tp=8) is None
 
 
 def test_options_become_a_plan():
-    assert plan_of(tp=2, pp=3, ep=8, dp=4, cp=1) == ParallelPlan(tensor=2, pipeline=3, expert=8, data=4)
+    assert planned(tp=2, pp=3, ep=8, dp=4, cp=1) == ParallelPlan(tensor=2, pipeline=3, expert=8, data=4)
 
 
 @pytest.mark.parametrize(
@@ -28,11 +40,11 @@ def test_options_become_a_plan():
 )
 def test_wrong_sizes_name_their_option(wrong, option):
     with pytest.raises(InputError, match=option):
-        plan_of(tp=1, **wrong)
+        planned(tp=1, **wrong)
 
 
 def test_an_answer_is_plain_numbers_that_agree():
-    taken, plan = geometric(0.7, 0), plan_of(tp=4, dp=2)
+    taken, plan = geometric(0.7, 0), planned(tp=4, dp=2)
     answer = planned_answer(LLAMA, taken, plan, batch=16, context=1024)
     assert json.loads(json.dumps(answer)) == answer
     assert answer["devices"] == 8
@@ -45,7 +57,7 @@ def test_an_answer_is_plain_numbers_that_agree():
 
 def test_a_plan_may_fit_what_one_group_cannot():
     taken = geometric(0.7, 0)
-    wide = plan_of(tp=4, pp=2)
+    wide = planned(tp=4, pp=2)
     assert planned_answer(LLAMA, taken, wide, batch=64, context=16_384)["bytes_per_device"] < 72e9
     with pytest.raises(InfeasibleError, match="--tp 2, --dp 2"):
-        planned_answer(LLAMA, taken, plan_of(tp=2, dp=2), batch=64, context=16_384)
+        planned_answer(LLAMA, taken, planned(tp=2, dp=2), batch=64, context=16_384)

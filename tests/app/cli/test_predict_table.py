@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.answers import table_rows
-from costmodel.table_rows import RowAnswer
+from app.answers.optimize import table_rows
+from simulator.closed_loop.table_rows import RowAnswer
 
 ROWS = [
     {"id": "a", "backend": "vllm", "model_path": "llama-3.1-8b", "system": "h100_sxm", "isl": 256, "osl": 16,

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
-from app.cli.record import record as verb
+from app.cli.verbs.record import record as verb
 from hardware_profiles.errors import InputError
 from real_runs.drafters.recorded import DRAFTERS
 
@@ -24,7 +24,7 @@ def asked(tmp_path, monkeypatch):
         given.append(options)
         raise StoppedError
 
-    monkeypatch.setattr("real_runs.record.record", run)
+    monkeypatch.setattr("real_runs.recording.record.record", run)
     cli = typer.Typer()
     cli.command()(verb)
 

@@ -1,6 +1,7 @@
 """`simulate`: its answer and files, options over scenario files, and misuse."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -8,12 +9,18 @@ import pytest
 import yaml
 
 from traces.importers.formats import READERS, REQUEST_READERS
-from traces.schema import RequestTrace
-from traces.store import read_requests, write_requests
+from traces.kinds.acceptance import RequestTrace
+from traces.storage.acceptance_file import read_requests, write_requests
 
 DRAWN = ("--count", "20", "--prompt-tokens", "uniform:50:300", "--output-tokens", "10", "--rate", "20")
 WORDS = ("simulate", "--model", "llama-3.1-8b", *DRAWN)
+TRACED = ("--trace", "smollm2-135m--prompt-lookup--greedy", "--draft-tokens", "3")
 COLUMNS = ["request", "input_tokens", "output_tokens", "arrival_s", "scheduled_s", "first_token_s", "last_token_s"]
+
+
+def keys(*assignments):
+    """Words that set keys of the scenario."""
+    return [word for assignment in assignments for word in ("--set", assignment)]
 
 
 def refused(ended, code=2):
@@ -72,7 +79,7 @@ def test_files(rooftree, recorded, tmp_path):
 
 
 def test_requests_that_never_run_have_no_times(rooftree, recorded, tmp_path):
-    words = ("--kv-blocks", "20", "--per-request", str(tmp_path / "p.parquet"), "--json")
+    words = ("--set", "scheduler.kv_blocks=20", "--per-request", str(tmp_path / "p.parquet"), "--json")
     answer = rooftree("simulate", "--model", "llama-3.1-8b", "--requests", str(recorded), *words).answer
     rows = pq.read_table(tmp_path / "p.parquet").to_pydict()
     assert answer["metrics"]["rejected"] == rows["state"].count("rejected") > 0
@@ -91,15 +98,16 @@ def test_options_go_over_a_scenario_file(rooftree, tmp_path, recorded):
     plain = rooftree("simulate", "--scenario", str(file), "--json").answer
     assert plain["scheduler"]["token_budget"] == 128 and plain["inputs"]["requests"]["arrivals"] == "gamma"
     changed = refused(rooftree("simulate", "--scenario", str(file), "--users", "2", "--json"))
-    assert "rate_per_s" in changed and str(file) in changed
-    answer = rooftree("simulate", "--scenario", str(file), "--token-budget", "64", "--count", "12", "--json").answer
+    assert "users goes with closed arrivals" in changed and str(file) in changed
+    words = ("--set", "scheduler.token_budget=64", "--count", "12", "--json")
+    answer = rooftree("simulate", "--scenario", str(file), *words).answer
     assert answer["scheduler"]["token_budget"] == 64 and answer["scheduler"]["max_requests"] == 3
     assert answer["metrics"]["requests"] == 12
 
 
 def test_variants_loads_and_seeds(rooftree, recorded):
     answer = rooftree(
-        "simulate", "--model", "llama-3.1-8b", "--requests", str(recorded), "--token-budget", "256",
+        "simulate", "--model", "llama-3.1-8b", "--requests", str(recorded), "--set", "scheduler.token_budget=256",
         "--compare", "prefill-first", "--rates", "5,50", "--seeds", "3", "--json",
     ).answer  # fmt: skip
     assert [case["name"] for case in answer["cases"]] == ["as asked", "prefill-first"]
@@ -120,7 +128,7 @@ def test_variants_loads_and_seeds(rooftree, recorded):
 
 def test_speculation(rooftree):
     words = ("--trace", "smollm2-135m--prompt-lookup--greedy", "--draft-tokens", "3", "--json")
-    answer = rooftree(*WORDS, *words, "--schedule", "1-8:3,9-64:1").answer
+    answer = rooftree(*WORDS, *words, "--set", "speculation.schedule=1-8:3,9-64:1").answer
     assert answer["metrics"]["tokens_per_step"] > 1.0 and answer["metrics"]["drafted"] > 0
     assert answer["inputs"]["speculation"]["schedule"] == [[1, 8, 3], [9, 64, 1]]
     assert any("borrowed" in note for note in answer["notes"])
@@ -129,38 +137,75 @@ def test_speculation(rooftree):
 def test_a_closed_loop_and_several_replicas(rooftree):
     words = ("simulate", "--model", "llama-3.1-8b", "--count", "30", "--prompt-tokens", "200", "--output-tokens", "20")
     few = rooftree(*words, "--users", "2", "--json").answer
-    many = rooftree(*words, "--users", "20", "--replicas", "2", "--router", "least-loaded", "--json").answer
+    many = rooftree(*words, "--users", "20", *keys("replicas=2", "router=least-loaded"), "--json").answer
     assert few["inputs"]["requests"]["arrivals"] == "closed"
     assert many["metrics"]["requests_per_s"] > few["metrics"]["requests_per_s"]
-    thinking = rooftree(*words, "--users", "2", "--think", "500", "--json").answer
+    thinking = rooftree(*words, "--users", "2", *keys("requests.think_s=0.5"), "--json").answer
     assert thinking["metrics"]["clock_s"] > few["metrics"]["clock_s"] + 14 * 0.5
 
 
-def test_decoders_and_devices_apart(rooftree):
-    blocks = rooftree(*WORDS, "--decode-block", "5", "--decode-passes", "2", "--closing-passes", "1", "--json").answer
+def test_decoders_and_disaggregated_devices(rooftree):
+    block = keys("blocks.block_tokens=5", "blocks.passes=2", "blocks.closing_passes=1")
+    blocks = rooftree(*WORDS, *block, "--json").answer
     assert blocks["metrics"]["finished"] == 20 and blocks["metrics"]["steps"] == 20 * 5
     assert blocks["inputs"]["blocks"]["passes"] == 2
     plain = rooftree(*WORDS, "--json").answer
-    apart = rooftree(*WORDS, "--ffn-tp", "2", "--attention-groups", "2", "--ffn-latency", "0.01", "--json").answer
+    sides = [f"feed_forward.{key}" for key in ("tensor_parallel=2", "attention_groups=2", "link_latency_s=1e-5")]
+    apart = rooftree(*WORDS, *keys(*sides), "--json").answer
     assert apart["inputs"]["feed_forward"]["link_latency_s"] == pytest.approx(1e-5)
     assert apart["scheduler"]["kv_blocks"] > 2 * plain["scheduler"]["kv_blocks"]
     assert apart["metrics"]["watts"] is None and plain["metrics"]["watts"] > 0
-    shares = rooftree(*WORDS, "--priorities", "0:0.25,1:0.75", "--json").answer
-    assert shares["inputs"]["requests"]["priorities"] == {"0": 0.25, "1": 0.75} and shares["scheduler"]["priorities"]
+    for shares in ("0:0.25,1:0.75", "{0: 0.25, 1: 0.75}"):
+        ranked = rooftree(*WORDS, *keys(f"requests.priorities={shares}"), "--json").answer
+        assert ranked["inputs"]["requests"]["priorities"] == {"0": 0.25, "1": 0.75}
+        assert ranked["scheduler"]["priorities"]
 
 
 def test_overlap_and_ragged_batches(rooftree):
     words = (*WORDS, "--trace", "smollm2-135m--prompt-lookup--greedy", "--draft-tokens", "3", "--json")
     for name in ("pearl", "faser"):
-        answer = rooftree(*words, "--overlap", name, "--interference", "0.5").answer
+        changes = keys(f"speculation.overlap={name}", "speculation.interference_ratio=0.5")
+        answer = rooftree(*words, *changes).answer
         assert answer["inputs"]["speculation"]["overlap"] == name
         m = answer["metrics"]
         assert m["wasted"] == m["drafted"] - m["accepted"] + m["rolled_back"]
         assert (m["rolled_back"] > 0) == (name == "pearl")
-    grouped = rooftree(*words, "--ragged", "regroup", "--group-requests", "2").answer
+    grouped = rooftree(*words, *keys("speculation.ragged=regroup", "speculation.group_requests=2")).answer
     assert grouped["metrics"]["finished"] == 20
-    said = refused(rooftree(*words, "--overlap", "specbranch"))
+    said = refused(rooftree(*words, *keys("speculation.overlap=specbranch")))
     assert "level 2" in said
+
+
+def test_a_device_s_numbers_are_set_like_keys(rooftree):
+    slow = rooftree(*WORDS, *keys("device.bandwidth_bytes_per_s=1e12"), "--json").answer
+    assert slow["metrics"]["tpot_s"]["mean"] > 2 * rooftree(*WORDS, "--json").answer["metrics"]["tpot_s"]["mean"]
+
+
+def test_every_key_is_explained(rooftree):
+    told = rooftree("simulate", "--explain-schema", "--json").answer["keys"]
+    shown = rooftree("simulate", "--explain-schema").out
+    assert all(f"\n{key['key']}  (" in shown and key["meaning"] in shown for key in told)
+    assert {key["key"] for key in told} >= {"requests.file", "scheduler.token_budget", "router", "slo.admission"}
+
+
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [
+        ("--token-budget", "scheduler.token_budget"), ("--no-prefix-cache", "scheduler.prefix_cache"),
+        ("--pp", "deployment.pipeline_parallel"), ("--think", "requests.think_s"), ("--burst", "requests.burst_s"),
+        ("--ffn-tp", "feed_forward.tensor_parallel"), ("--watermark", "scheduler.watermark_ratio"),
+        ("--profile", "profile.prefix"), ("--transfer", "disaggregation.transfer_token_s"),
+        ("--schedule", "speculation.schedule"), ("--priorities", "requests.priorities"), ("--router", "router"),
+    ],
+)  # fmt: skip
+def test_an_option_of_an_earlier_version_names_its_key(rooftree, option, key):
+    assert f"--set {key}=VALUE" in refused(rooftree(*WORDS, option, "2"))
+
+
+def test_few_options_have_names(rooftree):
+    named = re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", rooftree("simulate", "--help").out, flags=re.MULTILINE)
+    assert "--set" in named and "--explain-schema" in named
+    assert len(set(named) - {"--out", "--seed", "--json", "--quiet", "--help"}) <= 24
 
 
 def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path):
@@ -168,8 +213,9 @@ def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path
     rows = tmp_path / "p.parquet"
     answer = rooftree(
         "simulate", "--requests", str(reference_data / "serving" / f"{name}_workload.parquet"),
-        "--profile", str(reference_data / "kernels" / name),
-        "--engine", str(reference_data / "serving" / f"{name}_engine.json"), "--per-request", str(rows), "--json",
+        *keys(f"profile.prefix={reference_data / 'kernels' / name}"),
+        *keys(f"profile.engine={reference_data / 'serving' / f'{name}_engine.json'}"),
+        "--per-request", str(rows), "--json",
     ).answer  # fmt: skip
     measured = pq.read_table(reference_data / "serving" / f"{name}_vllm_requests.parquet").to_pydict()
     found = pq.read_table(rows).to_pydict()
@@ -186,34 +232,38 @@ def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path
         ((), "--requests FILE"),
         (("--users", "3"), "prompt_tokens and output_tokens are needed"),
         ((*DRAWN, "--prompt-tokens", "many"), "uniform:LOW:HIGH"),
-        ((*DRAWN, "--arrivals", "often"), "requests.arrivals"),
+        ((*DRAWN, "--set", "requests.arrivals=often"), "requests.arrivals"),
         ((*DRAWN, "--rate", "-1"), "requests.rate_per_s"),
         ((*DRAWN, "--rates", "1,x"), "--rates"),
         ((*DRAWN, "--rates", "0"), "--rates"),
         ((*DRAWN, "--compare", "prefil-first"), "nearest: prefill-first"),
-        ((*DRAWN, "--schedule", "1:3"), "--schedule"),
+        ((*DRAWN, *TRACED, "--set", "speculation.schedule=1:3"), "1-16:5"),
         ((*DRAWN, "--slo-ttft", "0"), "--slo-ttft"),
-        ((*DRAWN, "--think", "-5"), "--think"),
-        ((*DRAWN, "--token-budget", "0"), "scheduler.token_budget"),
-        ((*DRAWN, "--router", "nearest"), "router"),
-        ((*DRAWN, "--trace", "smollm2-135m--prompt-lookup--greedy"), "exactly one of draft_tokens and tree"),
+        ((*DRAWN, "--set", "requests.think_s=-5"), "requests.think_s"),
+        ((*DRAWN, "--set", "scheduler.token_budget=0"), "scheduler.token_budget"),
+        ((*DRAWN, "--set", "router=nearest"), "router"),
+        ((*DRAWN, "--trace", "smollm2-135m--prompt-lookup--greedy"), "exactly one of draft_tokens, tree and"),
         ((*DRAWN, "--draft-tokens", "3"), "speculation.trace"),
-        ((*DRAWN, "--profile", "x"), "profile.engine"),
+        ((*DRAWN, "--set", "profile.prefix=x"), "profile.engine"),
         ((*DRAWN, "--device", "h10"), "unknown device"),
         ((*DRAWN, "--seeds", "0"), "--seeds"),
         (("--requests", "absent.parquet"), "no such file"),
         (("--scenario", "absent.yaml"), "cannot be read"),
         ((*DRAWN, "--plot", "/"), "--plot"),
-        ((*DRAWN, "--decode-block", "8"), "exactly one of passes"),
-        ((*DRAWN, "--decode-block", "8", "--decode-passes", "9"), "the block's 8 tokens"),
-        ((*DRAWN, "--micro-batches", "0"), "feed_forward.micro_batches"),
-        ((*DRAWN, "--ffn-latency", "-1"), "--ffn-latency"),
-        ((*DRAWN, "--ffn-device", "h10"), "unknown device"),
-        ((*DRAWN, "--ffn-tp", "2", "--pp", "2"), "tensor_parallel alone"),
-        ((*DRAWN, "--priorities", "0=1"), "--priorities"),
-        ((*DRAWN, "--priorities", "0:0.5,0:0.5"), "--priorities"),
-        ((*DRAWN, "--priorities", "0:0.5"), "sum to 1"),
-        ((*DRAWN, "--branches", "2", "--trace", "x", "--draft-tokens", "2"), "go with an overlap"),
+        ((*DRAWN, "--set", "blocks.block_tokens=8"), "exactly one of passes"),
+        ((*DRAWN, *keys("blocks.block_tokens=8", "blocks.passes=9")), "the block's 8 tokens"),
+        ((*DRAWN, "--set", "feed_forward.micro_batches=0"), "feed_forward.micro_batches"),
+        ((*DRAWN, "--set", "feed_forward.link_latency_s=-1"), "feed_forward.link_latency_s"),
+        ((*DRAWN, "--set", "feed_forward.device=h10"), "unknown device"),
+        ((*DRAWN, *keys("feed_forward.device=h200-sxm", "deployment.pipeline_parallel=2")), "tensor_parallel alone"),
+        ((*DRAWN, "--set", "requests.priorities=0=1"), "requests.priorities"),
+        ((*DRAWN, "--set", "requests.priorities=0:0.5,0:0.5"), "different priorities"),
+        ((*DRAWN, "--set", "requests.priorities=0:0.5"), "sum to 1"),
+        ((*DRAWN, *TRACED, "--set", "speculation.branches=2"), "go with an overlap"),
+        ((*DRAWN, "--set", "scheduler.token_budgt=2"), "nearest: scheduler.token_budget"),
+        ((*DRAWN, "--set", "scheduler.token_budget"), "section.key=value"),
+        ((*DRAWN, "--set", "scheduler.token_budget={"), "as in a scenario file"),
+        ((*DRAWN, "--set", "device.bandwidth=2"), "nearest: device.bandwidth_bytes_per_s"),
     ],
 )
 def test_misuse_is_named(rooftree, words, message):
@@ -221,7 +271,7 @@ def test_misuse_is_named(rooftree, words, message):
 
 
 def test_what_cannot_be_met_is_infeasible(rooftree):
-    assert "slo_tpot_s" in refused(rooftree(*WORDS, "--slo-tpot", "0.001", "--admission"), 3)
+    assert "slo_tpot_s" in refused(rooftree(*WORDS, "--slo-tpot", "0.001", "--set", "slo.admission=true"), 3)
     assert "no room" in refused(rooftree(*WORDS, "--model", "llama-3.1-405b"), 3)
 
 

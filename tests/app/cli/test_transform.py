@@ -22,7 +22,7 @@ def test_no_names_are_no_transform(rooftree):
     assert steps(rooftree(*WORDS, "--json", "--transform", " , ")) == steps(rooftree(*WORDS, "--json"))
 
 
-@pytest.mark.parametrize("name", ["dfloat11", "cskv", "early-exit", "lora-drop"])
+@pytest.mark.parametrize("name", ["dfloat11", "cskv", "free", "lora-drop"])
 def test_explanations_add_up_under_transforms(rooftree, name):
     for row in rooftree(*WORDS, "--transform", name, "--explain", "--json").answer["predictions"]:
         told = row["explain"]

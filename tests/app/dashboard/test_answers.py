@@ -12,15 +12,16 @@ from itertools import pairwise
 import pytest
 
 from app.cli.main import main
-from app.dashboard.answer import Later
-from app.dashboard.answers_hardware import answer_hardware
-from app.dashboard.answers_map import BATCHES, CONTEXTS, answer_map
-from app.dashboard.answers_run import answer_run
-from app.dashboard.answers_serving import answer_serving
-from app.dashboard.answers_trace import answer_trace
-from app.dashboard.answers_tree import answer_tree, balanced_tree, tree_traces
-from app.dashboard.answers_validation import answer_validation, measured_results
-from app.dashboard.answers_validation_runs import REPORT, run_rows, validated
+from app.dashboard.answer import DeferredAnswer
+from app.dashboard.answers.hardware import answer_hardware
+from app.dashboard.answers.map import BATCHES, CONTEXTS, answer_map
+from app.dashboard.answers.run import answer_run
+from app.dashboard.answers.serving import answer_serving
+from app.dashboard.answers.trace import answer_trace
+from app.dashboard.answers.tree import answer_tree, balanced_tree, tree_traces
+from app.dashboard.answers.validation import answer_validation
+from app.dashboard.answers.validation_runs import run_rows, validated
+from app.dashboard.measured import REPORT, measured_results
 from app.dashboard.state import State
 from hardware_profiles.errors import InfeasibleError, InputError
 from traces.library import shipped_traces
@@ -50,7 +51,7 @@ def test_every_figure_is_json_with_units_on_its_axes(page):
     assert answer.cards
     assert answer.headline
     assert answer.command.startswith("rooftree ")
-    later = answer.later() if answer.later else Later()
+    later = answer.deferred() if answer.deferred else DeferredAnswer()
     assert all(isinstance(note, str) and note for note in (*answer.notes, *later.notes))
     for card in (*answer.cards, *later.cards):
         json.dumps(card.figure, allow_nan=False)
@@ -84,7 +85,7 @@ def test_the_cut_through_the_map_is_that_of_predict(capsys):
     state = State(batch=16, context=4096, draft_tokens=4, acceptance_ratio=0.65)
     answer = answer_map(state)
     points = said(capsys, answer.command, "--json")["predictions"]
-    drawn = answer.later().cards[0].figure["data"][1]["y"]
+    drawn = answer.deferred().cards[0].figure["data"][1]["y"]
     assert drawn == pytest.approx([point["speedup"] for point in points])
 
 
@@ -92,7 +93,7 @@ def test_the_map_holds_the_cut_and_leaves_out_what_does_not_fit():
     answer = answer_map(State(batch=8, context=1024))
     lengths, speedups = (card.figure["data"][0]["z"] for card in answer.cards[:2])
     row, column = CONTEXTS.index(1024), BATCHES.index(8)
-    cut = answer.later().cards[0].figure["data"][1]["y"]
+    cut = answer.deferred().cards[0].figure["data"][1]["y"]
     assert lengths[row][column] == max(range(len(cut)), key=cut.__getitem__)
     assert speedups[row][column] == pytest.approx(max(cut))
     assert lengths[-1][-1] is None, "512 requests of 65,536 tokens are too large for any device"
@@ -120,7 +121,7 @@ def test_the_tree_is_that_of_the_command_line(capsys):
     answer = answer_tree(State(tree_nodes=8, depth=4))
     told = said(capsys, answer.command, "--json")["trees"][0]
     assert json.loads(answer.files["tree.json"]())["parents"] == told["parents"]
-    shapes = answer.later().tables[0][1]
+    shapes = answer.deferred().tables[0][1]
     assert shapes[0]["tokens per step"] == pytest.approx(told["tokens_per_step"], abs=1e-4)
     fair = [row["tokens per step"] for row in shapes if row["draft tokens"] <= shapes[0]["draft tokens"]]
     assert shapes[0]["tokens per step"] == max(fair), "none of its size beats the chosen one"
@@ -228,10 +229,7 @@ def test_results_that_are_not_there_are_named():
 
 
 def test_errors_of_decoding_are_those_of_the_report():
-    folder = next((each for each in measured_results().values() if validated(each)), None)
-    if folder is None:
-        pytest.skip("no committed results hold a validation report")
-    report = validated(folder)
+    report = validated(next(each for each in measured_results().values() if validated(each)))
     rows = run_rows(report)
     assert len(rows) == report["summary"]["configurations"]
     middle = statistics.median(abs(row["predicted (tokens/s)"] / row["measured (tokens/s)"] - 1) for row in rows)

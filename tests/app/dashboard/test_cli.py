@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.dashboard import server_words
 from app.cli.main import main
+from app.cli.verbs.dashboard import server_words
 from hardware_profiles.errors import InputError
 
 
-def test_the_server_listens_on_this_machine_alone_unless_told_otherwise(monkeypatch):
+def test_the_server_listens_on_this_machine_alone_by_default(monkeypatch):
     started = []
     monkeypatch.setattr(
         subprocess, "run", lambda words, check: started.append(words) or subprocess.CompletedProcess(words, 0)

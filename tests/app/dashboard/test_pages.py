@@ -8,12 +8,12 @@ import pytest
 testing = pytest.importorskip("streamlit.testing.v1", reason="streamlit, of the extra `app`, is not installed")
 
 from app import dashboard  # noqa: E402 — after the skip
-from app.dashboard.answers_validation import measured_results  # noqa: E402
 from app.dashboard.controls import ASKED, LABELS, TITLES  # noqa: E402
+from app.dashboard.measured import measured_results  # noqa: E402
 from app.dashboard.state import FIELDS, PAGES, State, from_query  # noqa: E402
 
 SCRIPT = Path(dashboard.__path__[0]) / "main.py"
-PATIENCE_S = 120
+PATIENCE_S = 300
 RANKED = "smollm2-135m--early-exit--greedy"
 CHANGES = {
     "model": "llama-3.2-1b", "device": "l4", "other_device": "l40s", "engine": "sglang", "dtype": "fp8",

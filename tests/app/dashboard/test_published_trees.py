@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.dashboard.published_trees import published_trees, tokens_per_step, within
+from traces.kinds.tree import chain_tree
 from traces.library import read_trace, shipped_traces
-from traces.replay import replay_tree
-from traces.tree import chain_tree
+from traces.replay.walk import replay_tree
 
 NAMES = ["Medusa, 63 nodes", "EAGLE, 25 nodes", "Sequoia, 63 nodes"]
 

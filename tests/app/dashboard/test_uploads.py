@@ -1,7 +1,6 @@
 """Uploads: read in a process with limits, refused in words, and gone afterwards."""
 
 import tempfile
-import time
 
 import pytest
 
@@ -49,10 +48,8 @@ def test_what_is_too_large_is_refused_before_anything_is_written(temporary, monk
 
 
 def test_what_takes_too_long_is_stopped(temporary):
-    began = time.monotonic()
     with pytest.raises(InputError, match=r"longer than 0\.05 s"):
         parsed_upload("a.parquet", shipped_traces()[0].read_bytes(), seconds=0.05)
-    assert time.monotonic() - began < 5
     assert list(temporary.iterdir()) == []
 
 

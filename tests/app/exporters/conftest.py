@@ -2,31 +2,32 @@
 
 import pytest
 
-from app.exporters.choice import DecodingChoice
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.method_library import load_method
+from traces.kinds.tree import Tree
 
-DRAFTED_BY_A_MODEL = {"draft_model", "medusa", "eagle3", "sequoia"}
+SLUGS = {"draft_model": "speculative-decoding", "ngram": "n-gram", "eagle3": "eagle-3", "early_exit": "early-exit",
+         "plain": "plain-decoding"}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
 def build():
-    """Make a choice: an EAGLE-3 chain of five tokens unless told otherwise."""
+    """Make a configuration: an EAGLE-3 chain of five tokens unless arguments say otherwise."""
 
-    def make(method="eagle3", **changes):
-        settings = {"model": "meta-llama/Llama-3.1-8B", "context": 1024, "method": method, "draft_tokens": 5}
-        if method in DRAFTED_BY_A_MODEL:
+    def make(method="eagle-3", *, model="meta-llama/Llama-3.1-8B", tensor_parallel=1, tree=None, **changes):
+        method = SLUGS.get(method, method)
+        record = load_method(method)
+        settings = {"context": 1024, "method": method, "draft_tokens": 5 if record.drafts else 0}
+        if record.needs_trained_weights:
             settings["draft_model"] = "drafts/head"
-        if method == "early_exit":
+        if record.exits_early:
             settings["exit_layers"] = 10
-        if method == "plain":
-            settings["draft_tokens"] = 0
-        settings |= changes
-        if "schedule" in changes and "draft_tokens" not in changes:
+        if "schedule" in changes:
             settings["draft_tokens"] = max(entry[2] for entry in changes["schedule"])
-        if "tree" in changes:
-            settings["draft_tokens"] = len(changes["tree"]["parents"]) - 1
-        drafted = "chain" if "tree" not in changes else "tree"
-        settings.setdefault("topology", drafted if settings["draft_tokens"] else "off")
-        return DecodingChoice(**settings)
+        if tree is not None:
+            settings |= {"draft_tokens": tree.draft_tokens, "shape": tree}
+        where = DeploymentNames(model=model, tensor_parallel=tensor_parallel)
+        return DecodingConfiguration(deployment=where, **(settings | changes))
 
     return make
 
@@ -34,16 +35,7 @@ def build():
 @pytest.fixture(scope="session")
 def tree_of():
     """Make a tree from rank paths, root excluded; every prefix must be among them."""
-
-    def make(paths):
-        ordered = [(), *sorted(map(tuple, paths), key=lambda path: (len(path), path))]
-        return {
-            "parents": [-1, *(ordered.index(path[:-1]) for path in ordered[1:])],
-            "ranks": [0, *(path[-1] for path in ordered[1:])],
-            "root_included": True,
-        }
-
-    return make
+    return Tree.from_paths
 
 
 @pytest.fixture(scope="session")

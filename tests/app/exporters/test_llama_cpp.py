@@ -2,8 +2,9 @@ import shlex
 
 import pytest
 
-from app.exporters.llama_cpp import FLAGS, SPEC_TYPES
+from app.exporters.llama_cpp import FLAGS
 from app.exporters.registry import export
+from costmodel.method import Stop
 from hardware_profiles.errors import InputError, UnknownNameError
 
 RATES = (0.7, 0.5, 0.4, 0.3, 0.2)
@@ -16,7 +17,7 @@ def flags_of(choice, version="new", **options):
 
 
 def test_a_chain_drafts_exactly_k_in_both_spellings(build):
-    choice = build("draft_model", model="t.gguf", draft_model="d.gguf", max_batch=4)
+    choice = build("speculative-decoding", model="t.gguf", draft_model="d.gguf", max_batch=4)
     assert flags_of(choice) == {
         "--model": "t.gguf",
         "--parallel": "4",
@@ -44,29 +45,29 @@ def test_the_two_spellings_share_no_drafting_flag(version):
 
 
 def test_a_threshold_becomes_the_least_draft_probability(build):
-    assert flags_of(build("eagle3", confidence_threshold=0.25))["--spec-draft-p-min"] == "0.25"
+    assert flags_of(build("eagle-3", stop=Stop(rule="probability", at=0.25)))["--spec-draft-p-min"] == "0.25"
     with pytest.raises(InputError, match="confidence"):
-        flags_of(build("ngram", ngram_max=1, confidence_threshold=0.25))
+        flags_of(build("n-gram", ngram_max=1, stop=Stop(rule="probability", at=0.25)))
 
 
 def test_hub_names_and_files_have_flags_of_their_own(build):
-    flags = flags_of(build("eagle3", model="ggml-org/Llama-8B:Q4_K_M", draft_model="./d.gguf"))
+    flags = flags_of(build("eagle-3", model="ggml-org/Llama-8B:Q4_K_M", draft_model="./d.gguf"))
     assert flags["--hf-repo"] == "ggml-org/Llama-8B:Q4_K_M"
     assert flags["--spec-draft-model"] == "./d.gguf"
     with pytest.raises(InputError, match="gguf") as caught:
-        flags_of(build("eagle3", draft_model="/models/safetensors/"))
+        flags_of(build("eagle-3", draft_model="/models/safetensors/"))
     assert caught.value.key == "draft_model"
 
 
 def test_ngrams_have_one_length(build):
-    flags = flags_of(build("ngram", ngram_min=3, ngram_max=3, draft_tokens=8))
+    flags = flags_of(build("n-gram", ngram_min=3, ngram_max=3, draft_tokens=8))
     assert (flags["--spec-type"], flags["--spec-ngram-simple-size-n"]) == ("ngram-simple", "3")
     assert flags["--spec-ngram-simple-size-m"] == flags["--spec-draft-n-max"] == "8"
-    old = flags_of(build("ngram", ngram_min=3, ngram_max=3), "old")
+    old = flags_of(build("n-gram", ngram_min=3, ngram_max=3), "old")
     assert (old["--spec-ngram-size-n"], old["--spec-ngram-size-m"], old["--draft-max"]) == ("3", "5", "5")
     with pytest.raises(InputError, match="one length"):
-        flags_of(build("ngram", ngram_min=1, ngram_max=3))
-    assert flags_of(build("ngram"), approximate=True)["--spec-ngram-simple-size-n"] == "3"
+        flags_of(build("n-gram", ngram_min=1, ngram_max=3))
+    assert flags_of(build("n-gram"), approximate=True)["--spec-ngram-simple-size-n"] == "3"
 
 
 def test_mtp_needs_no_draft_model(build):
@@ -75,11 +76,11 @@ def test_mtp_needs_no_draft_model(build):
     assert "--spec-draft-model" not in flags
 
 
-@pytest.mark.parametrize("version", SPEC_TYPES)
+@pytest.mark.parametrize("version", FLAGS)
 @pytest.mark.parametrize("method", ["medusa", "sequoia", "early_exit", "eagle3"])
 def test_methods_are_refused_where_there_is_no_type_for_them(build, version, method):
-    if method in SPEC_TYPES[version]:
-        assert flags_of(build(method), version)["--spec-type"] == SPEC_TYPES[version][method]
+    if (version, method) == ("new", "eagle3"):
+        assert flags_of(build(method), version)["--spec-type"] == "draft-eagle3"
     else:
         with pytest.raises(InputError, match=f"llama.cpp {version}") as caught:
             flags_of(build(method), version)
@@ -105,16 +106,16 @@ def test_trees_are_refused_even_as_an_approximation(build, binary_tree):
 
 
 def test_synthetic_rates_are_unconditional_and_new(build):
-    choice = build("eagle3", acceptance_by_depth=RATES)
+    choice = build("eagle-3", acceptance_by_depth=RATES)
     rates = flags_of(choice, synthetic=True)["--spec-synth-rates"]
     assert tuple(map(float, rates.split(","))) == RATES
     with pytest.raises(InputError, match="newer builds"):
-        flags_of(build("draft_model", acceptance_by_depth=RATES), "old", synthetic=True)
+        flags_of(build("speculative-decoding", acceptance_by_depth=RATES), "old", synthetic=True)
     with pytest.raises(InputError, match="one rate per draft token"):
-        flags_of(build("eagle3"), synthetic=True)
+        flags_of(build("eagle-3"), synthetic=True)
 
 
 def test_plain_decoding_and_unknown_versions(build):
-    assert set(flags_of(build("plain"))) == {"--hf-repo"}
+    assert set(flags_of(build("plain-decoding"))) == {"--hf-repo"}
     with pytest.raises(UnknownNameError, match="new"):
         export(build(), "llama.cpp", "b10488")

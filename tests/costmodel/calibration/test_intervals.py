@@ -13,8 +13,8 @@ from costmodel.calibration.intervals import fitted_residuals, group_labels, inte
 from costmodel.calibration.measurements import measurements
 from costmodel.calibration.regimes import FEWEST_ROWS, LEAST_ROWS, regimes
 from costmodel.calibration.timing import timed, timings
-from costmodel.kernels.regimes import Place, holds, log_bounds
-from costmodel.kernels.timing import Timing
+from costmodel.passes.kernels.regimes import Place, holds, log_bounds
+from costmodel.passes.kernels.timing import Timing
 from hardware_profiles.loader import load_device
 from hardware_profiles.residuals import MOST_REGIMES, Regimes, Residuals
 
@@ -60,7 +60,7 @@ def test_intervals_hold_four_fifths_of_fresh_rows_where_errors_differ(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sizes_tell_errors_apart_that_shares_do_not(seed):
+def test_sizes_separate_errors_that_shares_do_not(seed):
     generator = np.random.default_rng(seed)
     where = places(generator, 600)
     spread = np.where(where.axes["context"] < 256, 0.01, 0.1)

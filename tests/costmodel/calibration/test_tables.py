@@ -12,7 +12,7 @@ from costmodel.calibration.measurements import COLUMNS
 from costmodel.calibration.routing import balanced_loads, power_law_loads
 from costmodel.calibration.tables import read_all, read_measurements
 from hardware_profiles.errors import InputError
-from traces.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels
+from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels
 
 TEXTS = {
     "products": "dtype,m,n,k,us\nbf16,4,128,64,2.5\nfp8,8,128,64,2.0\n",

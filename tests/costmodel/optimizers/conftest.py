@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from traces.schema import AcceptanceTrace
+from traces.kinds.acceptance import AcceptanceTrace
 
 
 def _trace_of(rank, lengths, width, **fields):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from costmodel.optimizers.held_out import held_out_comparison, split_halves
 from costmodel.optimizers.trace_tree import trace_tree
 from hardware_profiles.errors import InputError
-from traces.replay import replay_tree
+from traces.replay.walk import replay_tree
 
 
 @given(

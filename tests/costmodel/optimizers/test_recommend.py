@@ -1,18 +1,19 @@
 """The main job on small recordings: sources, labels, cross-fitted trees, refusals."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.candidates import chain_candidates, split_requests, tree_candidates
 from costmodel.optimizers.recommend import is_borrowed, recommend
-from costmodel.scenario import Scenario
 from hardware_profiles.errors import InputError
-from traces.replay import replay_chain, replay_tree
-from traces.schema import AcceptanceTrace, Provenance
-from traces.statistics import resample_counts
-from traces.store import write_acceptance
+from traces.kinds.acceptance import AcceptanceTrace, Provenance
+from traces.replay.statistics import resample_counts
+from traces.replay.walk import replay_chain, replay_tree
+from traces.storage.acceptance_file import write_acceptance
 
 KINDS = ("chat", "code", "chat", "code", "chat", "code", "chat", "code")
 
@@ -42,7 +43,13 @@ def path(tmp_path):
     return file
 
 
-QUESTION = Scenario(model="llama-3.1-8b", device="h100-sxm", engine="none")
+QUESTION = DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none"))
+
+
+def on_model(name):
+    return replace(QUESTION, deployment=replace(QUESTION.deployment, model=name))
+
+
 GRID = {"batches": (1, 32), "contexts": (512,), "tree_sizes": (4, 12)}
 
 
@@ -54,15 +61,15 @@ def test_a_recommendation_is_whole_and_reproducible(path):
     kinds = {("tree" if c.tree else "chain") for c in one.contenders[0].candidates}
     assert kinds == {"chain", "tree"}
     assert not one.sources[0].borrowed
-    assert one.contenders[0].setting.drafter.kind == "early_exit"
+    assert one.contenders[0].setting.drafter.method.slug == "early-exit"
 
 
 def test_the_model_defaults_to_the_recorded_one(path):
-    assert recommend(replace(QUESTION, model=""), [path], **GRID).scenario.model == "llama-3.1-8b"
+    assert recommend(on_model(""), [path], **GRID).question.deployment.model == "llama-3.1-8b"
 
 
 def test_another_target_borrows_the_acceptance(path):
-    answer = recommend(replace(QUESTION, model="qwen3-8b"), [path], **GRID)
+    answer = recommend(on_model("qwen3-8b"), [path], **GRID)
     assert answer.sources[0].borrowed
     assert is_borrowed(recording(model=""), "llama-3.1-8b"), "an unnamed model lends too"
     assert not is_borrowed(recording(model="meta-llama/Llama-3.1-8B-Instruct"), "llama-3.1-8b")
@@ -112,6 +119,22 @@ def test_a_match_rate_makes_verification_cheaper(tmp_path):
 def test_bad_grids_are_refused(path, change, text):
     with pytest.raises(InputError, match=text):
         recommend(QUESTION, [path], **(GRID | change))
+
+
+def test_sampled_drafts_are_compared_by_the_law_of_the_method_that_is_asked_about():
+    """On a draft model's recording: chains by token rejection, or chains and trees without replacement."""
+    recorded = Path("traces/recorded/level-3/smollm2-135m--draft-model--t1.parquet")
+    asked = replace(on_model("smollm2-135m"), draft_model="smollm2-135m")
+    rules = {}
+    for method in ("speculative-decoding", "sequoia", "eagle-3"):
+        found = recommend(replace(asked, method=method), [recorded], **GRID).contenders[0]
+        rules[found.method] = {(c.topology, c.rule) for c in found.candidates}
+        by_tree = [c for c in found.candidates if c.tree is not None]
+        assert all(c.samples.size == 1000 and 1 < c.tokens_per_step < 2 and not c.note for c in by_tree)
+    assert rules == {
+        "speculative-decoding": {("off", "none"), ("chain", "token_rejection")},
+        "sequoia": {("off", "none"), ("chain", "without_replacement"), ("tree", "without_replacement")},
+    }, "another kind of drafter does not rename a recording"
 
 
 def test_a_trace_without_a_method_needs_one(tmp_path):

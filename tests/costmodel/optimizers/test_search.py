@@ -3,19 +3,23 @@
 import numpy as np
 import pytest
 
-from costmodel.acceptance import geometric
-from costmodel.estimate import estimate, needed_bytes
-from costmodel.memory import USABLE_RATIO
+from costmodel.answers.estimate import estimate
+from costmodel.answers.fit import fits
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.acceptance import geometric
 from costmodel.optimizers.search import Contender, Limits, search
-from costmodel.scenario import Scenario, build_setting
 from hardware_profiles.errors import InfeasibleError
 
 BATCHES, CONTEXTS = (1, 4, 16, 64, 256), (256, 1024)
 
 
 def contender(method="eagle-3", rate=0.7, device="h100-sxm", lengths=range(9), **options):
-    setting = build_setting(Scenario(model="llama-3.1-8b", device=device, method=method, **options))
-    return Contender(method=method, setting=setting, candidates=[geometric(rate, k) for k in lengths])
+    where = DeploymentNames(model="llama-3.1-8b", device=device)
+    asked = DecodingConfiguration(method=method, deployment=where, **options)
+    return Contender(
+        configuration=asked, setting=build_setting(asked), candidates=[geometric(rate, k) for k in lengths]
+    )
 
 
 def found(*contenders, batches=BATCHES, contexts=CONTEXTS, **options):
@@ -29,8 +33,7 @@ def test_every_winner_is_the_best_of_all():
         for rival in (one, other):
             for candidate in rival.candidates:
                 rate = estimate(rival.setting, candidate, batch=best.batch, context=best.context).tokens_per_s
-                fits = needed_bytes(rival.setting, candidate, batch=best.batch, context=best.context)
-                if fits <= USABLE_RATIO * rival.setting.device.memory_bytes:
+                if fits(rival.setting, candidate, batch=best.batch, context=best.context):
                     assert best.tokens_per_s >= float(rate) * (1 - 1e-12)
         assert [c.tokens_per_s for c in ranked] == sorted((c.tokens_per_s for c in ranked), reverse=True)
 
@@ -67,8 +70,11 @@ def test_a_batch_too_large_is_refused_or_dropped():
 
 def test_no_memory_at_all_is_refused_even_when_dropping():
     with pytest.raises(InfeasibleError, match="larger --tp"):
-        setting = build_setting(Scenario(model="llama-3.1-70b", device="rtx-4090", method="n-gram"))
-        found(Contender(method="n-gram", setting=setting, candidates=[geometric(0, 0)]), drop_unfit=True)
+        where = DeploymentNames(model="llama-3.1-70b", device="rtx-4090")
+        asked = DecodingConfiguration(method="n-gram", deployment=where)
+        found(
+            Contender(configuration=asked, setting=build_setting(asked), candidates=[geometric(0, 0)]), drop_unfit=True
+        )
 
 
 def test_latency_limits_hold():
@@ -93,10 +99,9 @@ def test_limits_that_nothing_meets_are_infeasible(limits, text):
 def test_a_drafter_that_leaves_no_room_is_not_chosen():
     """At a batch that fits only without the drafter's weights, speculation is off whatever it would gain."""
     one = contender(device="rtx-4090", lengths=(0, 3))
-    usable = USABLE_RATIO * one.setting.device.memory_bytes
     batches = np.arange(1, 200)
-    plain = needed_bytes(one.setting, one.candidates[0], batch=batches, context=1024) <= usable
-    draft = needed_bytes(one.setting, one.candidates[1], batch=batches, context=1024) <= usable
+    plain = fits(one.setting, one.candidates[0], batch=batches, context=1024)
+    draft = fits(one.setting, one.candidates[1], batch=batches, context=1024)
     between = int(batches[plain & ~draft][0])
     answer = found(one, batches=(1, between), contexts=(1024,))
     assert [ranked[0].topology for ranked in answer.ranked] == ["chain", "off"]

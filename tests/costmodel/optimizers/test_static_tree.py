@@ -10,14 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.optimizers import static_tree
+from costmodel.optimizers.acceptance_vectors import acceptance_levels
 from costmodel.optimizers.static_tree import (
-    expected_tokens,
     optimal_trees,
     optimal_values,
     read_acceptance,
 )
 from hardware_profiles.errors import InfeasibleError, InputError
-from traces.tree import Tree
+from traces.kinds.tree import Tree
+
+
+def expected_tokens(tree, acceptance):
+    """The sum over nodes of the product of p along the node's path; what lies beyond the vectors counts 0."""
+    vectors, _ = acceptance_levels(acceptance, tree.depth)
+    values, levels = [1.0], [0]
+    for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
+        level = levels[parent]
+        known = level < len(vectors) and rank < vectors[level].size
+        values.append(values[parent] * float(vectors[level][rank]) if known else 0.0)
+        levels.append(level + 1)
+    return float(np.sum(values))
 
 
 def path_sum(tree, vector_at):

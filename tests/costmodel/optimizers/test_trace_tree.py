@@ -11,8 +11,8 @@ from costmodel.optimizers.static_tree import optimal_trees
 from costmodel.optimizers.trace_tree import trace_tree
 from costmodel.optimizers.trace_trie import build_trie
 from hardware_profiles.errors import InfeasibleError, InputError
-from traces.replay import replay_tree
-from traces.schema import AcceptanceTrace
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.replay.walk import replay_tree
 
 WIDTH = 3
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from costmodel.optimizers.likeliest_nodes import most_frequent, most_frequent_closed
 from costmodel.optimizers.trace_trie import build_trie
 from hardware_profiles.errors import InputError
-from traces.replay import replay_tree
-from traces.schema import AcceptanceTrace
-from traces.tree import Tree
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.tree import Tree
+from traces.replay.walk import replay_tree
 
 WIDTH = 3
 

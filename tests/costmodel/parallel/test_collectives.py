@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel import kernels
 from costmodel.parallel.collectives import all_reduce, all_to_all, point_to_point, ring, tree_reduction
 from costmodel.parallel.plan import Link, ParallelPlan
+from costmodel.passes import kernels
 from hardware_profiles.loader import load_device
 
 LINK = Link(bytes_per_s=50e9, latency_s=10e-6)

@@ -4,12 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.model_library import load_model
-from costmodel.parallel.disaggregation import cache_bytes, handover_time, split_layers
-from costmodel.parallel.plan import Link
-from costmodel.precision import Precision
+from costmodel.architectures.library import load_model
+from costmodel.parallel.disaggregation import cache_bytes, split_layers
+from costmodel.passes.precision import Precision
 
-LINK = Link(bytes_per_s=1e10, latency_s=1e-5)
 PART = st.floats(1e-6, 1e-2)
 
 
@@ -18,21 +16,6 @@ def test_a_cache_has_two_values_per_head_and_layer():
     gemma = load_model("gemma-2-9b")
     long, longer = cache_bytes(gemma, Precision(), 10_000), cache_bytes(gemma, Precision(), 20_000)
     assert longer < 2 * long  # half of the layers stop at their window
-
-
-@given(prefill=st.floats(1e-3, 10.0), moved=st.floats(1.0, 1e11), layers=st.integers(1, 128))
-def test_a_handover_lies_between_the_larger_phase_and_the_sum(prefill, moved, layers):
-    sending = moved / LINK.bytes_per_s
-    whole = handover_time(prefill, moved, LINK, layers, by_layer=False)
-    layered = handover_time(prefill, moved, LINK, layers)
-    assert whole == pytest.approx(prefill + sending + LINK.latency_s)
-    assert max(prefill, sending) <= layered <= whole * (1 + 1e-12)
-    assert handover_time(prefill, moved, LINK, layers, links=8) <= layered
-
-
-def test_many_layers_hide_the_handover():
-    assert handover_time(1.0, 1e9, LINK, 100_000) == pytest.approx(1.0, rel=1e-4)
-    assert handover_time(1.0, 1e9, LINK, 1) == pytest.approx(1.1 + 1e-5)
 
 
 @given(a=PART, f=PART, x=PART, batches=st.integers(1, 8))

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel import ops
-from costmodel.architecture import FeedForward
+from costmodel.architectures.architecture import FeedForward
 from costmodel.parallel.experts import busiest_work, destinations, exchange
 from costmodel.parallel.plan import Link, ParallelPlan
-from costmodel.precision import Precision
+from costmodel.passes import ops
+from costmodel.passes.precision import Precision
 from hardware_profiles.loader import load_device
 
 H100, FP8 = load_device("h100-sxm"), Precision(weights="fp8", activations="fp8", kv="fp8")

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel import ops
-from costmodel.forward import Deployment, pass_cost
-from costmodel.kernels import allreduce
-from costmodel.model_library import load_model
+from costmodel.architectures.library import load_model
 from costmodel.parallel.passes import plan_cost
 from costmodel.parallel.plan import Link, ParallelPlan
-from costmodel.precision import Precision, precision
-from costmodel.transforms.compose import apply
+from costmodel.passes import ops
+from costmodel.passes.forward import Deployment, pass_cost
+from costmodel.passes.kernels import allreduce
+from costmodel.passes.precision import Precision, precision
+from costmodel.passes.transform import apply
 from costmodel.transforms.declared import LayerSchedule
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device

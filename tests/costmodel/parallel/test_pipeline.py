@@ -1,11 +1,11 @@
-"""Stages one after another: latency, interval, bubbles."""
+"""Stages one after another: latency and interval."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.parallel.pipeline import bubble_ratio, pipeline_time, prompt_time, round_time
+from costmodel.parallel.pipeline import pipeline_time, prompt_time, round_time
 
 STAGES = st.lists(st.floats(1e-4, 1.0), min_size=1, max_size=8)
 
@@ -49,19 +49,6 @@ def test_rounds_equal_an_event_walk_in_the_long_run(stages, batches):
         history.append(out[-1])
     mean = (history[-1] - history[19]) / (rounds - 20)
     assert round_time(pipeline_time(stages), batches) == pytest.approx(mean, rel=0.02)
-
-
-@given(stages=st.integers(1, 64), batches=st.integers(1, 10_000))
-def test_bubbles_are_the_idle_share(stages, batches):
-    time = pipeline_time([0.5] * stages)
-    idle = 1.0 - batches * 0.5 / prompt_time(time, batches)
-    assert bubble_ratio(stages, batches) == pytest.approx(idle, abs=1e-12)
-
-
-def test_bubbles_vanish_with_one_stage_and_with_many_batches():
-    assert bubble_ratio(1, 1) == 0.0
-    assert bubble_ratio(8, 1) == 7 / 8
-    assert bubble_ratio(8, 1e9) < 1e-8
 
 
 def test_arrays_broadcast():

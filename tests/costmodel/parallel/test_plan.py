@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel import memory
-from costmodel.model_library import load_model
+from costmodel.architectures.library import load_model
 from costmodel.parallel.plan import Link, ParallelPlan, fullest_share, kv_bytes, stage_layers, weight_bytes
-from costmodel.precision import Precision
+from costmodel.passes import memory
+from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 

@@ -5,19 +5,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.acceptance import geometric
-from costmodel.estimate import estimate, needed_bytes
+from costmodel.answers.estimate import estimate, needed_bytes
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.acceptance import geometric
 from costmodel.parallel.plan import ParallelPlan
 from costmodel.parallel.planned_step import planned_step
-from costmodel.scenario import Scenario, build_setting
 from hardware_profiles.errors import InputError
 
 LLAMA = build_setting(
-    Scenario(
-        model="llama-3-70b", device="h100-sxm", method="speculative-decoding", draft="llama-3.2-1b", tensor_parallel=8
+    DecodingConfiguration(
+        method="speculative-decoding",
+        draft_model="llama-3.2-1b",
+        deployment=DeploymentNames(model="llama-3-70b", device="h100-sxm", tensor_parallel=8),
     )
 )
-MIXTRAL = build_setting(Scenario(model="mixtral-8x7b", device="h100-sxm", method="n-gram"))
+MIXTRAL = build_setting(
+    DecodingConfiguration(method="n-gram", deployment=DeploymentNames(model="mixtral-8x7b", device="h100-sxm"))
+)
 
 
 @given(
@@ -32,7 +37,7 @@ def test_one_tensor_group_is_the_estimate(batch, context, k, match):
     assert planned.tokens_per_s == pytest.approx(known.tokens_per_s, rel=1e-12)
     assert planned.tokens_per_s_per_device == pytest.approx(known.tokens_per_s / 8, rel=1e-12)
     needed = needed_bytes(LLAMA, taken, batch=batch, context=context)
-    assert planned.bytes_per_device == pytest.approx(needed, rel=1e-9)
+    assert planned.footprint.total_bytes == pytest.approx(needed, rel=1e-9)
 
 
 @given(data=st.sampled_from([2, 4]), each=st.integers(1, 64), k=st.integers(0, 5))
@@ -42,7 +47,7 @@ def test_copies_multiply_throughput_and_keep_the_step(data, each, k):
     many = planned_step(LLAMA, taken, ParallelPlan(tensor=8, data=data), batch=data * each, context=4096)
     assert many.step_s == pytest.approx(one.step_s)
     assert many.tokens_per_s == pytest.approx(data * one.tokens_per_s)
-    assert many.bytes_per_device == pytest.approx(one.bytes_per_device)
+    assert many.footprint.total_bytes == pytest.approx(one.footprint.total_bytes)
 
 
 @given(stages=st.sampled_from([2, 4]), batch=st.sampled_from([64, 256]), k=st.integers(0, 4))
@@ -51,9 +56,9 @@ def test_a_filled_pipeline_beats_an_empty_one(stages, batch, k):
     filled = planned_step(LLAMA, taken, plan, batch=batch, context=4096)
     alone = planned_step(LLAMA, taken, plan, batch=batch, context=4096, micro_batches=1)
     assert filled.tokens_per_s > alone.tokens_per_s
-    assert filled.bytes_per_device == alone.bytes_per_device
+    assert filled.footprint.total_bytes == alone.footprint.total_bytes
     shorter = planned_step(LLAMA, taken, ParallelPlan(tensor=2), batch=batch, context=4096)
-    assert filled.bytes_per_device < shorter.bytes_per_device
+    assert filled.footprint.total_bytes < shorter.footprint.total_bytes
 
 
 def test_whole_experts_show_their_exchange():
@@ -68,7 +73,7 @@ def test_arrays_broadcast():
     plan = ParallelPlan(tensor=8, pipeline=2, data=2)
     batch, context = np.array([8, 64]), np.array([[512], [8192], [30_000]])
     planned = planned_step(LLAMA, geometric(0.7, 3), plan, batch=batch, context=context)
-    assert planned.tokens_per_s.shape == planned.speedup.shape == planned.bytes_per_device.shape == (3, 2)
+    assert planned.tokens_per_s.shape == planned.speedup.shape == planned.footprint.total_bytes.shape == (3, 2)
 
 
 def test_no_batch_in_flight_is_refused():

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel import ops
-from costmodel.model_library import load_model
+from costmodel.architectures.library import load_model
 from costmodel.parallel.token_price import cheapest_mix, token_price, token_work
-from costmodel.precision import Precision
+from costmodel.passes import ops
+from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.forward import Deployment, pass_cost
-from costmodel.memory import kv_bytes, weight_bytes
-from costmodel.model_library import load_model
-from costmodel.precision import Precision, precision
-from costmodel.transforms.compose import apply, named_transforms
+from costmodel.architectures.library import load_model
+from costmodel.method_library import named_transforms, transform_names
+from costmodel.passes.forward import Deployment, pass_cost
+from costmodel.passes.memory import kv_bytes, weight_bytes
+from costmodel.passes.precision import Precision, precision
+from costmodel.passes.transform import apply
 from costmodel.transforms.declared import CacheTransform, LayerSchedule, SparseAttention, WeightTransform
-from costmodel.transforms.presets import preset_names
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import load_device
 
@@ -112,7 +112,7 @@ def test_some_transforms_need_formats_devices_or_models():
     assert apply(latent, [QUANTISED]).precision.kv_bytes == 4.5 / 8
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", transform_names())
 def test_presets_apply_to_dense_and_hybrid_models(name):
     for model in ("llama-3.1-8b", "qwen3-30b-a3b", "qwen3-next-80b-a3b"):
         d = apply(replace(PLAIN, architecture=load_model(model)), named_transforms([name]))

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.acceptance import geometric
-from costmodel.estimate import estimate, needed_bytes
-from costmodel.forward import Deployment, pass_cost
-from costmodel.memory import kv_bytes, weight_bytes
-from costmodel.model_library import load_model
-from costmodel.precision import Precision
-from costmodel.scenario import Scenario, build_setting
-from costmodel.transforms.compose import apply, named_transforms
+from costmodel.answers.estimate import estimate, needed_bytes
+from costmodel.answers.settings import build_setting
+from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.acceptance import geometric
+from costmodel.method_library import named_transforms, transform_names
+from costmodel.passes.forward import Deployment, pass_cost
+from costmodel.passes.memory import kv_bytes, weight_bytes
+from costmodel.passes.precision import Precision
+from costmodel.passes.transform import apply
 from costmodel.transforms.declared import CacheTransform, LayerSchedule, SparseAttention, WeightTransform
-from costmodel.transforms.presets import preset_names
 from hardware_profiles.loader import load_device
 
 LLAMA = load_model("llama-3.1-8b")
@@ -160,7 +161,7 @@ def test_a_substitute_costs_two_thin_products_where_a_layer_is_skipped():
     assert extra == pytest.approx(16 * 0.75 * 2 * 2 * 16 * 4096)
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", transform_names())
 def test_a_grid_equals_its_points_under_every_preset(name):
     d = apply(replace(PLAIN, architecture=load_model("gemma-2-9b")), named_transforms([name]))
     grid = pass_cost(d, batch=np.array([[1.0], [48.0]]), query_tokens=1, context=np.array([0.0, 700.0, 9000.0])).total_s
@@ -169,17 +170,21 @@ def test_a_grid_equals_its_points_under_every_preset(name):
 
 
 def test_drafters_run_all_of_their_layers():
-    whole = build_setting(Scenario(model="llama-3.1-8b", device="h100-sxm", method="speculative-decoding",
-                                   draft="llama-3.2-1b"))  # fmt: skip
+    whole = build_setting(
+        DecodingConfiguration(
+            method="speculative-decoding", draft_model="llama-3.2-1b", deployment=DeploymentNames(model="llama-3.1-8b")
+        )
+    )
     skipping = replace(whole, deployment=apply(whole.deployment, named_transforms(["unified-layer-skipping"])))
     a, b = (estimate(s, geometric(0.7, 3), batch=1, context=512).step for s in (whole, skipping))
     assert float(b.draft_s) == pytest.approx(float(a.draft_s))
     assert float(b.verify_s) < 0.7 * float(a.verify_s)
 
 
-def test_scenarios_take_names():
-    plain = Scenario(model="llama-3.1-8b", device="h100-sxm")
-    compressed = build_setting(replace(plain, transforms=("mustafar", "dfloat11")))
+def test_deployments_take_names():
+    plain = DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b"))
+    names = replace(plain.deployment, transforms=("mustafar", "dfloat11"))
+    compressed = build_setting(replace(plain, deployment=names))
     assert compressed.deployment == apply(build_setting(plain).deployment, named_transforms(["mustafar", "dfloat11"]))
     need = [
         float(needed_bytes(s, geometric(0.5, 0), batch=64, context=8192)) for s in (build_setting(plain), compressed)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.method_library import load_method, named_transforms, transform_names
 from costmodel.transforms.declared import CacheTransform, LayerSchedule, SparseAttention, WeightTransform
-from costmodel.transforms.presets import PRESETS, preset, preset_names
 from hardware_profiles.errors import InputError, UnknownNameError
 
 KINDS = (WeightTransform, CacheTransform, SparseAttention, LayerSchedule)
@@ -76,13 +76,9 @@ def test_numbers_out_of_range_are_refused_by_name(kind, change):
     assert caught.value.key == f"odd.{key}"
 
 
-@pytest.mark.parametrize("name", preset_names())
-def test_presets_change_something_and_say_where_from(name):
-    entry = preset(name)
-    assert entry.transforms
-    assert entry.source
-    assert entry.title
-    for transform in entry.transforms:
+@pytest.mark.parametrize("name", transform_names())
+def test_entries_change_something(name):
+    for transform in load_method(name).target:
         assert not transform.is_identity
         assert transform.name == name
         assert type(transform) in KINDS
@@ -90,7 +86,7 @@ def test_presets_change_something_and_say_where_from(name):
 
 def test_presets_carry_the_published_figures():
     def one(name):
-        (transform,) = PRESETS[name].transforms
+        (transform,) = load_method(name).target
         return transform
 
     assert one("mustafar").stored_bytes(2.0) / 2.0 == pytest.approx(0.45)
@@ -100,13 +96,15 @@ def test_presets_carry_the_published_figures():
     assert one("double-sparsity").token_ratio == 1 / 16
     assert 0.45 <= 1 - one("lora-drop").mean_share <= 0.55
     assert one("sparse-2-4").stored_bytes(2.0) == 1.125
-    assert [entry.name for entry in PRESETS.values() if entry.lossless] == ["dfloat11"]
+    assert [name for name in transform_names() if load_method(name).exactness == "bit_exact"] == ["dfloat11"]
 
 
 def test_unknown_presets_are_answered_with_the_nearest():
     with pytest.raises(UnknownNameError, match="nearest: dfloat11"):
-        preset("dfloat")
-    assert preset("DFloat11").name == "dfloat11"
+        named_transforms(["dfloat"])
+    with pytest.raises(UnknownNameError, match="transform"):
+        named_transforms(["eagle-3"])
+    assert named_transforms(["DFloat11"]) == load_method("dfloat11").target
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from costmodel.architecture import NO_ATTENTION, Architecture, Attention, Block, FeedForward
-from costmodel.forward import Deployment, pass_cost
-from costmodel.memory import kv_bytes, memory_bytes, weight_bytes
-from costmodel.model_library import load_model
-from costmodel.precision import Precision
-from costmodel.state_layers import StateLayer
-from costmodel.transforms.compose import apply, named_transforms
+from costmodel.architectures.architecture import NO_ATTENTION, Architecture, Attention, Block, FeedForward
+from costmodel.architectures.library import load_model
+from costmodel.architectures.state_layers import StateLayer
+from costmodel.method_library import named_transforms
+from costmodel.passes.forward import Deployment, pass_cost
+from costmodel.passes.memory import footprint, kv_bytes, weight_bytes
+from costmodel.passes.precision import Precision
+from costmodel.passes.transform import apply
 from hardware_profiles.loader import load_device
 
 MODELS = {
@@ -96,7 +97,7 @@ def test_dfloat11_against_offloading(reference_data):
                       named_transforms(["dfloat11"]))  # fmt: skip
         batch = int(row["batch"])
         need = [
-            float(memory_bytes(coded.architecture, p, batch=batch, context=PROMPT))
+            float(footprint(coded.architecture, p, batch=batch, context=PROMPT).total_bytes)
             for p in (Precision(), coded.precision)
         ]
         assert need[0] > device.memory_bytes > need[1]
@@ -111,7 +112,8 @@ def test_cache_transforms_against_published_gains(reference_data):
         row = published(reference_data, system)[0]
         plain = Deployment(architecture=model, device=load_device(device), precision=Precision())
         small = apply(plain, named_transforms([name]))
-        fits = memory_bytes(model, plain.precision, batch=batch, context=context) < 0.9 * plain.device.memory_bytes
+        needed = footprint(model, plain.precision, batch=batch, context=context).total_bytes
+        fits = needed < 0.9 * plain.device.memory_bytes
         a, b = (pass_cost(d, batch=batch, query_tokens=1, context=context).total_s for d in (plain, small))
         most = float(np.max(np.where(fits, a / b, 0.0)))
         ratio = float(kv_bytes(model, small.precision, batch=1, context=4096)) / float(
@@ -152,7 +154,7 @@ def test_super_apriel_gains_of_hybrids_at_the_largest_batch(reference_data):
     for layers in ((48, 0, 0), (12, 26, 10), (0, 10, 38)):
         model = super_apriel(*layers)
         batches = np.arange(1.0, 257.0)
-        fits = memory_bytes(model, Precision(), batch=batches, context=32_768) < 0.9 * h100.memory_bytes
+        fits = footprint(model, Precision(), batch=batches, context=32_768).total_bytes < 0.9 * h100.memory_bytes
         batch = float(batches[fits][-1])
         d = Deployment(architecture=model, device=h100, precision=Precision())
         rates.append(batch / float(pass_cost(d, batch=batch, query_tokens=1, context=32_768).total_s))

@@ -5,11 +5,11 @@ import torch
 
 from real_runs.decoding.tree_speculative import EarlyExitReader
 from real_runs.drafters.bridge_fit import fit_bridge
-from real_runs.drafters.early_exit import Bridge
 from real_runs.drafters.layer_skip import GapLlama, LayerSkip, fit_gap
+from real_runs.models.bridge import Bridge
 from real_runs.models.config import LlamaConfig
 from real_runs.models.llama import Llama
-from real_runs.models.weights import random_weights
+from tests.real_runs.random_weights import random_weights
 
 
 @pytest.fixture(scope="session")

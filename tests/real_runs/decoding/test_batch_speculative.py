@@ -14,7 +14,7 @@ from real_runs.decoding.tree import ancestors, tree_mask
 from real_runs.decoding.tree_speculative import by_levels, speculate_tree
 from real_runs.drafters.prompt_lookup import PromptLookup
 from real_runs.drafters.suffix_automaton import SuffixAutomaton
-from traces.tree import Tree, chain_tree
+from traces.kinds.tree import Tree, chain_tree
 
 TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
 

@@ -13,6 +13,7 @@ from hardware_profiles.errors import InputError
 from real_runs.decoding.dynamic_tree import DynamicPolicy, draft_tree, speculate_dynamic
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
+from traces.replay.compiled_trees import pick
 
 VOCABULARY = 5
 ORDERS = ("best-first", "levels", "beam")
@@ -134,6 +135,40 @@ def test_a_wide_beam_is_exact_and_a_narrow_one_is_not():
         assert sum(narrow.values()) <= sum(exact.values()) + 1e-9
         differing += narrow != exact
     assert differing > 0
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["levels", "beam"]),
+    st.integers(1, 30),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.sampled_from([0.0, 0.05, 0.3]),
+    st.sampled_from([0.0, 0.02, 0.2]),
+)
+def test_replay_picks_the_tree_that_the_decoder_drafts(seed, order, budget, depth, width, beam, least, gain):
+    """The same policy over a recording of every path: as many nodes, passes, and nodes read."""
+    policy = DynamicPolicy(
+        order=order, draft_tokens=budget, depth=depth, width=width, beam=beam, least_value=least, least_gain=gain
+    )
+    tree = drafted(seed, policy)
+    values = every_path(seed, policy)
+    paths = sorted(values, key=lambda path: (-values[path], len(path)))
+    place = {path: node for node, path in enumerate(paths)}
+    above = [values.get(path[:-1], 1.0) for path in paths]
+    siblings = [[other for other in paths if other[:-1] == path[:-1]].index(path) for path in paths]
+    emitted, nodes, _, passes, rows, exact = pick(
+        np.array([0, len(paths)]),
+        np.array([place.get(path[:-1], -1) for path in paths], dtype=np.int16),
+        np.array(siblings, dtype=np.int8),
+        np.array([values[path] for path in paths]) / above,
+        np.zeros(len(paths), dtype=np.bool_),
+        len(paths) + 1, budget, depth, width, least, beam if order == "beam" else 0, gain,
+    )  # fmt: skip
+    assert exact.all() and emitted.tolist() == [1]
+    assert (nodes[0] + 1, passes[0], rows.sum()) == (len(tree.tokens), tree.passes, tree.nodes_read)
 
 
 def test_levels_take_few_passes_and_stop_where_a_level_gains_little():

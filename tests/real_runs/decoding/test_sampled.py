@@ -9,16 +9,18 @@ from real_runs.decoding.generate import generate
 from real_runs.decoding.sampled import speculate_sampled
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.verifiers import VERIFIERS, Verdict, Verifier, rejection
-from traces.tree import Tree, chain_tree
+from traces.kinds.tree import Tree, chain_tree
 
-PROMPT, TEMPERATURE, RUNS = [3, 1], 0.8, 1000
+PROMPT, TEMPERATURE, RUNS = [3, 1], 0.8, 500
 BUSH = Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (1, 0)])
+FORK = Tree.from_paths([(0,), (1,), (0, 0), (1, 0)])
 LOOPS = [
-    ("token-rejection", chain_tree(2)),
+    ("token_rejection", chain_tree(2)),
     ("block", chain_tree(2)),
-    ("with-replacement", BUSH),
-    ("without-replacement", BUSH),
-    ("fixed-candidates", BUSH),
+    ("multi_path_block", FORK),
+    ("with_replacement", BUSH),
+    ("without_replacement", BUSH),
+    ("fixed_candidates", BUSH),
 ]
 
 
@@ -89,21 +91,21 @@ def old_residual(target, drafter, ids):
 
 @pytest.mark.parametrize("rule", [keep_all, old_residual, None])
 def test_a_wrong_or_lossy_verifier_is_seen_in_the_texts(atom_model, atom_reader, expected, rule):
-    wrong = Verifier(name="wrong", title="", lossless=False, draws="independent", rule=rule)
+    wrong = Verifier(name="wrong", lossless=False, draws="independent", rule=rule)
     verifier = wrong if rule else VERIFIERS["typical"]
-    found, _ = counts(atom_model, atom_reader, verifier, chain_tree(2))
+    found, _ = counts(atom_model, atom_reader, verifier, chain_tree(2), runs=2 * RUNS)
     assert excess(found, expected) > 6
 
 
 def test_a_drafter_at_another_temperature_changes_steps_but_not_texts(atom_model, atom_reader, expected):
-    sharp, sharp_steps = counts(atom_model, atom_reader, "without-replacement", BUSH, runs=500, draft_temperature=0.05)
+    sharp, sharp_steps = counts(atom_model, atom_reader, "without_replacement", BUSH, draft_temperature=0.05)
     assert excess(sharp, expected) < 4
-    assert sharp_steps > counts(atom_model, atom_reader, "without-replacement", BUSH, runs=300)[1]
+    assert sharp_steps > counts(atom_model, atom_reader, "without_replacement", BUSH, runs=200)[1]
 
 
 @pytest.mark.parametrize("name", sorted(VERIFIERS))
 def test_greedy_texts_are_the_plain_ones(tiny_model, readers, name):
-    tree = BUSH if VERIFIERS[name].siblings else chain_tree(3)
+    tree = {"tree": BUSH, "chain": chain_tree(3), "chains": FORK}[VERIFIERS[name].shape]
     emitted = []
     for seed in range(1, 4):
         sampler = Sampler(temperature=0, seed=0, request="", positions=30)
@@ -129,7 +131,7 @@ def test_the_same_generator_gives_the_same_text(tiny_model, readers):
             tiny_model,
             [4, 5],
             readers["layer skip"],
-            verifier="without-replacement",
+            verifier="without_replacement",
             tree=BUSH,
             temperature=1.0,
             generator=np.random.default_rng(seed),
@@ -147,6 +149,7 @@ def test_the_same_generator_gives_the_same_text(tiny_model, readers):
         ({"draft_temperature": 0.0}, "draft_temperature"),
         ({"draws": "independent"}, "draws"),
         ({"verifier": "block"}, "tree"),
+        ({"verifier": "multi_path_block"}, "tree"),
         ({"verifier": "nonsense"}, "verifier"),
         ({"tree": Tree.from_paths([(1,)])}, "tree"),
         ({"tree": Tree.from_paths([(rank,) for rank in range(98)])}, "ranks"),
@@ -154,7 +157,7 @@ def test_the_same_generator_gives_the_same_text(tiny_model, readers):
     ],
 )
 def test_what_cannot_be_judged_is_refused(tiny_model, readers, wrong, key):
-    options = {"verifier": "without-replacement", "tree": BUSH, "temperature": 1.0, "max_new_tokens": 4} | wrong
+    options = {"verifier": "without_replacement", "tree": BUSH, "temperature": 1.0, "max_new_tokens": 4} | wrong
     with pytest.raises(InputError) as caught:
         speculate_sampled(tiny_model, [3], readers["early exit"], generator=np.random.default_rng(0), **options)
     assert caught.value.key == key

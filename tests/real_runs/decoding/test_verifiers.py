@@ -16,11 +16,12 @@ from real_runs.decoding.tree import TreeLayout
 from real_runs.decoding.verifiers import (
     VERIFIERS,
     Verdict,
-    block_chances,
+    best_path,
+    best_path_rows,
+    block_probabilities,
     block_residual,
     drawn,
     fixed_candidates,
-    greedy,
     normalised,
     rejection,
     verifier_named,
@@ -71,15 +72,16 @@ def emitted(rule, target, drafter, count, draws):
 
 
 EXACT = [
-    (VERIFIERS["token-rejection"], 1, "independent"),
-    (VERIFIERS["with-replacement"], 1, "independent"),
-    (VERIFIERS["with-replacement"], 3, "independent"),
-    (VERIFIERS["without-replacement"], 1, "distinct"),
-    (VERIFIERS["without-replacement"], 2, "distinct"),
-    (VERIFIERS["without-replacement"], 4, "distinct"),
-    (VERIFIERS["fixed-candidates"], 2, "largest"),
-    (VERIFIERS["fixed-candidates"], 2, "independent"),
-    (VERIFIERS["fixed-candidates"], 3, "distinct"),
+    (VERIFIERS["token_rejection"], 1, "independent"),
+    (VERIFIERS["with_replacement"], 1, "independent"),
+    (VERIFIERS["with_replacement"], 3, "independent"),
+    (VERIFIERS["without_replacement"], 1, "distinct"),
+    (VERIFIERS["without_replacement"], 2, "distinct"),
+    (VERIFIERS["without_replacement"], 4, "distinct"),
+    (VERIFIERS["fixed_candidates"], 2, "largest"),
+    (VERIFIERS["fixed_candidates"], 2, "independent"),
+    (VERIFIERS["fixed_candidates"], 3, "distinct"),
+    (VERIFIERS["match"], 2, "largest"),
 ]
 
 
@@ -132,12 +134,12 @@ def original_as_residual(target, drafter, ids):
         (original_as_residual, 1, "independent"),
         (partial(rejection, distinct=False), 2, "distinct"),  # q used again after a candidate fell
         (partial(rejection, distinct=True), 2, "independent"),
-        (greedy, 1, "largest"),
+        (VERIFIERS["near_match"].rule, 1, "largest"),
         (VERIFIERS["typical"].rule, 1, "largest"),
         (VERIFIERS["typical"].rule, 2, "independent"),
     ],
 )
-def test_wrong_and_lossy_rules_are_told_from_right_ones(rule, count, draws):
+def test_wrong_and_lossy_rules_are_distinguished_from_right_ones(rule, count, draws):
     target, drafter = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4])
     assert np.abs(emitted(rule, target, drafter, count, draws)[0] - target).max() > 0.01
 
@@ -179,7 +181,7 @@ def test_what_matching_costs_when_the_drafter_is_the_target():
     row, chain = np.full(10, 0.1), 4
     match = sum((row * row).sum() ** depth for depth in range(1, chain + 1))
     assert match == pytest.approx(0.1111)
-    assert emitted(VERIFIERS["token-rejection"].rule, row, row, 1, "independent")[1] == pytest.approx(1)
+    assert emitted(VERIFIERS["token_rejection"].rule, row, row, 1, "independent")[1] == pytest.approx(1)
 
 
 def block_outcome(target, drafter, length, residual_of=block_residual):
@@ -191,7 +193,7 @@ def block_outcome(target, drafter, length, residual_of=block_residual):
         chance = np.prod([q[token] for q, token in zip(qs, tokens, strict=True)])
         if not chance:
             continue
-        chances, ratios = block_chances(ps, qs, tokens)
+        chances, ratios = block_probabilities(ps, qs, tokens)
         for cut in range(length, -1, -1):
             here = chance * (chances[cut - 1] if cut else 1.0)
             chance -= here
@@ -209,6 +211,31 @@ def later(target, prefix, length):
         return 1.0
     row = target[prefix]
     return np.stack([row[token] * later(target, (*prefix, token), length) for token in range(V)])
+
+
+def several_outcome(target, drafter, length, count, residual_of=block_residual):
+    """As `block_outcome`, of the best of several chains: every way to draw all of them."""
+    joint, kept = np.zeros((V,) * (length + 1)), 0.0
+    chains = list(product(range(V), repeat=length))
+    qs = [[drafter[tokens[:depth]] for depth in range(length)] for tokens in chains]
+    ps = [[target[tokens[:depth]] for depth in range(length + 1)] for tokens in chains]
+    alone = [np.prod([q[token] for q, token in zip(*each, strict=True)]) for each in zip(qs, chains, strict=True)]
+    for ids in product(range(len(chains)), repeat=count):
+        chance = np.prod([alone[i] for i in ids])
+        if not chance:
+            continue
+        best = ids[best_path([ps[i] for i in ids], [qs[i] for i in ids], [chains[i] for i in ids])]
+        tokens, rows = chains[best], best_path_rows(ps[best], qs[best], chains[best], count)
+        chances, ratios = block_probabilities(ps[best], rows, tokens)
+        for cut in range(length, -1, -1):
+            here = chance * (chances[cut - 1] if cut else 1.0)
+            chance -= here
+            kept += cut * here
+            residual = residual_of(ps[best][cut], rows[cut] if cut < length else None, ratios[cut])
+            for token in range(V):
+                prefix = (*tokens[:cut], token)
+                joint[prefix] += here * residual[token] * later(target, prefix, length)
+    return joint, kept
 
 
 def token_kept(target, drafter, length):
@@ -251,8 +278,29 @@ def test_blocks_do_keep_more_and_reuse_of_a_token_residual_is_caught():
     assert np.abs(wrong - joint).max() > 1e-3
 
 
-WALKED = [("token-rejection", (-1, 0, 1)), ("block", (-1, 0, 1)), ("fixed-candidates", (-1, 0, 0, 1, 1))]
-WALKED += [(name, (-1, 0, 0, 1, 1, 2)) for name in ("with-replacement", "without-replacement")]
+@settings(max_examples=15, deadline=None)
+@given(st.data(), st.integers(1, 2), st.integers(1, 3))
+def test_the_best_of_several_chains_keeps_the_joint_distribution(data, length, count):
+    target, drafter = data.draw(conditionals(length)), data.draw(conditionals(length))
+    joint, kept = several_outcome(target, drafter, length, count)
+    np.testing.assert_allclose(joint, later(target, (), length), atol=1e-12)
+    if count == 1:
+        assert kept == pytest.approx(block_outcome(target, drafter, length)[1])
+
+
+def test_two_chains_keep_more_than_one_and_must_be_judged_by_their_own_law():
+    generator = np.random.default_rng(6)
+    prefixes = [tokens for depth in range(3) for tokens in product(range(V), repeat=depth)]
+    target, drafter = ({prefix: generator.dirichlet(np.ones(V)) for prefix in prefixes} for _ in range(2))
+    joint, kept = several_outcome(target, drafter, 2, 2)
+    assert kept > several_outcome(target, drafter, 2, 1)[1] * 1.05
+    wrong = several_outcome(target, drafter, 2, 2, residual_of=lambda p, q, ratio: p)[0]
+    assert np.abs(wrong - joint).max() > 1e-3
+
+
+WALKED = [("token_rejection", (-1, 0, 1)), ("block", (-1, 0, 1)), ("fixed_candidates", (-1, 0, 0, 1, 1))]
+WALKED += [("multi_path_block", (-1, 0, 0, 1, 2)), ("match", (-1, 0, 0, 1, 1))]
+WALKED += [(name, (-1, 0, 0, 1, 1, 2)) for name in ("with_replacement", "without_replacement")]
 
 
 @pytest.mark.parametrize(("name", "parents"), [*WALKED, ("typical", (-1, 0, 0, 1, 1))])

@@ -10,27 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
-from real_runs.decoding.generate import generate
-from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.tree_speculative import by_levels, speculate_tree
-from real_runs.drafters.decoder_layer import embedded
+from real_runs.decoding.tree_speculative import by_levels
 from real_runs.drafters.draft_model import DraftModelReader, check_vocabulary, load_draft_model
-from real_runs.drafters.draft_model_fit import (
+from real_runs.drafters.heads.decoder_layer import embedded
+from real_runs.drafters.heads.draft_model_fit import (
     DraftStack,
     fit_draft_model,
     hf_config,
     is_draft_model,
     save_draft_model,
 )
-from real_runs.drafters.head_data import HeadText
-from real_runs.drafters.head_training import HeadRecipe, HeadTraining
-from real_runs.drafters.observed_heads import observed_draft_model
+from real_runs.drafters.heads.head_data import HeadText
+from real_runs.drafters.heads.head_training import HeadRecipe, HeadTraining
+from real_runs.drafters.heads.observed_heads import observed_draft_model
 from real_runs.models.config import LlamaConfig, RopeScaling, from_hf
 from real_runs.models.llama import Llama
-from real_runs.models.weights import random_weights
-from traces.replay import replay_tree, step_starts
-from traces.schema import AcceptanceTrace
-from traces.tree import Tree, chain_tree
+from tests.real_runs.drafters.replayed import replayed_steps, run_beside_plain
+from tests.real_runs.random_weights import random_weights
+from traces.kinds.tree import Tree, chain_tree
 
 TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
 TRAINING = HeadTraining(steps=30, rows=8, learning_rate=3e-3, vocabulary=97, others=0)
@@ -69,24 +66,10 @@ def draft(tiny_model, folder):
     return load_draft_model(folder, tiny_model)
 
 
-def run_and_told(model, draft, prompt, tree, *, temperature=0.0, length=40, reader=None):
-    sampler = Sampler(temperature=temperature, seed=2, request="r", positions=length)
-    made = generate(model, prompt, sampler, max_new_tokens=length)
-    propose = by_levels(reader or DraftModelReader(draft))
-    run = speculate_tree(model, prompt, propose, sampler, tree=tree, max_new_tokens=length)
-    assert run.tokens == made.tokens
-    arrays = observed_draft_model(draft, title="draft", parameters={}).observe(prompt, made)
-    trace = AcceptanceTrace(
-        offsets=np.array([0, len(made.tokens)]),
-        first_step_position=1,
-        emitted=arrays["emitted"],
-        rank=arrays["rank"],
-        rank_width=16,
-        depth_invariant=True,
-    )
-    starts = np.append(step_starts(trace, tree), trace.positions)
-    assert replay_tree(trace, tree).steps.tolist() == [starts.size - 1]
-    return run, np.diff(starts).tolist()
+def run_and_told(model, draft, prompt, tree, *, reader=None, **options):
+    run, plain = run_beside_plain(model, by_levels(reader or DraftModelReader(draft)), prompt, tree, **options)
+    arrays = observed_draft_model(draft, title="draft", parameters={}).observe(prompt, plain)
+    return run, replayed_steps(arrays, tree, depth_invariant=True)
 
 
 @settings(max_examples=8)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
-from real_runs.drafters.early_exit import Bridge, token_ranks
+from real_runs.drafters.early_exit import token_ranks
 from real_runs.drafters.expansion import (
     ExpansionLimits,
     LlamaReader,
@@ -21,6 +21,7 @@ from real_runs.drafters.expansion import (
     true_ranks,
 )
 from real_runs.drafters.layer_skip import GapLlama, text_ranks
+from real_runs.models.bridge import Bridge
 
 PROMPT = [4, 9, 17]
 

@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.tree_speculative import by_levels, speculate_tree
-from real_runs.drafters.decoder_layer import DecoderLayer, embedded, head_logits, rotation
+from real_runs.decoding.tree_speculative import by_levels
 from real_runs.drafters.expansion import ExpansionLimits
-from real_runs.drafters.feature_head import FeatureHead, FeatureHeadReader, FeatureHeadText, parent_slots
-from real_runs.drafters.feature_head_fit import FeatureHeadTraining, fit_feature_head, level_mask
-from real_runs.drafters.head_data import HeadText
-from real_runs.drafters.observed_heads import observed_feature_head
-from traces.replay import replay_tree, step_starts
-from traces.schema import AcceptanceTrace
-from traces.tree import Tree, chain_tree
+from real_runs.drafters.heads.decoder_layer import DecoderLayer, embedded, head_logits, rotation
+from real_runs.drafters.heads.feature_head import FeatureHead, FeatureHeadReader, FeatureHeadText, parent_slots
+from real_runs.drafters.heads.feature_head_fit import FeatureHeadTraining, fit_feature_head, level_mask
+from real_runs.drafters.heads.head_data import HeadText
+from real_runs.drafters.heads.observed_heads import observed_feature_head
+from tests.real_runs.drafters.replayed import replayed_steps, run_beside_plain
+from traces.kinds.tree import Tree, chain_tree
 
 TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
 
@@ -62,26 +61,9 @@ def trained(tiny_model):
     return head, losses
 
 
-def steps_told(arrays, tree):
-    trace = AcceptanceTrace(
-        offsets=np.array([0, len(arrays["rank"])]),
-        first_step_position=1,
-        emitted=arrays["emitted"],
-        rank=arrays["rank"],
-        rank_width=16,
-    )
-    starts = np.append(step_starts(trace, tree), trace.positions)
-    assert replay_tree(trace, tree).steps.tolist() == [starts.size - 1]
-    return np.diff(starts).tolist()
-
-
-def run_and_observe(model, head, prompt, tree, *, temperature=0.0, length=40, reader=None):
-    sampler = Sampler(temperature=temperature, seed=2, request="r", positions=length)
-    made = generate(model, prompt, sampler, max_new_tokens=length)
-    propose = by_levels(reader or FeatureHeadReader(model, head))
-    run = speculate_tree(model, prompt, propose, sampler, tree=tree, max_new_tokens=length)
-    assert run.tokens == made.tokens
-    return run, observed_feature_head(model, head, parameters={}).observe(prompt, made)
+def run_and_observe(model, head, prompt, tree, *, reader=None, **options):
+    run, plain = run_beside_plain(model, by_levels(reader or FeatureHeadReader(model, head)), prompt, tree, **options)
+    return run, observed_feature_head(model, head, parameters={}).observe(prompt, plain)
 
 
 @settings(max_examples=8)
@@ -93,7 +75,7 @@ def run_and_observe(model, head, prompt, tree, *, temperature=0.0, length=40, re
 )
 def test_real_loop_takes_the_steps_that_its_ranks_replay(tiny_model, head, prompt, temperature, tree, length):
     run, told = run_and_observe(tiny_model, head, prompt, tree, temperature=temperature, length=length)
-    assert list(run.emitted) == steps_told(told, tree)
+    assert list(run.emitted) == replayed_steps(told, tree)
 
 
 def test_trained_head_accepts_more_than_it_did_and_steps_equal_replay(tiny_model, trained):
@@ -104,7 +86,7 @@ def test_trained_head_accepts_more_than_it_did_and_steps_equal_replay(tiny_model
     steps = tokens = 0
     for seed in range(1, 5):
         run, told = run_and_observe(tiny_model, head, [seed, 5, 9], TREE)
-        assert list(run.emitted) == steps_told(told, TREE)
+        assert list(run.emitted) == replayed_steps(told, TREE)
         steps, tokens = steps + len(run.emitted), tokens + sum(run.emitted)
     assert tokens > 1.15 * steps
 
@@ -235,6 +217,6 @@ def test_shipped_model_drafts_as_its_observation_tells(shipped_model):
     accepted = 0
     for prompt in ("Name three primary colours.", "How many legs has a spider?"):
         run, told = run_and_observe(model, head, tokenizer.chat_ids(prompt), chain_tree(4), length=30)
-        assert list(run.emitted) == steps_told(told, chain_tree(4))
+        assert list(run.emitted) == replayed_steps(told, chain_tree(4))
         accepted += sum(run.emitted) - len(run.emitted)
     assert accepted > 0

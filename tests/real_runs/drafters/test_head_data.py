@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
-from real_runs.drafters.head_data import HeadData, HeadText, write_text
-from real_runs.drafters.head_store import HeadShop
-from real_runs.drafters.head_training import (
+from real_runs.drafters.heads.head_data import HeadData, HeadText, write_text
+from real_runs.drafters.heads.head_store import HeadStore
+from real_runs.drafters.heads.head_training import (
     HeadRecipe,
     HeadTraining,
     Labels,
@@ -19,10 +19,10 @@ from real_runs.drafters.head_training import (
     load_head,
     save_head,
 )
-from real_runs.drafters.medusa_heads import MedusaHeads
+from real_runs.drafters.heads.medusa_heads import MedusaHeads
 from real_runs.models.llama import Llama
-from real_runs.models.tokenizer import Tokenizer
-from real_runs.models.weights import find_model, load_weights
+from real_runs.models.loading.tokenizer import Tokenizer
+from real_runs.models.loading.weights import find_model, load_weights
 
 DATA = HeadData(questions=("Why?", "How so?"), rows=6, help_rows=2, row_tokens=40)
 RECIPE = HeadRecipe(
@@ -67,7 +67,7 @@ def test_rows_start_as_they_are_given_and_turns_alternate(tiny, text):
     for row, question in ((1, "Why?"), (3, "How so?"), (5, "Why?")):
         ids = tokenizer.chat_ids(question)
         assert text.tokens[row, : len(ids)].tolist() == ids
-    help_ids = tokenizer.ids(__import__("real_runs.drafters.fit_data", fromlist=["x"]).help_topics(1)[0])
+    help_ids = tokenizer.ids(__import__("real_runs.drafters.heads.fit_data", fromlist=["x"]).help_topics(1)[0])
     assert text.tokens[6].tolist() == help_ids[:40]
     assert text.tokens[7].tolist() == help_ids[40:80]
     for row in text.tokens[:6].tolist():
@@ -150,7 +150,7 @@ def test_trainings_of_nothing_are_refused(change):
 
 def test_shop_trains_once_and_the_same_again(tiny, tmp_path):
     """A second shop finds what the first one kept; one elsewhere makes the same values anew."""
-    from real_runs.drafters.feature_head_fit import FeatureHeadTraining
+    from real_runs.drafters.heads.feature_head_fit import FeatureHeadTraining
 
     model, tokenizer, sha256 = tiny
     short = HeadTraining(steps=2, rows=2, vocabulary=64, others=8)
@@ -159,7 +159,7 @@ def test_shop_trains_once_and_the_same_again(tiny, tmp_path):
 
     def made(folder):
         told.clear()
-        shop = HeadShop(
+        shop = HeadStore(
             model=model, tokenizer=tokenizer, model_sha256=sha256, data=DATA, folder=folder, name="tiny",
             report=lambda what, done, total: told.append(what.split(",")[0]),
         )  # fmt: skip

@@ -10,12 +10,14 @@ from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import speculate
-from real_runs.drafters.early_exit import Bridge, chain_lengths
+from real_runs.drafters.early_exit import chain_lengths
 from real_runs.drafters.layer_skip import GapLlama, LayerSkip, default_gap, fit_gap, text_ranks
+from real_runs.models.bridge import Bridge
 from real_runs.models.llama import Llama
-from real_runs.models.weights import LoadedWeights, random_weights
-from traces.replay import replay_chain, step_starts
-from traces.schema import AcceptanceTrace
+from real_runs.models.loading.weights import LoadedWeights
+from tests.real_runs.random_weights import random_weights
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.replay.walk import replay_chain, step_starts
 
 TEXT = [3, 9, 27, 81, 49, 50, 53, 62, 89, 73, 25, 75, 31]
 

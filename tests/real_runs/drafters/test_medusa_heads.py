@@ -1,6 +1,5 @@
 """Medusa heads: real loops against replay, candidates by depth alone, the start by least squares, and training."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,15 +8,14 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
-from real_runs.decoding.tree_speculative import by_levels, speculate_tree
-from real_runs.drafters.head_data import HeadText
-from real_runs.drafters.head_training import HeadTraining
-from real_runs.drafters.medusa_fit import fit_medusa_heads
-from real_runs.drafters.medusa_heads import MedusaHeads, MedusaReader, read_out
-from real_runs.drafters.observed_heads import observed_medusa_heads
-from traces.replay import replay_tree, step_starts
-from traces.schema import AcceptanceTrace
-from traces.tree import Tree, chain_tree
+from real_runs.decoding.tree_speculative import by_levels
+from real_runs.drafters.heads.head_data import HeadText
+from real_runs.drafters.heads.head_training import HeadTraining
+from real_runs.drafters.heads.medusa_fit import fit_medusa_heads
+from real_runs.drafters.heads.medusa_heads import MedusaHeads, MedusaReader, read_out
+from real_runs.drafters.heads.observed_heads import observed_medusa_heads
+from tests.real_runs.drafters.replayed import replayed_steps, run_beside_plain
+from traces.kinds.tree import Tree, chain_tree
 
 TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
 
@@ -54,24 +52,11 @@ def trained(tiny_model):
     return heads
 
 
-def run_and_told(model, heads, prompt, tree, *, temperature=0.0, length=40, reader=None):
-    sampler = Sampler(temperature=temperature, seed=2, request="r", positions=length)
-    made = generate(model, prompt, sampler, max_new_tokens=length)
-    propose = by_levels(reader or MedusaReader(model, heads))
-    run = speculate_tree(model, prompt, propose, sampler, tree=tree, max_new_tokens=length)
-    assert run.tokens == made.tokens
-    arrays = observed_medusa_heads(model, heads, parameters={}).observe(prompt, made)
-    assert arrays["rank"].shape == (len(made.tokens), 3)
-    trace = AcceptanceTrace(
-        offsets=np.array([0, len(made.tokens)]),
-        first_step_position=1,
-        emitted=arrays["emitted"],
-        rank=arrays["rank"],
-        rank_width=16,
-    )
-    starts = np.append(step_starts(trace, tree), trace.positions)
-    assert replay_tree(trace, tree).steps.tolist() == [starts.size - 1]
-    return run, np.diff(starts).tolist()
+def run_and_told(model, heads, prompt, tree, *, reader=None, **options):
+    run, plain = run_beside_plain(model, by_levels(reader or MedusaReader(model, heads)), prompt, tree, **options)
+    arrays = observed_medusa_heads(model, heads, parameters={}).observe(prompt, plain)
+    assert arrays["rank"].shape == (len(plain.tokens), 3)
+    return run, replayed_steps(arrays, tree)
 
 
 @settings(max_examples=8)

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
-from real_runs.drafters.early_exit import Bridge, chain_lengths, token_ranks
+from real_runs.drafters.early_exit import chain_lengths, token_ranks
 from real_runs.drafters.expansion import ExpansionLimits
-from real_runs.drafters.feature_head import FeatureHead
-from real_runs.drafters.layer_skip import GapLlama, text_ranks
-from real_runs.drafters.medusa_heads import MedusaHeads
-from real_runs.drafters.observed_heads import (
+from real_runs.drafters.heads.feature_head import FeatureHead
+from real_runs.drafters.heads.medusa_heads import MedusaHeads
+from real_runs.drafters.heads.observed_heads import (
     observed_draft_model,
     observed_early_exit,
     observed_feature_head,
@@ -21,6 +20,8 @@ from real_runs.drafters.observed_heads import (
     observed_medusa_heads,
     started_lengths,
 )
+from real_runs.drafters.layer_skip import GapLlama, text_ranks
+from real_runs.models.bridge import Bridge
 
 LIMITS = ExpansionLimits(nodes=10, depth=3, width=4)
 PROMPT = [4, 9]

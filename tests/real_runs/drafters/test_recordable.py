@@ -5,24 +5,14 @@ from dataclasses import replace
 import pytest
 
 from hardware_profiles.errors import InputError
-from real_runs.record import record
-from real_runs.record_options import RecordOptions
-from traces.replay import replay_chain, replay_tree
-from traces.store import read_acceptance
-from traces.tree import Tree
+from real_runs.recording.options import RecordOptions
+from real_runs.recording.record import record
+from tests.real_runs.recording.two_prompts import PROMPTS
+from traces.kinds.tree import Tree
+from traces.replay.walk import replay_chain, replay_tree
+from traces.storage.acceptance_file import read_acceptance
 
 DRAFTERS = ("prompt-lookup", "early-exit", "suffix-automaton", "layer-skip")
-PROMPTS = """
-title = "two"
-[[prompts]]
-id = "a"
-kind = "short"
-text = "abc abc abc"
-[[prompts]]
-id = "b"
-kind = "long"
-text = "one two three, one two three, one two four"
-"""
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import speculate
 from real_runs.drafters.prompt_lookup import PromptLookup
 from real_runs.drafters.suffix_automaton import SuffixAutomaton, suffix_lengths
-from traces.replay import replay_chain, step_starts
-from traces.schema import AcceptanceTrace
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.replay.walk import replay_chain, step_starts
 
 letters = st.integers(0, 2)
 free = st.lists(letters, max_size=40)

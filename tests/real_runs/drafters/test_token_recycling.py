@@ -12,9 +12,9 @@ from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import SpeculativeRun
 from real_runs.decoding.tree_speculative import speculate_tree
 from real_runs.drafters.token_recycling import TokenRecycling, default_tree, walked_trace
-from traces.replay import replay_chain
-from traces.schema import Provenance
-from traces.tree import Tree, chain_tree
+from traces.kinds.acceptance import Provenance
+from traces.kinds.tree import Tree, chain_tree
+from traces.replay.walk import replay_chain
 
 TREE = Tree.from_paths([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
 

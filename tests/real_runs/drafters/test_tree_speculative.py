@@ -1,6 +1,5 @@
 """The tree loop against plain decoding, against replay of recorded ranks, and without each thing it needs."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,9 +14,8 @@ from real_runs.decoding.tree_speculative import EarlyExitReader, best_first, by_
 from real_runs.drafters.bridge_fit import fit_bridge
 from real_runs.drafters.early_exit import EarlyExit, chain_lengths, token_ranks
 from real_runs.drafters.layer_skip import GapLlama, LayerSkip, fit_gap, text_ranks
-from traces.replay import replay_tree, step_starts
-from traces.schema import AcceptanceTrace
-from traces.tree import Tree, chain_tree
+from tests.real_runs.drafters.replayed import replayed_steps, run_beside_plain
+from traces.kinds.tree import Tree, chain_tree
 
 TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
 
@@ -64,28 +62,11 @@ def drafters(tiny_model):
     }
 
 
-def steps_told(ranks, tree):
-    trace = AcceptanceTrace(
-        offsets=np.array([0, ranks.size]),
-        first_step_position=1,
-        emitted=chain_lengths(ranks),
-        rank=ranks,
-        rank_width=16,
-        depth_invariant=True,
-    )
-    starts = np.append(step_starts(trace, tree), ranks.size)
-    assert replay_tree(trace, tree).steps.tolist() == [starts.size - 1]
-    return np.diff(starts).tolist()
-
-
-def run_and_told(model, drafter, prompt, tree, *, temperature=0.0, length=40):
+def run_and_told(model, drafter, prompt, tree, **options):
     """A real run, checked against plain decoding, and the steps that its ranks tell."""
-    sampler = Sampler(temperature=temperature, seed=2, request="r", positions=length)
-    run = speculate_tree(model, prompt, drafter[0], sampler, tree=tree, max_new_tokens=length)
-    made = generate(model, prompt, sampler, max_new_tokens=length)
-    assert run.tokens == made.tokens
-    assert run.ended == made.ended
-    return run, steps_told(drafter[2](prompt, made.tokens), tree)
+    run, plain = run_beside_plain(model, drafter[0], prompt, tree, **options)
+    ranks = drafter[2](prompt, plain.tokens)
+    return run, replayed_steps({"rank": ranks, "emitted": chain_lengths(ranks)}, tree, depth_invariant=True)
 
 
 @pytest.mark.parametrize("name", ["early exit", "layer skip"])
@@ -148,6 +129,14 @@ def test_wrong_mask_positions_or_compaction_change_the_text(tiny_model, drafters
     assert differing > 0
 
 
+def test_a_tree_is_laid_out_once_to_draft_and_once_to_verify_whatever_the_steps(tiny_model, drafters, monkeypatch):
+    built, original = [], module.tree_mask
+    monkeypatch.setattr(module, "tree_mask", lambda *given: built.append(1) or original(*given))
+    sampler = Sampler(temperature=0, seed=0, request="", positions=40)
+    run = speculate_tree(tiny_model, [1, 5, 9], drafters["early exit"][0], sampler, tree=TREE, max_new_tokens=40)
+    assert len(run.emitted) > 2 and len(built) == 2
+
+
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=20), st.data())
 def test_candidates_stand_as_a_stable_sort_puts_them(values, data):
     count = data.draw(st.integers(1, len(values)))
@@ -167,7 +156,7 @@ def test_ranks_beyond_the_vocabulary_are_refused(tiny_model, drafters):
 @pytest.mark.slow
 def test_shipped_model_drafts_trees_as_its_ranks_tell(shipped_model):
     """One real prompt, layers 12 to 19 of 30 left out; the bridge is fitted on little text."""
-    from real_runs.drafters.fit_data import help_topics
+    from real_runs.drafters.heads.fit_data import help_topics
 
     model, tokenizer = shipped_model
     ids = [token for text in help_topics(6000) for token in tokenizer.ids(text)][:500]

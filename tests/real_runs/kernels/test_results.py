@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("torch")
 
-from costmodel.model_library import load_model
-from costmodel.precision import BYTES_PER_VALUE
-from real_runs.campaign_file import Campaign
-from real_runs.decode_summary import speeds
-from real_runs.kernels.machine import roofs_of
-from real_runs.results import (
+from costmodel.architectures.library import load_model
+from costmodel.passes.precision import BYTES_PER_VALUE
+from hardware_profiles.loader import load_device
+from real_runs.campaigns.decode_summary import speeds
+from real_runs.campaigns.file import Campaign
+from real_runs.campaigns.results import (
     MAX_KERNEL_FILES,
     MAX_PACKED_BYTES,
     MAX_RECORDING_FILES,
@@ -27,8 +27,8 @@ from real_runs.results import (
     recording_files,
     results_folders,
 )
-from traces.kernels import KernelRow
-from traces.store import read_acceptance
+from traces.storage.acceptance_file import read_acceptance
+from traces.storage.kernels import KernelRow
 
 FOLDERS = results_folders()
 # 2 FMA units of 8 float32 lanes, 4 GHz: above any clock that the measured CPUs reach
@@ -70,10 +70,13 @@ def test_results_are_whole_and_say_where_they_come_from(folder):
 def test_nothing_is_faster_than_the_datasheet(folder):
     trace = read_results(folder)
     for row in trace.rows:
-        roofs = roofs_of(trace.provenance.profile, row.dtype)
-        if roofs is None and not trace.provenance.device.startswith("CPU"):
+        device = load_device(trace.provenance.profile) if trace.provenance.profile else None
+        if device is not None and row.dtype in device.peak_flops_per_s:
+            bandwidth, peak = device.bandwidth_bytes_per_s, device.peak(row.dtype)
+        elif trace.provenance.device.startswith("CPU"):
+            bandwidth, peak = float("inf"), CPU_CORE_FLOPS_PER_S * trace.provenance.threads
+        else:
             continue
-        bandwidth, peak = roofs or (float("inf"), CPU_CORE_FLOPS_PER_S * trace.provenance.threads)
         assert row.flops / row.median_s <= peak * MEASURING_NOISE, row
         if row.cold:
             assert row.bytes / row.median_s <= bandwidth * MEASURING_NOISE, row

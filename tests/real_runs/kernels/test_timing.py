@@ -83,7 +83,7 @@ def test_what_one_implementation_raises_leaves_the_others_alone():
 
     found = measure({"bad": [fails], "good": [lambda: spin(2e-4)]}, CPU, Effort(repeats=3, budget_s=0.05))
     assert "no kernel" in str(found["bad"])
-    assert isinstance(found["good"], timing.BusyProcessorError) or 1e-4 < found["good"].median_s < 5e-3
+    assert isinstance(found["good"], timing.BusyProcessorError) or found["good"].median_s >= 2e-4
 
 
 @given(
@@ -119,7 +119,7 @@ def test_kernels_are_named():
         ("<lambda>", "<lambda>"),
     ],
 )
-def test_names_are_shortened_to_what_tells_kernels_apart(given_name, short):
+def test_names_are_shortened_to_what_distinguishes_kernels(given_name, short):
     assert short_name(given_name) == short
 
 

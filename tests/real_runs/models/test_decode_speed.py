@@ -5,19 +5,19 @@ from dataclasses import replace
 import pytest
 import torch
 
-from costmodel.model_library import load_model
+from costmodel.architectures.library import load_model
 from hardware_profiles.errors import InputError
 from real_runs import decode_speed
 from real_runs.decode_speed import DecodeSpeed, decode_speeds, main, own_passes, pass_bytes, report
 from real_runs.models.llama import Llama
-from real_runs.models.transformers_model import (
+from real_runs.models.loading.transformers_model import (
     ATTENTIONS,
     transformers_model,
     transformers_passes,
     transformers_texts,
 )
-from real_runs.models.weights import random_weights
-from real_runs.models.weights_like import weights_like
+from real_runs.models.loading.weights_like import weights_like
+from tests.real_runs.random_weights import random_weights
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-8b", "qwen3-0.6b", "deepseek-v2-lite", "gemma-3-1b", "gpt-oss-20b"])

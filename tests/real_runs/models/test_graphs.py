@@ -7,15 +7,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.architecture import Architecture, Attention, Block, FeedForward
+from costmodel.architectures.architecture import Architecture, Attention, Block, FeedForward
 from hardware_profiles.errors import InputError
 from real_runs.decoding.tree import tree_mask, tree_positions
 from real_runs.models.config import LlamaConfig
-from real_runs.models.graphs import BUCKET_SLOTS, StaticPass, StaticPasses
+from real_runs.models.graphs import StaticPass
 from real_runs.models.llama import Llama
+from real_runs.models.loading.weights_like import weights_like
 from real_runs.models.rope import RopeScaling
-from real_runs.models.weights import random_weights
-from real_runs.models.weights_like import weights_like
+from tests.real_runs.random_weights import random_weights
 
 PARENTS = [-1, 0, 0, 1, 1]
 LATENT = Attention(
@@ -68,19 +68,18 @@ def test_chains_of_ragged_rows_equal_ordinary_passes(model, lengths, count, slot
 
 
 def test_one_pass_serves_decoding_as_rows_grow(model):
-    """The same buffers, step after step, and a bucket that grows with the longest row."""
-    lengths = [3, BUCKET_SLOTS - 3]
+    """The same buffers, step after step."""
+    lengths = [3, 253]
     ordinary, static = filled(model, lengths, 300), filled(model, lengths, 300)
-    passes = StaticPasses(model, static)
+    passed = StaticPass(model, static, tokens=1, slots=300)
     tokens = [[5], [9]]
     for _ in range(5):
         expected = model.forward(tokens, ordinary).logits
-        made = passes.run(tokens)
+        made = passed.run(tokens)
         torch.testing.assert_close(made, expected, atol=2e-4, rtol=1e-3)
         tokens = made.argmax(dim=-1).tolist()
         ordinary.commit(1)
         static.commit(1)
-    assert sorted(passes._passes) == [(1, BUCKET_SLOTS), (1, 300)]
 
 
 def test_a_tree_equals_an_ordinary_pass_with_its_mask(model):
@@ -100,7 +99,7 @@ def test_a_tree_equals_an_ordinary_pass_with_its_mask(model):
     assert (by_slot - expected).abs().max() > 1e-5  # and so are the positions
 
 
-def test_rows_are_told_apart():
+def test_rows_are_distinguished():
     """Negative control: another row's length gives other logits."""
     config = LlamaConfig(vocabulary=97, width=32, layers=2, heads=4, kv_heads=2, head_dim=8, ffn_width=48)
     model = Llama(random_weights(config, seed=3, scale=0.2))
@@ -162,8 +161,6 @@ def test_misuse_is_refused(tiny_model):
         static.run([[1, 2], [3, 4]])
     with pytest.raises(InputError, match=r"slots: must lie in 2\.\.40"):
         StaticPass(tiny_model, cache, tokens=2, slots=41)
-    with pytest.raises(InputError, match="holds 40 tokens"):
-        StaticPasses(tiny_model, cache).run([[1, 2], [3, 4]], starts=[0, 39])
     scaling = RopeScaling(kind="dynamic", factor=2.0, original_positions=16)
     config = LlamaConfig(
         vocabulary=9, width=8, layers=1, heads=1, kv_heads=1, head_dim=8, ffn_width=8, rope_scaling=scaling

@@ -12,7 +12,7 @@ from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.tree import tree_mask, tree_positions
 from real_runs.models.config import LlamaConfig
 from real_runs.models.llama import Llama
-from real_runs.models.weights import random_weights
+from tests.real_runs.random_weights import random_weights
 
 PROMPTS = [[7, 3, 88, 21, 60, 4], [50, 1], [5, 9, 2, 44, 13, 6, 71, 80, 33]]
 TREES = [[-1, 0, 0, 1, 1], [-1, 0, 1, 2, 3], [-1, 0, 0, 0, 2]]
@@ -159,7 +159,7 @@ def test_compaction_per_row_keeps_each_rows_path(model):
 
 @settings(max_examples=25)
 @given(st.data())
-def test_compaction_moves_exactly_the_kept_slots(tiny_config, data):
+def test_compaction_moves_exactly_the_accepted_slots(tiny_config, data):
     """Against plain lists: every row's committed slots, in order."""
     model = Llama(random_weights(tiny_config))
     lengths = data.draw(st.lists(st.integers(0, 6), min_size=1, max_size=4))

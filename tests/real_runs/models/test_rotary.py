@@ -10,9 +10,9 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from hardware_profiles.errors import InputError
 from real_runs.models.config import LlamaConfig, from_gguf, from_hf
 from real_runs.models.llama import Llama
+from real_runs.models.loading.weights import LoadedWeights
 from real_runs.models.rope import RopeScaling
 from real_runs.models.rotary import Rotary, attention_factor, rope_frequencies, rotated
-from real_runs.models.weights import LoadedWeights
 
 PAIRS = 8
 FACTORS = {

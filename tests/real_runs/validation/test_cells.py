@@ -11,7 +11,7 @@ def words(text):
     return len(text.split())
 
 
-def test_cells_are_apart_and_filled_to_their_length(tmp_path):
+def test_cells_are_disjoint_and_filled_to_their_length(tmp_path):
     cells, prompts = make_cells(read_prompts(), words, contexts=(0, 300), fitted_contexts=(120,), batches=(1, 4))
     fits = {each for cell in cells if cell.phase == "fit" for each in cell.prompts}
     scored = {each for cell in cells if cell.phase == "score" for each in cell.prompts}

@@ -6,9 +6,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("scipy")
 
-from costmodel.deployment import Deployment
-from costmodel.model_library import load_model
-from costmodel.precision import Precision
+from costmodel.architectures.library import load_model
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.precision import Precision
 from hardware_profiles.loader import load_device
 from real_runs.validation.configurations import Configuration, chain, static_tree
 from real_runs.validation.loop_costs import Example, as_json, fit_costs

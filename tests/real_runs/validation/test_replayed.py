@@ -5,16 +5,16 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("scipy")
 
-from costmodel.deployment import Deployment
-from costmodel.forward import pass_cost
-from costmodel.model_library import load_model
-from costmodel.precision import precision
+from costmodel.architectures.library import load_model
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.forward import pass_cost
+from costmodel.passes.precision import precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from real_runs.validation.replayed import heap_tree, validate_replayed
-from traces.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels
 from traces.library import default_traces, read_trace
-from traces.replay import replay_chain
+from traces.replay.walk import replay_chain
+from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels
 
 DEVICE = "h100-sxm"
 
@@ -84,7 +84,7 @@ def test_shipped_campaigns_score_no_batch_and_context_that_they_calibrate_on(nam
     from pathlib import Path
 
     import real_runs
-    from real_runs.campaign_file import read_campaign
+    from real_runs.campaigns.file import read_campaign
 
     campaign = read_campaign(Path(real_runs.__file__).parent / "campaigns" / f"{name}.yaml")
     points = {True: set(), False: set()}

@@ -9,13 +9,13 @@ pytest.importorskip("transformers")
 
 from real_runs.decoding.generate import generate
 from real_runs.decoding.sampling import Sampler
-from real_runs.drafter_registry import Target
 from real_runs.models.llama import Llama
-from real_runs.models.tokenizer import Tokenizer
-from real_runs.models.weights import find_model, load_weights
+from real_runs.models.loading.tokenizer import Tokenizer
+from real_runs.models.loading.weights import find_model, load_weights
 from real_runs.prompt_set import Prompt, prompt_set
-from real_runs.record_options import RecordOptions
-from real_runs.recording_log import RecordingLog
+from real_runs.recording.drafter_registry import Target
+from real_runs.recording.log import RecordingLog
+from real_runs.recording.options import RecordOptions
 from real_runs.validation.cells import Cell
 from real_runs.validation.configurations import Configuration, chain, recycling, static_tree
 from real_runs.validation.recordings import make_recordings

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from real_runs.validation.configurations import Configuration, chain, static_tree
 from real_runs.validation.walk import walk
-from traces.replay import replay_chain, replay_tree
-from traces.schema import AcceptanceTrace
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.replay.walk import replay_chain, replay_tree
 
 
 @st.composite

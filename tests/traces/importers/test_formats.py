@@ -9,8 +9,8 @@ import pytest
 
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.importers.formats import READERS, import_trace, read_trace_any
-from traces.schema import AcceptanceTrace
-from traces.store import write_acceptance
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.storage.acceptance_file import write_acceptance
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.importers.formats import BLOCK_TOKENS_KEY, REQUEST_READERS, import_requests, read_requests_any
-from traces.store import read_requests, write_requests
+from traces.storage.acceptance_file import read_requests, write_requests
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:15:46.6805900,374,44

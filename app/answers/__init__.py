@@ -1,0 +1,1 @@
+"""What a verb or a page answers, as plain data."""

@@ -1,0 +1,155 @@
+"""Which of the recommended configurations can each engine load, and in what files?
+
+For every engine the fastest method that it can express, as its batch schedule where it reads one, else as the
+draft length of the smallest batch. Leaves out how a format looks (`exporters`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+from app.exporters.registry import ENGINES, export, write_export
+from app.exporters.result import ExportResult
+from costmodel.answers.estimate import estimate
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
+from costmodel.method import Stop
+from costmodel.method_library import load_method
+from costmodel.optimizers.recommend import Recommendation
+from costmodel.optimizers.search import Choice
+from hardware_profiles.errors import InputError
+
+DRAFT_PLACEHOLDER = "PATH_OF_THE_DRAFT_MODEL"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deployable:
+    """What an engine can load of a recommendation, and what it cannot (`reason`); `result` is None for nothing."""
+
+    engine: str
+    result: ExportResult | None
+    content: str = ""
+    reason: str = ""
+
+
+def deployables(answer: Recommendation, *, draft: str | None, context: int) -> list[Deployable]:
+    """One entry per engine, for the choices at `context`.
+
+    Args:
+        answer: what was found.
+        draft: hub id or path of the draft model or head, where the method has one.
+        context: the context whose schedule is exported.
+    """
+    return [_deployable(answer, engine, draft, context) for engine in ENGINES]
+
+
+def write_all(entries: list[Deployable], folder: Path) -> dict[str, list[str]]:
+    """Write every engine's files to a folder of its own; engine to paths."""
+    written: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry.result is not None:
+            paths = write_export(entry.result, folder / entry.engine)
+            written[entry.engine] = [str(path) for path in paths]
+    return written
+
+
+def _deployable(answer: Recommendation, engine: str, draft: str | None, context: int) -> Deployable:
+    reasons = []
+    for choice in _by_speed(answer, context):
+        method = load_method(choice.contender.method)
+        if choice.topology != "off" and engine not in method.engines:
+            reasons.append(f"{method.slug}: not in {engine}")
+            continue
+        for candidate, approximate in product(_variants(answer, choice, draft), (False, True)):
+            try:
+                found = export(candidate, engine, approximate=approximate)
+            except InputError as error:
+                reasons.append(f"{method.slug}: {error.message}")
+            else:
+                because = "; ".join(dict.fromkeys(reasons))
+                return Deployable(engine=engine, result=found, content=_content(candidate, approximate), reason=because)
+    return Deployable(engine=engine, result=None, reason="; ".join(dict.fromkeys(reasons)))
+
+
+def _content(exported: DecodingConfiguration, approximate: bool) -> str:
+    """What the files hold, in words."""
+    if not exported.speculates:
+        return "plain decoding"
+    nearly = " (approximation, see its notes)" if approximate else ""
+    if exported.varies:
+        return f"{exported.method}, draft length by batch{nearly}"
+    shape = exported.topology.replace("_", " ")
+    return f"{exported.method}, {shape} of {exported.draft_tokens} draft tokens{nearly}"
+
+
+def _by_speed(answer: Recommendation, context: int) -> list[Choice]:
+    """Choices at the smallest batch of a context, fastest first."""
+    return list(next(ranked for ranked in answer.optimum.ranked if ranked[0].context == context))
+
+
+def _variants(answer: Recommendation, choice: Choice, draft: str | None) -> Iterator[DecodingConfiguration]:
+    """The choice as a schedule over batches, then as one tree or draft length for its batch.
+
+    First of all the best tree that engines build at run time, where it beats the schedule at every batch.
+    """
+    alone = loadable(answer.configuration(choice), draft)
+    scheduled = answer.scheduled(choice)
+    if (built := _built_by_engines(answer, choice, scheduled)) is not None:
+        yield loadable(built, draft)
+    if scheduled is not None and scheduled.speculates:
+        yield loadable(scheduled, draft)
+    yield alone
+    if choice.topology not in ("off", "chain"):
+        yield replace(alone, draft_tokens=_best_chain(choice), shape=None, stop=Stop())
+
+
+def loadable(chosen: DecodingConfiguration, draft: str | None) -> DecodingConfiguration:
+    """A configuration whose draft model or head is named: by `draft`, by itself, or by a mark to be replaced.
+
+    Args:
+        chosen: any configuration.
+        draft: hub id or path; None keeps the configuration's own.
+    """
+    method = load_method(chosen.method)
+    needs = chosen.speculates and method.needs_trained_weights
+    named = (draft if method.drafts_with_weights else None) or chosen.draft_model
+    return replace(chosen, draft_model=named or (DRAFT_PLACEHOLDER if needs else None))
+
+
+def _best_chain(choice: Choice) -> int:
+    """The draft length of the fastest chain at a choice's batch and context, for engines without trees."""
+    chains = [a for a in choice.contender.candidates if a.topology == "chain" and a.lengths is None]
+    return max(chains, key=lambda a: _rate(choice, a, choice.batch)).draft_tokens
+
+
+def _rate(choice: Choice, candidate: Acceptance, batch: int) -> float:
+    """Tokens per second of a candidate in a choice's setting and context."""
+    return float(estimate(choice.contender.setting, candidate, batch=batch, context=choice.context).tokens_per_s)
+
+
+def _built_by_engines(
+    answer: Recommendation, choice: Choice, scheduled: DecodingConfiguration | None
+) -> DecodingConfiguration | None:
+    """The fastest dynamic tree of engines' kind (a depth, one number for candidates and beam) that beats the schedule.
+
+    None where there is no such tree, or the schedule's chain is faster at one of the batches.
+    """
+    candidates = choice.contender.candidates
+    trees = [a for a in candidates if a.shape is not None and a.shape.depth and a.shape.beam and a.stop is None]
+    if not trees:
+        return None
+    best = max(trees, key=lambda a: _rate(choice, a, choice.batch))
+    chains = {a.draft_tokens: a for a in candidates if a.topology in ("off", "chain") and a.lengths is None}
+    batches = {ranked[0].batch for ranked in answer.optimum.ranked if ranked[0].context == choice.context}
+    for batch in sorted(batches):
+        rival = chains[scheduled.draft_tokens_at(batch) if scheduled is not None else 0]
+        if _rate(choice, best, batch) <= _rate(choice, rival, batch):
+            return None
+    speedup = _rate(choice, best, choice.batch) / _rate(choice, chains[0], choice.batch)
+    whole = answer.configuration(choice)
+    stated = {"tokens_per_step": round(best.tokens_per_step, 3), "speedup": round(speedup, 3)}
+    return replace(
+        whole, draft_tokens=best.draft_tokens, shape=best.shape, stop=Stop(), max_batch=max(batches),
+        provenance={**whole.provenance, **stated},
+    )  # fmt: skip

@@ -1,0 +1,76 @@
+"""Drafts that differ from step to step, as JSON and in words."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.search import TopologyBest
+
+Json = dict[str, Any]
+TOPOLOGY_WORDS = {"off": "no speculation", "chain": "chain", "tree": "static tree", "dynamic_tree": "dynamic tree"}
+
+
+def drafting(a: Acceptance) -> Json:
+    """What a step drafts where that is no fixed chain or tree: numbers of the policy and of the steps' drafts.
+
+    `lower_bound_steps_ratio` is the share of steps in which the recording ended before the policy did.
+    """
+    if a.lengths is None:
+        return {}
+    return {
+        "topology": a.topology,
+        "shape": asdict(a.shape) if a.shape is not None else None,
+        "stop": asdict(a.stop) if a.stop is not None else None,
+        "drafts": {
+            "mean_tokens": a.lengths.mean_tokens,
+            "mean_passes": a.lengths.mean_passes,
+            "lower_bound_steps_ratio": a.truncated_ratio,
+        },
+    }
+
+
+def draft_words(a: Acceptance) -> str:
+    """What is drafted, for a cell of a table: `off`, `K=5`, `tree 16`, `dynamic 16, depth 4, beam 4`."""
+    if a.draft_tokens == 0:
+        return "off"
+    if a.shape is not None:
+        limits = {"depth": a.shape.depth, "beam": a.shape.beam, "least": a.shape.least_probability}
+        words = [f"dynamic {a.draft_tokens}", *(f"{name} {value:g}" for name, value in limits.items() if value)]
+    else:
+        words = [f"tree {a.draft_tokens}" if a.tree is not None else f"K={a.draft_tokens}"]
+    if a.stop is not None:
+        words.append(f"{a.stop.rule} {a.stop.at:g}")
+    return ", ".join(words)
+
+
+def topology_rows(winners: Sequence[TopologyBest]) -> list[Json]:
+    """The fastest of every topology at every batch and context, and which of them wins."""
+    return [
+        {
+            "batch": best.batch, "context": best.context, "method": best.method, "trace": best.trace,
+            "topology": best.acceptance.topology, "draft_tokens": best.acceptance.draft_tokens,
+            "draft": draft_words(best.acceptance), "tokens_per_step": best.acceptance.tokens_per_step,
+            "tokens_per_s": best.tokens_per_s, "speedup": best.speedup, "wins": best.wins,
+            **drafting(best.acceptance),
+        }
+        for best in winners
+    ]  # fmt: skip
+
+
+def who_wins(winners: Sequence[TopologyBest]) -> list[str]:
+    """One line per method and context: the fastest of every topology, batch by batch where the winner changes."""
+    lines = []
+    for method, context, trace in dict.fromkeys((best.method, best.context, best.trace) for best in winners):
+        own = [best for best in winners if (best.method, best.context, best.trace) == (method, context, trace)]
+        parts, last = [], ""
+        for batch in dict.fromkeys(best.batch for best in own):
+            here = [best for best in own if best.batch == batch]
+            winner = TOPOLOGY_WORDS[here[0].acceptance.topology]
+            if winner != last:
+                others = ", ".join(f"{draft_words(best.acceptance)} {best.speedup:.2f}" for best in here[1:])
+                first = f"{draft_words(here[0].acceptance)} {here[0].speedup:.2f}"
+                parts.append(f"{winner} from batch {batch} ({first}; {others})" if others else winner)
+            last = winner
+        lines.append(f"{method} at context {context}: {'; '.join(parts)}")
+    return lines

@@ -1,0 +1,127 @@
+"""Explanations, break-evens and plans as the JSON objects that the command line promises."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costmodel.answers.breakeven import BreakEven, PayingBatches
+from costmodel.answers.capacity import Plan
+from costmodel.answers.energy import power_model
+from costmodel.answers.estimate import Setting
+from costmodel.answers.explain import Explanation, OperationShare
+from costmodel.engines.record.engine import Engine
+from hardware_profiles.profile import Device
+
+Json = dict[str, Any]
+
+
+def explanation(explained: Explanation) -> Json:
+    """The `explain` object of a prediction: operations, roofs, elasticities, the interval, a sentence."""
+    terms = [{"term": v.term, "step_ratio": v.step_ratio, "speedup_ratio": v.speedup_ratio} for v in explained.variance]
+    return {
+        "sentence": explained.sentence,
+        "by_roof_s": dict(explained.by_roof_s),
+        "operations": [_operation(share) for share in explained.operations],
+        "elasticities": [
+            {"lever": e.lever, "step": e.step, "speedup": e.speedup, "tokens_per_s": e.tokens_per_s}
+            for e in explained.elasticities
+        ],
+        "variance": terms,
+        "dominant_variance": [term["term"] for term in terms[:2]],
+    }
+
+
+def _operation(share: OperationShare) -> Json:
+    return {
+        "phase": share.phase, "operation": share.operation, "role": share.role or None, "name": share.name,
+        "calls": share.calls, "seconds": share.seconds, "by_roof_s": dict(share.by_roof_s), "bound": share.bound,
+        "flops": share.flops, "bytes": share.bytes, "intensity_flops_per_byte": share.intensity,
+        "bandwidth_ratio": share.bandwidth_ratio, "compute_ratio": share.compute_ratio,
+    }  # fmt: skip
+
+
+def roofs_of(setting: Setting) -> Json:
+    """The roofs of a setting's device, for the chart: name, bandwidth and the peak of the format it computes in."""
+    dtype = setting.deployment.precision.activations
+    return {
+        "device": setting.device.name, "dtype": dtype, "peak_flops_per_s": setting.device.peak(dtype),
+        "bandwidth_bytes_per_s": setting.device.bandwidth_bytes_per_s,
+    }  # fmt: skip
+
+
+def break_even(point: BreakEven) -> Json:
+    """One point of `breakeven`; ratios are to a plain pass of the target."""
+    low, high = point.least_rate_bounds
+    entry: Json = {
+        "batch": point.batch, "context": point.context, "draft_tokens": point.acceptance.draft_tokens,
+        "verdict": point.verdict,
+        "least_tokens_per_step": point.least_tokens_per_step,
+        "least_tokens_per_step_interval": list(point.least_tokens_bounds),
+        "most_tokens_per_step": point.most_tokens_per_step,
+        "least_acceptance": point.least_rate,
+        "least_acceptance_interval": None if point.least_rate is None else [low, 1.0 if high is None else high],
+        "draft_s": point.draft_s, "draft_ratio": point.draft_s / point.pass_s, "target_pass_s": point.pass_s,
+    }  # fmt: skip
+    if point.greatest_draft_s is not None:
+        greatest = point.greatest_draft_s
+        entry |= {
+            "tokens_per_step": point.acceptance.tokens_per_step,
+            "speedup": point.speedup, "speedup_interval": _pair(point.speedup_bounds),
+            "pays": point.speedup is not None and point.speedup > 1.0,
+            "greatest_draft_s": greatest, "greatest_draft_s_interval": _pair(point.greatest_draft_bounds),
+            "greatest_draft_ratio": greatest / point.pass_s,
+            "greatest_draft_verdict": "never" if greatest < 0.0 else "up to",
+        }  # fmt: skip
+    return entry
+
+
+def paying_batches(batches: PayingBatches, draft_tokens: int) -> Json:
+    """One context of `breakeven`: at which batches the method pays."""
+    return {
+        "context": batches.context, "draft_tokens": draft_tokens, "verdict": batches.verdict,
+        "largest_batch": batches.largest, "ranges": [list(pair) for pair in batches.ranges],
+        "last_batch": batches.last or 0, "last_batch_interval": list(batches.last_bounds),
+    }  # fmt: skip
+
+
+def capacity_plan(plan: Plan, *, method: str) -> Json:
+    """One row of `capacity`."""
+    space, acceptance = plan.room, plan.acceptance
+    spread = power_model(plan.setting.device).spread_ratio
+    return {
+        "device": plan.setting.device.name, "tp": plan.setting.deployment.tensor_parallel, "method": method,
+        "draft_tokens": acceptance.draft_tokens, "tokens_per_step": acceptance.tokens_per_step,
+        "feasible": True, "reason": None,
+        "batch": plan.batch, "binds": plan.binds,
+        "replicas": plan.replicas, "replicas_interval": list(plan.replicas_bounds), "devices": plan.devices,
+        "requests_per_s_per_replica": float(plan.curve.requests_per_s[plan.batch - 1]),
+        "utilisation_ratio": plan.utilisation_ratio, "headroom_ratio": 1.0 - plan.utilisation_ratio,
+        "mean_batch": plan.mean_batch, "ttft_s": plan.ttft_s, "tpot_s": plan.tpot_s,
+        "watts": plan.watts, "watts_interval": [plan.watts * (1 - spread), plan.watts * (1 + spread)],
+        "joules_per_token": plan.joules_per_token,
+        "joules_per_token_interval": [plan.joules_per_token * (1 - spread), plan.joules_per_token * (1 + spread)],
+        "decode_joules_per_token": plan.decode_joules_per_token,
+        "prefill_joules_per_token": plan.prefill_joules_per_token,
+        "calibrated": plan.setting.device.calibrated, "constants_from": plan.setting.device.constants_from,
+        "usd_per_hour": plan.usd_per_hour, "usd_per_million_tokens": plan.usd_per_million_tokens,
+        "memory": {
+            "usable_bytes": space.usable_bytes, "weight_bytes": space.weight_bytes,
+            "drafter_bytes": space.drafter_bytes, "reserve_bytes": space.reserve_bytes,
+            "request_bytes": space.request_bytes, "block_waste_bytes": space.waste_bytes,
+            "drafter_request_bytes": space.drafter_request_bytes, "largest_batch": space.largest_batch,
+        },
+    }  # fmt: skip
+
+
+def refused_plan(*, device: str, tp: int, method: str, reason: str) -> Json:
+    """A row of `capacity` that cannot be."""
+    return {"device": device, "tp": tp, "method": method, "feasible": False, "reason": reason}
+
+
+def assumptions(engine: Engine, devices: Sequence[Device]) -> Json:
+    """What a plan rests on beside the cost model: how an engine divides memory, and the power models by kind."""
+    power: Mapping[str, str] = {device.kind: power_model(device).source for device in devices}
+    return {"memory": engine.memory.source, "power": dict(power)}
+
+
+def _pair(bounds: tuple[float, float] | None) -> list[float] | None:
+    return None if bounds is None else list(bounds)

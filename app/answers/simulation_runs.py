@@ -1,0 +1,186 @@
+"""Which simulations answer a question, and how are their results summarised?
+
+Names the variants and loads to run, runs a prepared scenario once per case, load and seed, and gathers summaries with
+intervals over the seeds. Leaves out printing and drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.reports.simulation_page import Case, LoadPoint
+from hardware_profiles.errors import InputError, UnknownNameError
+from simulator.engine import simulate
+from simulator.loop.options import Scenario
+from simulator.results.metrics import SimulationResult
+from simulator.results.resources import Resources, resources
+from simulator.scenario.build import Prepared
+
+COVERAGE = 0.8
+VARIANTS: Mapping[str, Mapping[str, float]] = {
+    "chunked": {"chunked_prefill": True, "prefill_first": False},
+    "prefill-first": {"chunked_prefill": False, "prefill_first": True},
+    "whole-prompts": {"chunked_prefill": False, "prefill_first": False},
+    "no-prefix-cache": {"prefix_cache": False},
+    "reserve-output": {"reserve_ratio": 1.0},
+}
+Variant = tuple[str, Mapping[str, Any]]
+Report = Callable[[str, int, int], None]
+
+
+def rates_of(text: str | None) -> list[float]:
+    """Comma-separated requests per second, sorted, without repeats.
+
+    Raises:
+        InputError: something else, or not positive.
+    """
+    if text is None:
+        return []
+    try:
+        rates = sorted({float(part) for part in text.split(",")})
+    except ValueError:
+        rates = []
+    if not rates or not all(0.0 < rate < float("inf") for rate in rates):
+        raise InputError("must be positive numbers separated by commas", key="--rates", value=text)
+    return rates
+
+
+def variants_of(names: list[str] | None) -> list[Variant]:
+    """What `--compare` adds to the scenario as it stands.
+
+    Raises:
+        UnknownNameError: no such variant.
+    """
+    for name in names or ():
+        if name not in VARIANTS:
+            raise UnknownNameError("variant", name, VARIANTS, key="--compare")
+    asked: Variant = ("as asked", {})
+    return [asked, *((name, VARIANTS[name]) for name in dict.fromkeys(names or ()))]
+
+
+def run_cases(prepared: Prepared, variants: Sequence[Variant], seed: int, report: Report) -> list[Case]:
+    """The scenario and its variants, all on the same requests.
+
+    Args:
+        prepared: scenario.
+        variants: name, and the scheduler's options that differ.
+        seed: of all draws.
+        report: called with the case, and how many requests of how many have ended.
+    """
+    cases = []
+    for name, changes in variants:
+        scenario = with_whole_prompts(prepared.scenario(seed, **changes), changes)
+        result = simulate(scenario, progress=_progress(report, name))
+        cases.append(Case(name=name, result=result, metrics=summary(prepared, result)))
+    return cases
+
+
+def run_loads(
+    prepared: Prepared, variants: Sequence[Variant], rates: Sequence[float], seed: int, report: Report
+) -> list[LoadPoint]:
+    """Every case at every load.
+
+    Args:
+        prepared: scenario.
+        variants: names and changed options, as in `run_cases`.
+        rates: mean requests per second.
+        seed: of all draws.
+        report: called as in `run_cases`.
+    """
+    points = []
+    for rate in rates:
+        for name, changes in variants:
+            scenario = with_whole_prompts(prepared.scenario(seed, rate_per_s=rate, **changes), changes)
+            result = simulate(scenario, progress=_progress(report, f"{name} at {rate:g}/s"))
+            points.append(LoadPoint(name=name, rate_per_s=rate, metrics=summary(prepared, result)))
+    return points
+
+
+def with_whole_prompts(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
+    """The scenario with a token budget that its longest prompt fits in, where a variant no longer splits prompts."""
+    longest = int(scenario.workload.prompt_tokens.max())
+    if changes.get("chunked_prefill", True) or scenario.scheduler.token_budget >= longest:
+        return scenario
+    return replace(scenario, scheduler=replace(scenario.scheduler, token_budget=longest))
+
+
+def summary(prepared: Prepared, result: SimulationResult) -> dict[str, Any]:
+    """The summary of a result under the scenario's limits, and what devices did.
+
+    Their use is None with a measured profile, where a plan spreads the model or feed-forward layers are disaggregated,
+    whose parts differ, and for decoders of blocks, whose passes compute more tokens than they count.
+    """
+    slo = prepared.written.slo
+    found = result.summary(slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
+    known = prepared.setting is not None and prepared.engine is None and prepared.plan is None
+    known = known and prepared.written.feed_forward is None and prepared.blocks is None
+    used = resources(result, prepared.setting) if known and prepared.setting is not None else None
+    return found | {field.name: None if used is None else getattr(used, field.name) for field in fields(Resources)}
+
+
+def over_seeds(
+    prepared: Prepared, first: Mapping[str, Any], seeds: Sequence[int], report: Report
+) -> dict[str, Any] | None:  # fmt: skip
+    """80 % intervals of every number of a summary over seeds.
+
+    Args:
+        prepared: scenario.
+        first: summary of the first seed.
+        seeds: all of them, the first included.
+        report: called as in `run_cases`.
+
+    Returns:
+        The summary's shape with [lo, hi] in place of numbers; None for a single seed. With n seeds these are the
+        quantiles 0.1 and 0.9 of n values: for few seeds close to their extremes.
+    """
+    if len(seeds) < 2:
+        return None
+    found = [first]
+    for seed in seeds[1:]:
+        result = simulate(prepared.scenario(seed), progress=_progress(report, f"seed {seed}"))
+        found.append(summary(prepared, result))
+    spread: dict[str, Any] = _intervals(found)
+    return spread
+
+
+def write_per_request(result: SimulationResult, path: Path) -> None:
+    """A row per request, in the workload's order: lengths, times in seconds (null where there was none), its end.
+
+    Raises:
+        InputError: the place cannot be written.
+    """
+    import pyarrow as pa
+
+    from traces.storage.parquet_files import write_parquet
+
+    columns: dict[str, Any] = {
+        name: getattr(result, name)
+        for name in ("request", "input_tokens", "output_tokens", "arrival_s", "scheduled_s", "first_token_s",
+                     "last_token_s")
+    }  # fmt: skip
+    table = {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
+    table["state"] = pa.array(result.state.tolist(), pa.string())
+    table["replica"] = pa.array(result.replica)
+    write_parquet(pa.table(table), path)
+
+
+def _intervals(runs: Sequence[Any]) -> Any:
+    """[lo, hi] of numbers that all summaries hold, in their shape; None where one of them has none."""
+    first = runs[0]
+    if isinstance(first, Mapping):
+        return {
+            key: _intervals([each[key] for each in runs]) for key in first if all(key in each for each in runs)
+        }  # fmt: skip
+    if any(value is None for value in runs):
+        return None
+    low, high = np.quantile(np.asarray(runs, dtype=np.float64), [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
+    return [float(low), float(high)]
+
+
+def _progress(report: Report, name: str) -> Callable[[int, int], None]:
+    return lambda ended, all_of_them: report(name, ended, all_of_them)

@@ -1,0 +1,96 @@
+"""Which options do several verbs take together?
+
+A verb that is `grouped` names a group in its signature and receives one object; on the command line the options of the
+group stand in its place. Leaves out what each option says (`options`) and what the values mean (`asked`).
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from typing import Any, get_type_hints
+
+from app.cli.options import (
+    Device,
+    Draft,
+    DraftBytes,
+    DraftPasses,
+    Dtype,
+    Engine,
+    ExitLayer,
+    HostWeights,
+    KvDtype,
+    Overrides,
+    SharedPrefix,
+    SplitVerify,
+    TensorParallel,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formats:
+    """The engine and the number formats, whatever the device."""
+
+    engine: Engine = "vllm"
+    dtype: Dtype = None
+    kv_dtype: KvDtype = None
+    overrides: Overrides = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed(Formats):
+    """One device or tensor-parallel group beside them."""
+
+    device: Device = "h100-sxm"
+    tp: TensorParallel = 1
+    split_verify: SplitVerify = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored(Placed):
+    """What of the cache and the weights lies elsewhere, too."""
+
+    shared_prefix: SharedPrefix = 0
+    host_weights: HostWeights = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drafting:
+    """The drafter: a model, an exit, or the cost of an unpublished one."""
+
+    draft: Draft = None
+    draft_passes: DraftPasses = None
+    draft_bytes: DraftBytes = None
+    exit_layer: ExitLayer = None
+
+
+def grouped(verb: Callable[..., None]) -> Callable[..., None]:
+    """A verb whose signature holds the options of its groups in their place.
+
+    Args:
+        verb: its parameters whose annotation is a dataclass receive one, made of the options that are its fields.
+    """
+    own = inspect.signature(verb, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
+    parameters: list[inspect.Parameter] = []
+    for each in own:
+        if each.name not in groups:
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        hints = get_type_hints(groups[each.name], include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=hints[option.name]
+            )
+            for option in fields(groups[each.name])
+        ]
+
+    @wraps(verb)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
+        verb(**values)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {}
+    return run

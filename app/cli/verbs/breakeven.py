@@ -1,0 +1,196 @@
+"""`breakeven`: the least acceptance, the greatest draft cost and the batches at which a method pays."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.asked import asked
+from app.cli.option_groups import Drafting, Placed, grouped
+from app.cli.options import (
+    MOST_DRAFT_TOKENS,
+    Batch,
+    Context,
+    Fidelity,
+    Json,
+    MatchRate,
+    MethodOrTraces,
+    Model,
+    Out,
+    Quiet,
+    Seed,
+    Trace,
+    TreeFile,
+    method_slug,
+    ratio,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from costmodel.answers.estimate import Setting
+    from costmodel.laws.acceptance import Acceptance
+
+
+@grouped
+def breakeven(
+    model: Model,
+    placed: Placed,
+    drafting: Drafting,
+    method: MethodOrTraces = "",
+    trace: Trace = None,
+    acceptance: Annotated[
+        float | None, typer.Option("--acceptance", help="Acceptance rate of one token; neither is needed.")
+    ] = None,
+    tree: TreeFile = None,
+    batch: Batch = "1,8,64",
+    context: Context = "1024",
+    draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "3",
+    match_rate: MatchRate = None,
+    fidelity: Fidelity = "calibrated",
+    out: Out = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say from which acceptance, to which draft cost and at which batches a method beats plain decoding."""
+    from app.cli.configurations import recorded_method, replayed, stated
+    from app.cli.output import deliver
+    from app.reports.explain_report import write_break_even
+    from app.reports.page import plots_available
+    from costmodel.answers.settings import build_setting, with_match_rate
+    from hardware_profiles.errors import InputError
+    from traces.library import read_trace
+
+    if trace is not None and acceptance is not None:
+        raise InputError("--trace and --acceptance exclude each other")
+    share, rate = ratio(match_rate, "--match-rate"), ratio(acceptance, "--acceptance")
+    recorded = read_trace(trace) if trace else None
+    if recorded is not None:
+        recorded.require(1, "a break-even")
+    slug = method_slug(method, "--method") or recorded_method(recorded)
+    setting = build_setting(
+        asked(None, {**asdict(placed), **asdict(drafting), "model": model, "method": slug, "fidelity": fidelity})
+    )
+    lengths = whole_numbers(draft_tokens, "--draft-tokens", least=1, most=MOST_DRAFT_TOKENS)
+    if recorded is not None:
+        found = replayed(with_match_rate(recorded, slug, share), slug, lengths, tree, seed)
+    else:
+        found = stated(rate or 0.0, lengths, tree, share)
+    known = recorded is not None or rate is not None
+    contexts = whole_numbers(context, "--context", least=0)
+    batches = whole_numbers(batch, "--batch", least=1)
+    points, unfit = _points(setting, found, batches, contexts, known, seed)
+    inputs = {
+        "model": model, "device": placed.device, "method": slug, "draft": drafting.draft,
+        "trace": str(trace) if trace else None,
+        "acceptance": acceptance, "match_rate": match_rate, "batch": batch, "context": context,
+        "draft_tokens": draft_tokens, "tree": str(tree) if tree else None, "engine": placed.engine, "tp": placed.tp,
+        "dtype": setting.deployment.precision.weights, "fidelity": fidelity, "set": placed.overrides or [],
+        "seed": seed,
+    }  # fmt: skip
+    answer: dict[str, Any] = {"inputs": inputs, "points": points, "unfit": unfit}
+    if known:
+        answer["batches"] = [_batches(setting, a, c, seed) for a in found for c in contexts]
+    deliver(answer, name="breakeven", json=json, out=out)
+    if out is not None and plots_available():
+        write_break_even(answer, out / "breakeven.html")
+    if not json and not quiet:
+        _print(answer)
+
+
+def _points(
+    setting: "Setting", acceptances: "list[Acceptance]", batches: list[int], contexts: list[int], known: bool, seed: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Break-evens of every configuration, context and batch that fits, and what does not fit."""
+    import numpy as np
+
+    from app.answers.explanations import break_even as as_json
+    from costmodel.answers.breakeven import break_even
+    from costmodel.answers.estimate import footprint_of
+    from costmodel.answers.fit import require_fit
+    from hardware_profiles.errors import InfeasibleError
+
+    points: list[dict[str, Any]] = []
+    unfit: list[dict[str, Any]] = []
+    for a in acceptances:
+        for context in contexts:
+            for batch in batches:
+                what = f"batch {batch}, context {context}, {a.draft_tokens} draft tokens"
+                try:
+                    require_fit(setting, footprint_of(setting, a, batch=batch, context=context), what)
+                except InfeasibleError as error:
+                    unfit.append({"batch": batch, "context": context, "reason": str(error)})
+                    continue
+                generator = np.random.default_rng(seed)
+                points.append(
+                    as_json(break_even(setting, a, batch=batch, context=context, known=known, generator=generator))
+                )
+    if not points:
+        raise InfeasibleError(unfit[0]["reason"])
+    return points, unfit
+
+
+def _batches(setting: "Setting", a: "Acceptance", context: int, seed: int) -> dict[str, Any]:
+    import numpy as np
+
+    from app.answers.explanations import paying_batches as as_json
+    from costmodel.answers.breakeven import MOST_BATCH, paying_batches
+    from costmodel.answers.fit import fits
+
+    tried = np.arange(1, MOST_BATCH + 1, dtype=np.float64)
+    fit = fits(setting, a, batch=tried, context=context)
+    generator = np.random.default_rng(seed)
+    found = paying_batches(setting, a, context=context, largest=max(1, int(fit.sum())), generator=generator)
+    return as_json(found, a.draft_tokens)
+
+
+def _print(answer: dict[str, Any]) -> None:
+    from app.cli.output import print_table, say
+    from hardware_profiles.units import MILLI
+
+    def greatest(p: dict[str, Any]) -> list[str]:
+        if "greatest_draft_s" not in p:
+            return ["", "", ""]
+        low, high = p["speedup_interval"]
+        most = "never: verifying alone loses" if p["greatest_draft_verdict"] == "never" else (
+            f"{p['greatest_draft_s'] / MILLI:.2f} ({p['greatest_draft_ratio']:.2f})"
+        )  # fmt: skip
+        return [f"{p['tokens_per_step']:.3f}", f"{p['speedup']:.3f} [{low:.3f}, {high:.3f}]", most]
+
+    def rate(p: dict[str, Any]) -> str:
+        if p["verdict"] == "never":
+            return f"never ({p['most_tokens_per_step']:.2f} at most)"
+        low, high = p["least_acceptance_interval"]
+        return "always" if p["verdict"] == "always" else f"{p['least_acceptance']:.3f} [{low:.3f}, {high:.3f}]"
+
+    cells = [
+        [
+            str(p["batch"]), str(p["context"]), str(p["draft_tokens"]),
+            f"{p['least_tokens_per_step']:.3f} [{p['least_tokens_per_step_interval'][0]:.3f}, "
+            f"{p['least_tokens_per_step_interval'][1]:.3f}]",
+            rate(p), f"{p['draft_s'] / MILLI:.2f} ({p['draft_ratio']:.2f})", *greatest(p),
+        ]
+        for p in answer["points"]
+    ]  # fmt: skip
+    columns = ["batch", "context", "K", "least tokens/step", "least acceptance", "draft ms (of a pass)", "tokens/step",
+               "speedup", "most draft ms (of a pass)"]  # fmt: skip
+    inputs = answer["inputs"]
+    title = f"{inputs['model']} on {inputs['device']}, {inputs['method']}, {inputs['engine']}: when does it pay?"
+    print_table(title, columns, cells, caption="brackets: 80 % intervals")
+    for found in answer.get("batches", ()):
+        say(_words(found))
+    for left in answer["unfit"]:
+        say(f"left out: {left['reason']}")
+
+
+def _words(answer: dict[str, Any]) -> str:
+    where = f"K={answer['draft_tokens']}, context {answer['context']}"
+    low, high = answer["last_batch_interval"]
+    if answer["verdict"] == "never":
+        maybe = f" (it may up to batch {high})" if high else ""
+        return f"{where}: never pays, at no batch to {answer['largest_batch']}{maybe}"
+    if answer["verdict"] == "always":
+        maybe = f" (it may stop after batch {low})" if low < answer["largest_batch"] else ""
+        return f"{where}: always pays, at every batch to {answer['largest_batch']}, the largest tried{maybe}"
+    ranges = ", ".join(f"{a}-{b}" if b > a else str(a) for a, b in answer["ranges"])
+    return f"{where}: pays at batch {ranges}; stops after {answer['last_batch']} [{low}, {high}]"

@@ -1,0 +1,135 @@
+"""`calibrate`: score a device profile on measured kernels, and fit its constants to them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options import Device, Json, Overrides, Quiet, Seed
+
+if TYPE_CHECKING:
+    from costmodel.calibration.calibrate import Score
+
+
+def calibrate(
+    kernels: Annotated[
+        list[Path] | None,
+        typer.Option("--kernels", help="Table of kernel timings, Parquet or CSV; repeat for several."),
+    ] = None,
+    device: Device = "h100-sxm",
+    more: Annotated[list[Path] | None, typer.Argument(help="Further tables.", show_default=False)] = None,
+    score_only: Annotated[bool, typer.Option("--score-only", help="Score the profile as it is; fit nothing.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Profile to write, a .toml file.")] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help="Number format whose rows are used.")] = "bf16",
+    model: Annotated[
+        str | None, typer.Option("--model", help="Shipped model behind tables that name layers without shapes.")
+    ] = None,
+    here: Annotated[
+        str | None, typer.Option("--here", help="Measure this machine instead of reading tables: cpu, cuda or cuda:1.")
+    ] = None,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="With --here: CPU threads.")] = 1,
+    budget: Annotated[str, typer.Option("--budget", help="With --here: wall time, e.g. 10m.")] = "10m",
+    results: Annotated[
+        Path, typer.Option("--results", help="With --here: folder for the rows and the profile.")
+    ] = Path("rooftree-out/calibrate"),
+    resume: Annotated[bool, typer.Option("--resume", help="With --here: go on in a folder that holds rows.")] = False,
+    overrides: Overrides = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a quarter of the rows, score the other three; --score-only scores the same rows without a fit.
+
+    Without tables it measures this machine: --here cpu or --here cuda says which device.
+    """
+    from app.cli.output import emit_json, print_table, progress_line, require_file
+    from costmodel.calibration.calibrate import calibrate as calibrated
+    from costmodel.calibration.tables import read_all, shipped_model
+    from hardware_profiles.errors import InputError
+    from hardware_profiles.loader import load_device
+
+    tables = [*(kernels or []), *(more or [])]
+    if not tables and not score_only:
+        from app.cli.verbs.calibrate_here import calibrate_here
+
+        calibrate_here(
+            here, model=model, threads=threads, budget=budget, results=results, resume=resume, out=out, json=json,
+            quiet=quiet,
+        )  # fmt: skip
+        return
+    if here is not None:
+        raise InputError("measures this machine: leave out tables and --score-only", key="--here", value=here)
+    if not tables:
+        raise InputError("at least one table of kernel timings is needed", key="--kernels")
+    if out is not None:
+        _check_out(out, score_only)
+        require_file(out)
+    if model is not None:
+        shipped_model(model)
+    profile = load_device(device, overrides or [])
+    with progress_line(quiet) as tell:
+        tell("reading tables")
+        rows = read_all(tables, model=model)
+        found = calibrated(rows, profile, fit=not score_only, dtype=dtype, seed=seed, progress=tell)
+    if out is not None:
+        _write(found.device, out)
+    if json:
+        inputs = {
+            "kernels": [str(each) for each in tables], "device": profile.name, "score_only": score_only, "dtype": dtype,
+            "seed": seed, "model": model, "overrides": list(overrides or []),
+        }  # fmt: skip
+        emit_json({
+            "inputs": inputs,
+            "operations": {name: _plain(score) for name, score in found.scores.items()},
+            "out": None if out is None else str(out),
+        })  # fmt: skip
+    elif not quiet:
+        lines = []
+        for name, score in found.scores.items():
+            lines.append(_line(f"{name} ({score.form})" if score.form else name, score))
+            lines.extend(_line(f"  {part}", each) for part, each in score.parts.items())
+        columns = ["operation", "rows", "used", "fitted", "scored", "median", "p90", "in interval"]
+        how = "as it is" if score_only else "after a fit to the rows set aside"
+        print_table(
+            f"{profile.title}, {how}",
+            columns,
+            lines,
+            caption="errors are |predicted / measured - 1|; the interval is to hold 80 % of the scored rows",
+        )
+
+
+def _check_out(out: Path, score_only: bool) -> None:
+    from hardware_profiles.errors import InputError
+
+    if score_only:
+        raise InputError("writes fitted constants, and --score-only fits none", key="--out", value=str(out))
+    if out.suffix.casefold() != ".toml":
+        raise InputError("must be a .toml file", key="--out", value=str(out))
+
+
+def _write(device: Any, out: Path) -> None:
+    from hardware_profiles.whole_file import make_folder
+    from hardware_profiles.writer import write_device
+
+    make_folder(out.parent)
+    write_device(device, out)
+
+
+def _plain(score: "Score") -> dict[str, Any]:
+    numbers: dict[str, Any] = {
+        "rows": score.rows, "rows_used": score.rows_used, "rows_fitted": score.rows_fitted,
+        "rows_scored": score.rows_scored, "median": score.median, "p90": score.p90, "coverage": score.coverage,
+        "width_ratio": score.width_ratio,
+    }  # fmt: skip
+    if score.form:
+        numbers["form"] = score.form
+    if score.parts:
+        numbers["parts"] = {name: _plain(part) for name, part in score.parts.items()}
+    return numbers
+
+
+def _line(name: str, score: "Score") -> list[str]:
+    counts = (score.rows, score.rows_used, score.rows_fitted, score.rows_scored)
+    errors = ("–" if value != value else f"{value:.1%}" for value in (score.median, score.p90))  # noqa: PLR0124
+    held = "–" if score.coverage != score.coverage else f"{score.coverage:.0%}"
+    return [name, *map(str, counts), *errors, held]

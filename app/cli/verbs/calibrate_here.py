@@ -1,0 +1,81 @@
+"""`calibrate` without tables: measure this machine and fit its profile."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from real_runs.calibration.device import DeviceCalibration
+
+
+def calibrate_here(
+    device: str | None, *, model: str | None, threads: int, budget: str, results: Path, resume: bool, out: Path | None,
+    json: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Measure, fit and print.
+
+    Args:
+        device: torch device; None: the GPU where torch sees one, else the CPU.
+        model: shipped model whose shapes are measured.
+        threads: CPU threads.
+        budget: wall time in words.
+        results: folder for the rows and the profile.
+        resume: go on in a folder that holds rows.
+        out: where to write the profile, too.
+        json: print JSON.
+        quiet: print nothing.
+
+    Raises:
+        InputError: bad options, or too little was measured.
+    """
+    import sys
+
+    from app.cli.output import emit_json, print_table, require_file, require_folder, say
+    from app.cli.verbs.campaign import seconds
+    from hardware_profiles.errors import InputError
+    from hardware_profiles.writer import write_device
+    from real_runs.calibration.device import calibrate_device
+
+    limit_s = seconds(budget, "--budget")
+    require_folder(results, "--results")
+    if out is not None:
+        if out.suffix.casefold() != ".toml":
+            raise InputError("must be a .toml file", key="--out", value=str(out))
+        require_file(out)
+
+    def progress(text: str) -> None:
+        if not quiet:
+            sys.stderr.write(text.rstrip() + "\n")
+            sys.stderr.flush()
+
+    found = calibrate_device(
+        out=results, device=device or _default(), model=model or "smollm2-135m", threads=threads, budget_s=limit_s,
+        resume=resume, progress=progress,
+    )  # fmt: skip
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_device(found.device, out)
+    profile = out or found.profile
+    if json:
+        emit_json({
+            "inputs": {"here": device, "model": model, "threads": threads, "budget_s": limit_s},
+            "device": found.device.name, "profile": str(profile), "trace": str(found.trace), "seconds": found.seconds,
+            "operations": dict(found.scores), "passes": found.passes,
+        })  # fmt: skip
+    elif not quiet:
+        columns = ["what", "rows", "fitted", "scored", "median", "p90"]
+        print_table(f"{found.device.title}, fitted in {found.seconds:.0f} s", columns, _lines(found),
+                    caption="errors are |predicted / measured - 1|; 0 fitted: constants kept")  # fmt: skip
+        say(f"profile in {profile}, rows in {found.trace}")
+
+
+def _default() -> str:
+    from real_runs.doctor import sees_gpu
+
+    return "cuda" if sees_gpu() else "cpu"
+
+
+def _lines(calibration: "DeviceCalibration") -> list[list[str]]:
+    p = calibration.passes
+    every = [(name, s.rows, s.rows_fitted, s.rows_scored, s.median, s.p90) for name, s in calibration.scores.items()]
+    every.append(("whole passes", p.rows, p.rows_fitted, p.rows_scored, p.median, p.p90))
+    return [[name, *map(str, counts), f"{median:.1%}", f"{p90:.1%}"] for name, *counts, median, p90 in every]

@@ -1,0 +1,198 @@
+"""`devices`, `models` and `methods`: what is shipped, with where the numbers come from."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options import Json, Out, Overrides, Quiet, Seed
+from app.cli.output import deliver, print_table, say
+
+if TYPE_CHECKING:
+    from costmodel.architectures.architecture import Architecture
+
+if TYPE_CHECKING:
+    from costmodel.method import Method
+
+_DEVICE_KEYS = ("name", "title", "kind", "memory_bytes", "bandwidth_bytes_per_s", "peak_flops_per_s", "calibrated",
+                "constants_from")  # fmt: skip
+_MODEL_KEYS = ("name", "model_type", "layers", "hidden", "vocab", "parameters", "active_parameters",
+               "kv_values_per_token", "max_context", "dtype", "source")  # fmt: skip
+Name = Annotated[str | None, typer.Argument(help="Show one in full.")]
+
+
+def devices(
+    name: Name = None,
+    overrides: Overrides = None,
+    out: Out = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """List device profiles, or show one with the source of every number."""
+    from hardware_profiles.errors import InputError
+    from hardware_profiles.loader import device_names, load_device
+    from hardware_profiles.units import GIB, GIGA, TERA
+
+    if overrides and name is None:
+        raise InputError("--set needs the name of one device")
+    names = [name] if name is not None else device_names()
+    loaded = [load_device(each, overrides or ()) for each in names]
+    answer = {
+        "inputs": {"name": name, "set": overrides or [], "seed": seed},
+        "devices": loaded if name is not None else [_brief(each, _DEVICE_KEYS) for each in loaded],
+    }
+    deliver(answer, name="devices", json=json, out=out)
+    if json or quiet:
+        return
+    rows = [
+        [
+            d.name, d.title, f"{d.memory_bytes / GIB:.0f}", f"{d.bandwidth_bytes_per_s / GIGA:.0f}",
+            f"{max(d.peak_flops_per_s.get(k, 0.0) for k in ('bf16', 'fp16', 'fp32')) / TERA:.4g}",
+            "itself" if d.calibrated else d.constants_from or "assumed",
+        ]
+        for d in loaded
+    ]  # fmt: skip
+    print_table("Devices", ["name", "title", "GiB", "GB/s", "16-bit TFLOP/s", "constants from"], rows)
+    if name:
+        for key, value in sorted(loaded[0].provenance.items()):
+            say(f"  {key}: {value.kind}, {value.source}")
+
+
+def models(
+    name: Name = None,
+    price: Annotated[
+        str, typer.Option("--price", help="Devices, comma-separated: least dollars of a decoded token at their roofs.")
+    ] = "",
+    context: Annotated[int, typer.Option("--context", min=0, help="With --price: cached tokens that are read.")] = 8192,
+    dtype: Annotated[str, typer.Option("--dtype", help="With --price: format of weights and cache.")] = "bf16",
+    out: Out = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """List model architectures, or show one; with --price, what a token costs at least on devices that one rents."""
+    from costmodel.architectures.library import load_model, model_names
+    from hardware_profiles.units import GIGA, KILO
+
+    loaded = [load_model(each) for each in ([name] if name is not None else model_names())]
+    answer = {"inputs": {"name": name, "seed": seed}, "models": [_brief(each, _MODEL_KEYS) for each in loaded]}
+    priced = _prices(loaded, price, context, dtype) if price else []
+    if price:
+        answer |= {"inputs": {"name": name, "price": price, "context": context, "dtype": dtype, "seed": seed},
+                   "prices": priced}  # fmt: skip
+    deliver(answer, name="models", json=json, out=out)
+    if json or quiet:
+        return
+    rows = [
+        [
+            m.name, m.model_type, str(m.layers), str(m.hidden), f"{m.parameters / GIGA:.3f}",
+            f"{m.active_parameters / GIGA:.3f}", f"{m.kv_values_per_token * 2 / KILO:.1f}",
+        ]
+        for m in loaded
+    ]  # fmt: skip
+    columns = ["name", "type", "layers", "width", "parameters (10⁹)", "active (10⁹)", "KV kB/token (16-bit)"]
+    if not price:
+        print_table("Models", columns, rows)
+        return
+    cells = [
+        [p["model"], p["device"], f"{p['attention_usd_per_million']:.4f}", f"{p['feed_forward_usd_per_million']:.4f}",
+         f"{p['usd_per_million']:.4f}"]
+        for p in priced
+    ]  # fmt: skip
+    print_table(f"Least dollars per million tokens, context {context}, {dtype}",
+                ["model", "device", "attention", "feed-forward", "together"], cells,
+                caption="lower bounds: every device at its roofs, weights read for nothing")  # fmt: skip
+
+
+def _prices(loaded: "list[Architecture]", devices: str, context: int, dtype: str) -> list[dict[str, Any]]:
+    """Dollars of a million tokens by model and device, then with every part on its cheapest device."""
+    from costmodel.parallel.token_price import cheapest_mix, token_price, token_work
+    from costmodel.passes.precision import precision
+    from hardware_profiles.loader import load_device
+    from hardware_profiles.units import MEGA
+
+    chosen = [load_device(each.strip()) for each in devices.split(",") if each.strip()]
+    found = []
+    for model in loaded:
+        work = token_work(model, precision(dtype, dtype), context)
+        for device in chosen:
+            attention, feed_forward = (MEGA * float(part) for part in token_price(work, device, dtype))
+            found.append({
+                "model": model.name, "device": device.name, "attention_usd_per_million": attention,
+                "feed_forward_usd_per_million": feed_forward, "usd_per_million": attention + feed_forward,
+            })  # fmt: skip
+        if len(chosen) > 1:
+            prices = [token_price(work, device, dtype) for device in chosen]
+            attention, feed_forward = (MEGA * min(float(part) for part in parts) for parts in zip(*prices, strict=True))
+            found.append({
+                "model": model.name, "device": "each part on its cheapest", "attention_usd_per_million": attention,
+                "feed_forward_usd_per_million": feed_forward,
+                "usd_per_million": MEGA * float(cheapest_mix(work, [(device, dtype) for device in chosen])),
+            })  # fmt: skip
+    return found
+
+
+def methods(name: Name = None, out: Out = None, seed: Seed = 0, json: Json = False, quiet: Quiet = False) -> None:
+    """List published methods by group, or show all of one with its citation and reported numbers."""
+    from dataclasses import fields
+
+    from costmodel.method_library import load_method, method_names
+
+    loaded = [load_method(each) for each in ([name] if name is not None else method_names())]
+    entries = [{**_brief(m, tuple(each.name for each in fields(m))), "exactness": m.exactness} for m in loaded]
+    deliver({"inputs": {"name": name, "seed": seed}, "methods": entries}, name="methods", json=json, out=out)
+    if json or quiet:
+        return
+    rows = [
+        [
+            m.group,
+            m.slug,
+            m.title,
+            str(m.citation.year),
+            m.read if m.read != "abstract" else "abstract only",
+            ", ".join(stage.by for stage in m.draft) or "nobody",
+            m.shape.kind if m.refine is None else f"{m.shape.kind}, {m.refine.commit}",
+            m.verify.rule,
+            m.exactness,
+        ]
+        for m in sorted(loaded, key=lambda m: (m.group, m.slug))
+    ]
+    columns = ["group", "slug", "title", "year", "read", "drafted by", "shape", "verifier", "text"]
+    print_table("Methods", columns, rows)
+    if name:
+        _show(loaded[0])
+
+
+def _show(method: "Method") -> None:
+    """Every field that an entry sets, its citation and what was reported."""
+    from dataclasses import fields, is_dataclass
+
+    c = method.citation
+    say(f"{c.authors}. {c.title}. {c.year}. {'arXiv:' + c.arxiv if c.arxiv else c.url}")
+    if method.exact_when:
+        say(f"  {method.exactness} where: {method.exact_when}")
+
+    def lines(path: str, value: object) -> None:
+        if isinstance(value, tuple) and value and all(is_dataclass(each) for each in value):
+            for index, each in enumerate(value):
+                lines(f"{path}[{index}]" if len(value) > 1 else path, each)
+        elif is_dataclass(value) and not isinstance(value, type):
+            for each in fields(value):
+                if getattr(value, each.name) not in (each.default, {}):
+                    lines(f"{path}.{each.name}", getattr(value, each.name))
+        else:
+            say(f"  {path}: {value}")
+
+    for part in ("target", "draft", "shape", "stop", "verify", "refine", "batch", "engines"):
+        value = getattr(method, part)
+        if value not in ((), None, {}):
+            lines(part, value)
+    for line in method.assumed:
+        say(f"  assumed {line}")
+    for r in method.reported:
+        words = (r.model, r.draft, r.device, f"batch {r.batch}" if r.batch else "", r.data, r.note)
+        say(f"  reported {r.quantity} {r.value:g}: {', '.join(filter(None, words))} ({r.source})")
+
+
+def _brief(record: object, keys: tuple[str, ...]) -> dict[str, object]:
+    return {key: getattr(record, key) for key in keys}

@@ -1,0 +1,72 @@
+"""`dashboard`: the what-if pages in a browser."""
+
+from typing import Annotated
+
+import typer
+
+from app.cli.asked import Config
+
+
+def dashboard(
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port to listen on.")] = 8501,
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; others than 127.0.0.1 are open to your network.")
+    ] = "127.0.0.1",
+    config: Config = None,
+    only_link: Annotated[bool, typer.Option("--link", help="With --config: print the link and serve nothing.")] = False,
+) -> int:
+    """Serve the dashboard: recommendations, maps, trees, recordings and hardware as links that can be shared."""
+    import subprocess
+    import sys
+    from importlib.util import find_spec
+
+    from hardware_profiles.errors import InputError
+
+    if config is not None:
+        from app.cli.output import say
+        from app.dashboard.link import link
+        from costmodel.configuration.file import read_configuration
+
+        say(link(read_configuration(config), host=host, port=port))
+    if only_link:
+        return 0
+    if find_spec("streamlit") is None or find_spec("plotly") is None:
+        raise InputError("streamlit and plotly are missing; pip install rooftree[app]")
+    try:
+        return subprocess.run(server_words(sys.executable, host=host, port=port), check=False).returncode
+    except KeyboardInterrupt:
+        return 130
+
+
+def server_words(python: str, *, host: str, port: int) -> list[str]:
+    """The command that serves the dashboard: no telemetry, no error details, uploads bounded.
+
+    Args:
+        python: interpreter.
+        host: address to bind to.
+        port: port to bind to.
+
+    Raises:
+        InputError: an address that is none.
+    """
+    from ipaddress import ip_address
+    from pathlib import Path
+
+    from app import dashboard as package
+    from hardware_profiles.errors import InputError
+
+    if host != "localhost":
+        try:
+            ip_address(host)
+        except ValueError:
+            raise InputError("must be an IP address or localhost", key="--host", value=host) from None
+    settings = {
+        "server.address": host, "server.port": port, "server.headless": "true", "server.fileWatcherType": "none",
+        "server.maxUploadSize": 32, "browser.gatherUsageStats": "false", "client.showErrorDetails": "none",
+        "client.toolbarMode": "viewer", "runner.magicEnabled": "false",
+        # the charts' blue; Streamlit's own red is too dark on its dark page
+        "theme.light.primaryColor": "#0072B2", "theme.dark.primaryColor": "#56B4E9",
+    }  # fmt: skip
+    script = Path(package.__path__[0]) / "main.py"
+    return [python, "-m", "streamlit", "run", str(script),
+            *(word for name, value in settings.items() for word in (f"--{name}", str(value)))]  # fmt: skip

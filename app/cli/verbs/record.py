@@ -1,0 +1,166 @@
+"""`record`: run a real model and record what drafters would have proposed."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options import Json, Quiet, Seed
+
+if TYPE_CHECKING:
+    from real_runs.recording.files import RecordedFile
+
+
+def record(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the traces; unfinished work is kept there too.")],
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", help="A .gguf file or Hugging Face folder; default: SmolLM2-135M-Instruct."),
+    ] = None,
+    prompts: Annotated[Path | None, typer.Option("--prompts", help="Prompt file; default: the shipped set.")] = None,
+    prompts_per_kind: Annotated[int | None, typer.Option("--prompts-per-kind", help="Only the first so many.")] = None,
+    drafter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--drafter",
+            help="prompt-lookup, early-exit, suffix-automaton, layer-skip, feature-head, medusa-heads, draft-model, "
+            "token-recycling, or all; repeat; default: the first two.",
+        ),
+    ] = None,
+    temperature: Annotated[
+        list[float] | None, typer.Option("--temperature", help="0 is greedy; repeat (default: 0 and 0.8).")
+    ] = None,
+    level: Annotated[int, typer.Option("--level", help="2: ranks; 3: probabilities of both models too.")] = 2,
+    candidates: Annotated[int, typer.Option("--candidates", help="Candidates with probabilities at level 3.")] = 8,
+    expansion_nodes: Annotated[
+        int, typer.Option("--expansion-nodes", help="Draft tokens of the tree kept at every position; 0: none.")
+    ] = 0,
+    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", help="Longest answer.")] = 160,
+    least_match: Annotated[
+        int, typer.Option("--least-match", help="Shortest suffix that the suffix automaton drafts from.")
+    ] = 2,
+    skipped_layers: Annotated[
+        str | None, typer.Option("--skipped-layers", help="A,B: skip layers A to B-1; default: the middle.")
+    ] = None,
+    no_skip_bridge: Annotated[
+        bool, typer.Option("--no-skip-bridge", help="Nothing crosses the skipped layers but the states themselves.")
+    ] = False,
+    draft_model: Annotated[
+        Path | None, typer.Option("--draft-model", help="A .gguf file or folder; default: one made out of the target.")
+    ] = None,
+    recycling_nodes: Annotated[
+        int, typer.Option("--recycling-nodes", help="Nodes of token recycling's tree, root included.")
+    ] = 80,
+    head_steps: Annotated[
+        int | None, typer.Option("--head-steps", help="Training steps of heads and draft model; default: by kind.")
+    ] = None,
+    exit_layer: Annotated[
+        int | None, typer.Option("--exit-layer", min=1, help="Layers before the exit; default: a third.")
+    ] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help="float32 or bfloat16.")] = "float32",
+    device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",
+    threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished recording.")] = False,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Record acceptance traces of drafters that watch a real model write."""
+    from app.cli.output import emit_json, print_table, say
+    from real_runs.recording.options import RecordOptions
+    from real_runs.recording.record import record as run
+
+    options = RecordOptions(
+        out=out, model=model, prompts=prompts, prompts_per_kind=prompts_per_kind, max_new_tokens=max_new_tokens,
+        drafters=_drafters(drafter), temperatures=tuple(temperature or (0.0, 0.8)), level=level,
+        candidates=candidates, expansion_nodes=expansion_nodes, least_match=least_match,
+        skipped_layers=_span(skipped_layers), skip_bridge=not no_skip_bridge, draft_model=draft_model,
+        recycling_nodes=recycling_nodes, head_steps=head_steps,
+        exit_layer=exit_layer, dtype=dtype, device=device, threads=threads, resume=resume, seed=seed,
+    )  # fmt: skip
+    with _bar(quiet) as advance:
+        report = run(options, progress=advance)
+    found = [_summary(file) for file in report.files]
+    if json:
+        inputs = {
+            "model": str(model) if model else None, "seed": seed, "dtype": dtype, "device": device, "level": level,
+            "drafters": list(options.drafters), "temperatures": list(options.temperatures),
+        }  # fmt: skip
+        emit_json({"inputs": inputs, "traces": found})
+    elif not quiet:
+        rows = [
+            [t["file"], str(t["requests"]), str(t["tokens"]), f"{t['looped_ratio']:.1%}",
+             *("-" if v is None else f"{v:.3f}" for v in t["tokens_per_step"])]
+            for t in found
+        ]  # fmt: skip
+        columns = ["trace", "requests", "tokens", "looped", "K=1", "K=3", "K=5", "K=8"]
+        print_table("recorded; tokens per step by draft length", columns, rows)
+        say("inspect one with: rooftree traces inspect FILE")
+
+
+def _summary(file: "RecordedFile") -> dict[str, Any]:
+    from traces.kinds.provenance import POLICY_KEY
+    from traces.library import read_trace
+    from traces.replay.walk import replay_chain
+
+    trace = read_trace(file.path)
+    policy = trace.provenance.extra.get(POLICY_KEY)
+    return {
+        "file": str(file.path), "drafter": file.drafter, "temperature": file.temperature, "level": trace.level,
+        "requests": trace.requests, "tokens": file.tokens, "looped_ratio": file.looped_ratio,
+        "tokens_per_step": [
+            replay_chain(trace, k).tokens_per_step if policy in (None, k) else None for k in (1, 3, 5, 8)
+        ],
+        "policy_draft_tokens": policy,
+        "kinds": dict(file.kinds),
+    }  # fmt: skip
+
+
+def _drafters(named: list[str] | None) -> tuple[str, ...]:
+    if named != ["all"]:
+        return tuple(named or ("prompt-lookup", "early-exit"))
+    from real_runs.drafters.recorded import DRAFTERS
+
+    return DRAFTERS
+
+
+def _span(text: str | None) -> tuple[int, int] | None:
+    from hardware_profiles.errors import InputError
+
+    if text is None:
+        return None
+    try:
+        start, stop = (int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError("must be two layers, e.g. 12,20", key="--skipped-layers", value=text) from None
+    return start, stop
+
+
+class _bar:  # noqa: N801
+    """A progress bar on standard error, one task per stage; silent where it is no terminal or is not wanted."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+
+    def __enter__(self) -> Any:
+        import sys
+
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        shown = not self.quiet and sys.stderr.isatty()
+        self.bar = Bar(*columns, console=Console(stderr=True), disable=not shown)
+        self.bar.start()
+        self.tasks: dict[str, Any] = {}
+
+        def advance(progress: Any) -> None:
+            if progress.stage not in self.tasks:
+                self.tasks[progress.stage] = self.bar.add_task(progress.stage, total=progress.total)
+            self.bar.update(self.tasks[progress.stage], completed=progress.done, total=progress.total)
+
+        return advance
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()

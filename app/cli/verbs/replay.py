@@ -1,0 +1,141 @@
+"""`replay`: tokens per step of chains and trees on a recorded trace, exactly."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.drafts import DynamicTree, StopRule, dynamic_shape, stop_rule, varying
+from app.cli.options import MOST_DRAFT_TOKENS, Json, MatchRate, Out, Quiet, Seed, method_slug, ratio, whole_numbers
+
+if TYPE_CHECKING:
+    from costmodel.laws.acceptance import Acceptance, Law
+    from costmodel.passes.ops import Array
+    from traces.kinds.acceptance import AcceptanceTrace
+    from traces.kinds.tree import Tree
+
+
+def replay(
+    trace: Annotated[Path, typer.Argument(help="Acceptance trace (Parquet, or position JSON).")],
+    draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "1,3,5",
+    tree: Annotated[list[Path] | None, typer.Option("--tree", help="Tree JSON; repeat for several.")] = None,
+    method: Annotated[
+        str, typer.Option("--method", help="Method whose verifier decides what stays; default: the trace's.")
+    ] = "",
+    verifier: Annotated[
+        str, typer.Option("--verifier", help="Rule that decides what stays instead, as match or token_rejection.")
+    ] = "",
+    dynamic_tree: DynamicTree = "",
+    stop: StopRule = "",
+    match_rate: MatchRate = None,
+    out: Out = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Walk recorded requests with chains of K draft tokens and with static trees."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from app.cli.output import deliver
+    from traces.kinds.naming import naming
+    from traces.kinds.tree import read_tree
+    from traces.library import read_trace
+    from traces.replay.statistics import resample_counts
+
+    lengths = whole_numbers(draft_tokens, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS)
+    recorded = read_trace(trace)
+    recorded.require(1, "replaying")
+    rate = ratio(match_rate, "--match-rate")
+    if rate is not None and recorded.drafted is None:
+        recorded = replace(recorded, match_rate=rate)
+    shapes = [(path, read_tree(path)) for path in tree or []]
+    counts = resample_counts(recorded.prompt_kinds, generator=np.random.default_rng(seed)).astype(np.float64)
+
+    law = _law(recorded, method, verifier, lengths)
+    chains = [_row(recorded, law, k, counts) for k in lengths]
+    trees = []
+    for path, shape in shapes:
+        with naming(str(path)):
+            own = _law(recorded, method, verifier, [shape])
+            trees.append({"tree": str(path), "depth": shape.depth, **_row(recorded, own, shape, counts)})
+    shape_of_steps, rule = dynamic_shape(dynamic_tree), stop_rule(stop)
+    found = varying(recorded, law, lengths, shape_of_steps, rule, seed) if shape_of_steps or rule else []
+    varied = [_varied(a, recorded) for a in found]
+    inputs = {
+        "dynamic_tree": dynamic_tree or None, "stop": stop or None,
+        "trace": str(trace), "draft_tokens": lengths, "tree": [str(path) for path, _ in shapes],
+        "match_rate": match_rate, "seed": seed, "method": method, "verifier": verifier,
+    }  # fmt: skip
+    body = {"inputs": inputs, "chains": chains, "trees": trees, "varying": varied}
+    deliver(body, name="replay", json=json, out=out)
+    if not json and not quiet:
+        _print(str(trace), body)
+
+
+def _row(recorded: "AcceptanceTrace", law: "Law", shape: "int | Tree", counts: "Array") -> dict[str, Any]:
+    """A row of a chain or a static tree."""
+    from costmodel.answers.uncertainty import interval
+    from costmodel.laws.acceptance import accepted_by, replay_by
+
+    played, accepted = replay_by(recorded, law, shape), accepted_by(recorded, law, shape, counts)
+    low, high = interval(accepted.samples)
+    return {
+        "draft_tokens": accepted.draft_tokens, "tokens_per_step": accepted.tokens_per_step,
+        "interval": [float(low), float(high)], "tokens": int(played.tokens.sum()),
+        "steps": played.steps.sum().item(), "proposal_ratio": accepted.proposal_ratio, "rule": law.rule,
+        "remark": accepted.remark,
+    }  # fmt: skip
+
+
+def _print(title: str, body: dict[str, Any]) -> None:
+    from app.cli.output import print_table, say_remarks
+
+    chains, trees, varied = body["chains"], body["trees"], body["varying"]
+    rows = [[f"K={c['draft_tokens']}", *_cells(c)] for c in chains]
+    rows += [[f"{t['tree']} ({t['draft_tokens']})", *_cells(t)] for t in trees]
+    rows += [[v["draft"], *_cells(v)] for v in varied]
+    columns = ["configuration", "tokens/step", "80 % interval", "tokens", "steps", "steps with a proposal", "verifier"]
+    print_table(title, columns, rows)
+    say_remarks([*chains, *trees, *varied])
+
+
+def _law(recorded: "AcceptanceTrace", method: str, verifier: str, shapes: "Sequence[int | Tree]") -> "Law":
+    """The law of the rule that was named, else of the method named, else of the trace's; else matching."""
+    from app.cli.configurations import named_method
+    from costmodel.laws.acceptance import MATCHING, law_for
+    from costmodel.method_library import load_method
+
+    if verifier:
+        return law_for(recorded, verifier, shapes, strict=True)
+    slug = method_slug(method, "--method") or named_method(recorded)
+    if not slug:
+        return MATCHING
+    verify = load_method(slug).verify
+    return law_for(recorded, verify.rule, shapes, at=verify.at)
+
+
+def _varied(a: "Acceptance", recorded: "AcceptanceTrace") -> dict[str, Any]:
+    """A row of drafts that differ from step to step."""
+    import numpy as np
+
+    from app.answers.drafting import draft_words, drafting
+    from costmodel.answers.uncertainty import interval
+
+    low, high = interval(a.samples)
+    tokens = int(np.maximum(recorded.output_tokens - recorded.first_step_position, 0).sum())
+    return {
+        "draft": draft_words(a), "draft_tokens": a.draft_tokens, "tokens_per_step": a.tokens_per_step,
+        "interval": [float(low), float(high)], "tokens": tokens, "steps": round(tokens / a.tokens_per_step),
+        "proposal_ratio": a.proposal_ratio, "rule": a.rule, "remark": a.remark, **drafting(a),
+    }  # fmt: skip
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    low, high = row["interval"]
+    return [
+        f"{row['tokens_per_step']:.4f}", f"[{low:.3f}, {high:.3f}]", str(row["tokens"]), f"{row['steps']:.0f}",
+        f"{row['proposal_ratio']:.1%}", row["rule"],
+    ]  # fmt: skip

@@ -1,0 +1,227 @@
+"""`simulate`: requests through a scheduler, iteration by iteration, timed by the cost model or a measured profile."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.asked import Config
+from app.cli.options import Json, Out, Quiet, Seed, milliseconds
+
+if TYPE_CHECKING:
+    from app.reports.simulation_page import Case, LoadPoint
+    from simulator.scenario.file import ScenarioFile
+
+MOST_SEEDS = 1000
+
+
+def simulate(
+    requests: Annotated[
+        Path | None,
+        typer.Option("--requests", help="Recorded requests: request trace, or a file that `traces import` knows."),
+    ] = None,
+    rate: Annotated[float | None, typer.Option("--rate", help="Mean requests per second, Poisson arrivals.")] = None,
+    users: Annotated[int | None, typer.Option("--users", help="Closed loop: users, each with one request.")] = None,
+    count: Annotated[int | None, typer.Option("--count", help="Requests; default: all of the file.")] = None,
+    prompt_tokens: Annotated[
+        str | None,
+        typer.Option(
+            "--prompt-tokens",
+            help="Without a file: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION.",
+        ),
+    ] = None,
+    output_tokens: Annotated[
+        str | None, typer.Option("--output-tokens", help="Tokens to generate, in the same forms.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Shipped name (see `models`) or path of a config.json.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="Shipped name (see `devices`) or a TOML file. Default: h100-sxm.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", help="Engine whose overheads and scheduler defaults apply. Default: vllm."),
+    ] = None,
+    trace: Annotated[
+        str | None, typer.Option("--trace", help="Acceptance trace that simulated requests walk along.")
+    ] = None,
+    draft_tokens: Annotated[int | None, typer.Option("--draft-tokens", help="Draft tokens K.")] = None,
+    slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest good time to first token, ms.")] = None,
+    slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest good time per token, ms.")] = None,
+    config: Config = None,
+    scenario: Annotated[
+        Path | None, typer.Option("--scenario", help="YAML of sections; options go over what it says.")
+    ] = None,
+    assigned: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Any key of a scenario: section.key=VALUE (see --explain-schema), or a device's number: "
+            "device.KEY=VALUE. Repeatable.",
+        ),
+    ] = None,
+    explain_schema: Annotated[
+        bool, typer.Option("--explain-schema", help="List every section.key with type, default, range and meaning.")
+    ] = False,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--compare",
+            help="Run a variant on the same requests too: chunked, prefill-first, whole-prompts, no-prefix-cache, "
+            "reserve-output. Repeatable. Where prompts stay whole, the token budget grows to the longest of them.",
+        ),
+    ] = None,
+    rates: Annotated[
+        str | None, typer.Option("--rates", help="Run at these loads too, requests per second: 1,2,4.")
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, max=MOST_SEEDS, help="Repeat over so many seeds, for intervals.")
+    ] = 1,
+    per_request: Annotated[Path | None, typer.Option("--per-request", help="Parquet with a row per request.")] = None,
+    timeline: Annotated[
+        Path | None, typer.Option("--timeline", help="JSON of trace events for Perfetto or chrome://tracing.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="HTML page: waiting times, load over time, goodput over load.")
+    ] = None,
+    out: Out = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate serving: arrivals, router, scheduler, cache and speculation, one event per engine iteration.
+
+    The options here are the usual ones; --set and --scenario reach every key, and --explain-schema lists them.
+
+    Example: rooftree simulate --model llama-3.1-8b --rate 4 --count 500 --prompt-tokens lognormal:1000:1
+    --output-tokens exponential:250 --slo-ttft 1000 --slo-tpot 50 --set scheduler.token_budget=2048
+    """
+    from app.answers.simulation_runs import rates_of, variants_of
+    from app.cli.output import deliver, require_file
+    from app.cli.verbs.simulate_output import print_cases, print_schema
+
+    if explain_schema:
+        print_schema(json=json)
+        return
+    for path, option in ((per_request, "--per-request"), (timeline, "--timeline"), (plot, "--plot")):
+        if path is not None:
+            require_file(path, option)
+    named = {
+        "requests.file": None if requests is None else str(requests), "requests.rate_per_s": rate,
+        "requests.users": users, "requests.count": count, "requests.prompt_tokens": prompt_tokens,
+        "requests.output_tokens": output_tokens, "deployment.model": model, "deployment.device": device,
+        "deployment.engine": engine, "speculation.trace": trace, "speculation.draft_tokens": draft_tokens,
+        "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"), "slo.tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
+    }  # fmt: skip
+    written = _written(
+        {key: value for key, value in named.items() if value is not None}, assigned or (), scenario, config
+    )
+    variants, loads = variants_of(compare), rates_of(rates)
+    answer, cases, points = _run(written, variants, loads, range(seed, seed + seeds), quiet=quiet)
+    answer["inputs"] |= {"seed": seed, "compare": list(compare or ()), "rates": loads}
+    _write_files(cases, points, per_request, timeline, plot, title=_title(written))
+    deliver(answer, name="simulation", json=json, out=out)
+    if not json and not quiet:
+        print_cases(cases, points, answer, _title(written))
+
+
+def _configured(
+    sections: Mapping[str, Any], values: Mapping[str, Any], file: Path | None, config: Path
+) -> dict[str, Any]:  # fmt: skip
+    """Sections of a scenario with the deployment and the speculation of a configuration."""
+    from costmodel.configuration.file import read_configuration
+    from hardware_profiles.errors import InputError
+    from simulator.scenario.configured import sections_of
+    from traces.kinds.naming import naming
+
+    for name in ("deployment", "speculation", "blocks", "profile"):
+        if sections.get(name) is not None:
+            raise InputError("stands in the configuration already; leave out one of them", file=file, key=name)
+    with naming(str(config)):
+        configured = sections_of(read_configuration(config))
+    drafted = configured["speculation"]
+    if drafted is not None and "speculation.draft_tokens" in values:
+        configured["speculation"] = {**drafted, "tree": None, "dynamic_tree": None, "schedule": []}
+    return {**sections, **configured}
+
+
+def _written(
+    named: Mapping[str, Any], assigned: Iterable[str], file: Path | None, config: Path | None
+) -> "ScenarioFile":
+    """The scenario of a file, with a configuration, named options and `--set` over it, in this order."""
+    from hardware_profiles.errors import InputError
+    from simulator.scenario.file import checked_scenario, read_scenario_sections
+    from simulator.scenario.schema import assignments, with_values
+
+    sections = read_scenario_sections(file) if file is not None else {}
+    values = {**named, **assignments(assigned)}
+    if config is not None:
+        sections = _configured(sections, values, file, config)
+    if not sections.get("requests") and not any(key.startswith("requests.") for key in values):
+        wanted = "needs --requests FILE, or --count, --prompt-tokens and --output-tokens with --rate or --users"
+        raise InputError(wanted, key="requests")
+    return checked_scenario(with_values(sections, values), file)
+
+
+def _run(
+    written: "ScenarioFile",
+    variants: list[tuple[str, Mapping[str, bool]]],
+    loads: list[float],
+    seeds: range,
+    *,
+    quiet: bool,
+) -> "tuple[dict[str, Any], list[Case], list[LoadPoint]]":
+    """The answer, its cases and its loads."""
+    from app.answers.simulation_runs import over_seeds, run_cases, run_loads
+    from app.cli.progress import counting
+    from simulator.scenario.build import prepare
+
+    with counting(quiet) as report:
+        prepared = prepare(written)
+        cases = run_cases(prepared, variants, seeds[0], report)
+        points = run_loads(prepared, variants, loads, seeds[0], report)
+        spread = over_seeds(prepared, cases[0].metrics, seeds, report)
+    answer: dict[str, Any] = {"inputs": written.model_dump(mode="json", by_alias=True), "metrics": cases[0].metrics}
+    answer["scheduler"] = {name: getattr(prepared.scheduler, name) for name in prepared.scheduler.__slots__}
+    if spread is not None:
+        answer |= {"metrics_interval": spread, "seeds": list(seeds)}
+    if len(cases) > 1:
+        answer["cases"] = [{"name": case.name, "metrics": case.metrics} for case in cases]
+    if points:
+        answer["load"] = [{"name": p.name, "rate_per_s": p.rate_per_s, "metrics": p.metrics} for p in points]
+    return answer | {"notes": list(prepared.notes)}, cases, points
+
+
+def _write_files(
+    cases: "list[Case]",
+    points: "list[LoadPoint]",
+    per_request: Path | None,
+    timeline: Path | None,
+    plot: Path | None,
+    *,
+    title: str,
+) -> None:
+    first = cases[0].result
+    if per_request is not None:
+        from app.answers.simulation_runs import write_per_request
+
+        per_request.parent.mkdir(parents=True, exist_ok=True)
+        write_per_request(first, per_request)
+    if timeline is not None:
+        from simulator.results.timeline import write_timeline
+
+        timeline.parent.mkdir(parents=True, exist_ok=True)
+        write_timeline(first, timeline, title=title)
+    if plot is not None:
+        from app.reports.simulation_page import write_simulation_page
+
+        write_simulation_page(cases, points, plot, title=title)
+
+
+def _title(written: "ScenarioFile") -> str:
+    if written.profile is not None:
+        return f"{Path(written.profile.prefix).name} (measured kernels), {written.requests.arrivals} arrivals"
+    d = written.deployment
+    return f"{d.model} on {d.device}, {d.engine}, {written.requests.arrivals} arrivals"

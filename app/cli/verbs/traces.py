@@ -1,0 +1,244 @@
+"""`traces import`, `inspect` and `compare`: bring engine logs and published files in, look inside, set side by side."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.options import MOST_DRAFT_TOKENS, Json, MatchRate, Out, Quiet, Seed, ratio, whole_numbers
+
+cli = typer.Typer(help="Import, inspect and compare recorded traces.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@cli.command("import")
+def import_(
+    files: Annotated[
+        list[Path], typer.Argument(help="File to import; two scrapes for vllm-metrics, before and after.")
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="Acceptance: position-json, specdecode-bench, vllm-metrics, vllm-log. "
+            "Requests: azure, mooncake, vllm-requests, lengths.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Parquet file to write.")],
+    drafter: Annotated[
+        str | None, typer.Option("--drafter", help="Which drafter of the file, where it holds several.")
+    ] = None,
+    model: Annotated[str, typer.Option("--model", help="Target model, where the file does not name it.")] = "",
+    method: Annotated[str, typer.Option("--method", help="Method slug, where the file does not name it.")] = "",
+    match_rate: MatchRate = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Convert a file to a trace, and say what it yields and what it cannot know."""
+    from dataclasses import replace
+
+    from app.cli.output import emit_json, require_file, say
+    from hardware_profiles.errors import UnknownNameError
+    from traces.importers.formats import READERS, REQUEST_READERS, import_trace
+    from traces.storage.acceptance_file import write_acceptance
+
+    require_file(out)
+    if form in REQUEST_READERS:
+        given = {"--drafter": drafter, "--model": model, "--method": method, "--match-rate": match_rate}
+        return _import_requests(form, files, out, given, seed=seed, json=json, quiet=quiet)
+    if form not in READERS:
+        raise UnknownNameError("format", form, [*READERS, *REQUEST_READERS])
+    options: dict[str, Any] = {"match_rate": ratio(match_rate, "--match-rate")}
+    if drafter is not None:
+        options["drafter"] = drafter
+    trace = import_trace(form, files, **options)
+    known = trace.provenance
+    stated = replace(known, model=model or known.model, method=method or known.method)
+    trace = replace(trace, provenance=stated)
+    write_acceptance(trace, out)
+    answer = {
+        "level": trace.level, "requests": trace.requests, "positions": int(trace.positions), "out": str(out),
+        "notes": stated.notes, "model": stated.model, "method": stated.method,
+    }  # fmt: skip
+    inputs = {
+        "format": form, "files": [str(f) for f in files], "drafter": drafter, "match_rate": match_rate, "seed": seed,
+    }  # fmt: skip
+    if json:
+        emit_json({"inputs": inputs, **answer})
+    elif not quiet:
+        say(f"{out}: level {trace.level}, {trace.requests} requests, {trace.positions} positions")
+        say(stated.notes)
+    return None
+
+
+def _import_requests(
+    form: str, files: list[Path], out: Path, given: dict[str, Any], *, seed: int, json: bool, quiet: bool
+) -> None:
+    from app.cli.output import emit_json, say
+    from hardware_profiles.errors import InputError
+    from traces.importers.formats import import_requests
+    from traces.storage.acceptance_file import write_requests
+
+    for option, value in given.items():
+        if value:
+            raise InputError(f"{form} lists requests and takes no such option", key=option, value=value)
+    if len(files) != 1:
+        raise InputError(f"{form} takes one file", key="files", value=len(files))
+    trace = import_requests(form, files[0])
+    write_requests(trace, out)
+    answer = {
+        "kind": "requests", "requests": trace.requests, "last_arrival_s": float(trace.arrival_s[-1]),
+        "prompt_tokens": int(trace.prompt_tokens.sum()), "output_tokens": int(trace.output_tokens.sum()),
+        "out": str(out), "notes": trace.provenance.notes,
+    }  # fmt: skip
+    if json:
+        emit_json({"inputs": {"format": form, "files": [str(files[0])], "seed": seed}, **answer})
+    elif not quiet:
+        say(f"{out}: {trace.requests} requests over {trace.arrival_s[-1]:.6g} s")
+        say(trace.provenance.notes)
+
+
+@cli.command("inspect")
+def inspect(
+    file: Annotated[Path, typer.Argument(help="Trace to look into.")],
+    draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "1,3,5,8",
+    out: Out = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show what a trace holds: level, provenance, and tokens per step by prompt kind."""
+    from app.cli.output import deliver
+    from traces.kinds.provenance import POLICY_KEY
+    from traces.library import read_trace
+    from traces.storage.acceptance_file import describe
+
+    lengths = whole_numbers(draft_tokens, "--draft-tokens", least=1, most=MOST_DRAFT_TOKENS)
+    facts: dict[str, Any] = describe(file) if file.suffix.lower() == ".parquet" else {"file": str(file)}
+    if facts.get("kind", "acceptance") == "acceptance":
+        trace = read_trace(file)
+        if (policy := trace.provenance.extra.get(POLICY_KEY)) is not None:
+            lengths = [policy]  # nothing else can be replayed
+        held = {"kind": "acceptance", "level": trace.level, "requests": trace.requests, "positions": trace.positions}
+        held |= {"probabilities": None if trace.draft_ids is None else int(trace.draft_ids.shape[1])}
+        held |= {"expansions": _expansions(trace)}
+        facts |= held | {"kinds": _by_kind(trace, lengths) if trace.level >= 1 else []}
+    inputs = {"file": str(file), "draft_tokens": lengths, "seed": seed}
+    deliver({"inputs": inputs, **facts}, name="trace", json=json, out=out)
+    if not json and not quiet:
+        _print(facts, lengths)
+
+
+@cli.command("compare")
+def compare(
+    files: Annotated[list[Path], typer.Argument(help="Traces to set side by side.")],
+    draft_tokens: Annotated[int, typer.Option("--draft-tokens", min=1, max=64, help="Draft tokens K.")] = 5,
+    kind: Annotated[str | None, typer.Option("--kind", help="Only this kind of prompt; `all` is their sum.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw acceptance over depth as an HTML page.")] = None,
+    out: Out = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals."""
+    from app.cli.output import deliver, print_table, require_file, say
+    from hardware_profiles.errors import UnknownNameError
+    from traces.library import read_trace
+    from traces.replay.comparison import compare as compared
+
+    if plot is not None:
+        require_file(plot, "--plot")
+    rows = compared([read_trace(file) for file in files], draft_tokens=draft_tokens, seed=seed)
+    if kind is not None:
+        known = list(dict.fromkeys(row.kind for row in rows))
+        if kind not in known:
+            raise UnknownNameError("kind of prompt", kind, known)
+        rows = [row for row in rows if row.kind == kind]
+    if plot is not None:
+        from app.reports.acceptance_page import write_acceptance_page
+
+        write_acceptance_page(rows, plot)
+    inputs = {"files": [str(f) for f in files], "draft_tokens": draft_tokens, "kind": kind, "seed": seed}
+    found = [
+        {
+            "drafter": r.drafter, "temperature": r.temperature, "kind": r.kind, "requests": r.requests,
+            "tokens": r.tokens, "draft_tokens": r.draft_tokens, "tokens_per_step": r.tokens_per_step,
+            "acceptance_by_depth": None if r.acceptance is None else r.acceptance.tolist(),
+            "tokens_per_step_interval": r.interval,
+        }
+        for r in rows
+    ]  # fmt: skip
+    deliver({"inputs": inputs, "rows": found}, name="comparison", json=json, out=out)
+    if not json and not quiet:
+        columns = ["drafter", "T", "prompts", *(f"d={d}" for d in range(1, draft_tokens + 1)), "tokens/step", "80 %"]
+        print_table(
+            "share of steps that keep the first d draft tokens", columns, [_compared(r, draft_tokens) for r in found]
+        )
+        if plot is not None:
+            say(f"drawn in {plot}")
+
+
+def _compared(row: dict[str, Any], depth: int) -> list[str]:
+    shares = row["acceptance_by_depth"] or []
+    blank = ["–"] * (depth - len(shares))
+    heat = "–" if row["temperature"] is None else f"{row['temperature']:g}"
+    measured = ["–", "–"]
+    if row["tokens_per_step"] is not None:
+        low, high = row["tokens_per_step_interval"]
+        measured = [f"{row['tokens_per_step']:.3f}", f"{low:.2f}–{high:.2f}"]
+    return [row["drafter"], heat, row["kind"], *(f"{share:.3f}" for share in shares), *blank, *measured]
+
+
+def _print(facts: dict[str, Any], lengths: list[int]) -> None:
+    from app.cli.output import print_table, say
+
+    for key, value in facts.items():
+        if key not in ("metadata", "kinds"):
+            say(f"{key}: {value}")
+    for key, value in (facts.get("metadata") or {}).get("provenance", {}).items():
+        say(f"  {key}: {value}")
+    rows = [
+        [
+            k["kind"],
+            str(k["requests"]),
+            str(k["tokens"]),
+            *("-" if v is None else f"{v:.3f}" for v in k["tokens_per_step"]),
+        ]
+        for k in facts.get("kinds", [])
+    ]
+    if rows:
+        print_table("tokens per step", ["prompt kind", "requests", "tokens", *(f"K={k}" for k in lengths)], rows)
+
+
+def _expansions(trace: Any) -> dict[str, Any] | None:
+    """Sizes of the draft trees that are kept per position."""
+    if trace.expansions is None:
+        return None
+    trees = trace.expansions
+    return {
+        "nodes": trees.nodes, "depth": trees.depth, "width": trees.width, "total_nodes": trees.size,
+        "nodes_per_position": trees.size / max(trees.positions, 1),
+    }  # fmt: skip
+
+
+def _by_kind(trace: Any, lengths: list[int]) -> list[dict[str, Any]]:
+
+    from traces.replay.walk import replay_chains
+
+    groups = [
+        (kind, [i for i, k in enumerate(trace.prompt_kinds) if k == kind]) for kind in sorted(set(trace.prompt_kinds))
+    ]
+    found = []
+    for kind, members in [*groups, ("all", list(range(trace.requests)))]:
+        part = trace.select(members)
+        played = replay_chains(part, lengths)
+        found.append(
+            {
+                "kind": kind or "unknown",
+                "requests": part.requests,
+                "tokens": int(part.positions),
+                "tokens_per_step": [r.tokens_per_step if r.steps.any() else None for r in played],
+                "proposal_ratio": [r.proposal_ratio if r.steps.any() else None for r in played],
+            }
+        )
+    return found if len(groups) > 1 else found[-1:]

@@ -1,0 +1,160 @@
+"""`tree`: the best static tree for an acceptance vector, or for a recorded trace."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options import Json, Out, Quiet, Seed, whole_numbers
+
+if TYPE_CHECKING:
+    from traces.kinds.acceptance import AcceptanceTrace
+
+MOST_NODES = 4096
+NODES_HELP = "Nodes, root included, comma-separated."
+
+
+def tree(
+    acceptance: Annotated[
+        Path,
+        typer.Option("--acceptance", help="Sibling vector (JSON list, or one list per depth) or a recorded trace."),
+    ],
+    nodes: Annotated[str, typer.Option("--nodes", help=NODES_HELP)] = "64,256",
+    depth: Annotated[int, typer.Option("--depth", help="Most levels, root included.")] = 10,
+    held_out: Annotated[
+        bool,
+        typer.Option("--held-out", help="Also choose on half of a recording's requests, and replay on the other half."),
+    ] = False,
+    out: Out = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find the tree that emits the most tokens per step within a budget of nodes and levels."""
+    from app.cli.output import deliver, print_table, say, write_json
+    from hardware_profiles.errors import InputError
+
+    budgets = whole_numbers(nodes, "--nodes", least=1, most=MOST_NODES)
+    if not 1 <= depth <= MOST_NODES:
+        raise InputError(f"must lie in 1..{MOST_NODES}", key="--depth", value=depth)
+    vector = acceptance.suffix.lower() == ".json" and not _is_trace(acceptance)
+    if vector and held_out:
+        raise InputError("needs a recorded trace; a vector has no requests to hold out", key="--held-out")
+    rows = (
+        _from_vector(acceptance, budgets, depth)
+        if vector
+        else _from_trace(acceptance, budgets, depth, seed if held_out else None)
+    )
+    if out is not None:
+        for row in rows:
+            shape = {"parents": row["parents"], "ranks": row["ranks"], "root_included": True}
+            write_json(shape, out / f"tree-{row['nodes']}.json")
+    inputs = {"acceptance": str(acceptance), "nodes": budgets, "depth": depth, "held_out": held_out, "seed": seed}
+    deliver({"inputs": inputs, "trees": rows}, name="trees", json=json, out=out)
+    if not json and not quiet:
+        dynamic = any("dynamic_tree" in row for row in rows)
+        cells = [
+            [str(r["nodes"]), str(r["depth"]), f"{r['tokens_per_step']:.6f}", str(r["certificate"]["kind"]),
+             ", ".join(map(str, _widths(r["parents"]))),
+             *([f"{r['dynamic_tree']['tokens_per_step']:.4f}" if "dynamic_tree" in r else ""] if dynamic else []),
+             *([f"{r['held_out']['tokens_per_step']:.4f} ({r['held_out']['gain_ratio']:+.1%})"] if held_out else [])]
+            for r in rows
+        ]  # fmt: skip
+        columns = ["nodes", "levels", "tokens/step", "certificate", "nodes by level"]
+        shown = [*columns, *(["dynamic, same nodes"] if dynamic else [])]
+        shown += ["held out (against the vector's tree)"] if held_out else []
+        print_table(str(acceptance), shown, cells)
+        if out:
+            say(f"written to {out}")
+
+
+def _from_vector(path: Path, budgets: list[int], depth: int) -> list[dict[str, Any]]:
+    from costmodel.optimizers.static_tree import optimal_trees, read_acceptance
+
+    return [
+        {
+            "nodes": found.nodes, "depth": depth, "tokens_per_step": found.tokens_per_step,
+            "parents": list(found.tree.parents), "ranks": list(found.tree.ranks),
+            "certificate": found.certificate.to_json(),
+        }
+        for found in optimal_trees(read_acceptance(path), budgets, depth)
+    ]  # fmt: skip
+
+
+def _from_trace(path: Path, budgets: list[int], depth: int, held_out_seed: int | None) -> list[dict[str, Any]]:
+    from costmodel.optimizers.trace_tree import trace_tree
+    from hardware_profiles.errors import InputError
+    from traces.library import read_trace
+
+    if depth < 2 or budgets[0] < 2:
+        raise InputError("a tree from a trace needs at least 2 nodes and 2 levels", key="--nodes, --depth")
+    trace = read_trace(path)
+    trace.require(2, "building a tree")
+    sizes = tuple(n - 1 for n in budgets)
+    results = trace_tree(trace, draft_tokens=sizes, depth=depth - 1)
+    return [
+        {
+            "nodes": found.tree.nodes, "depth": depth, "tokens_per_step": found.tokens_per_step,
+            "parents": list(found.tree.parents), "ranks": list(found.tree.ranks),
+            "certificate": found.certificate.to_json(),
+            "search": {"iterations": found.iterations, "cycle_length": found.cycle_length, "swaps": found.swaps},
+            "vector_tree_tokens_per_step": found.dp_tokens_per_step, **_dynamic(trace, found.draft_tokens), **other,
+        }
+        for found, other in zip(results, _held_out(trace, sizes, depth - 1, held_out_seed), strict=True)
+    ]  # fmt: skip
+
+
+def _dynamic(trace: "AcceptanceTrace", draft_tokens: int) -> dict[str, Any]:
+    """What a tree of the likeliest nodes, chosen anew at every step, emits; nothing where no trees were recorded."""
+    from traces.replay.dynamic import best_first, walk_policy
+
+    trees = trace.expansions
+    if trees is None or not trees.size or draft_tokens > trees.nodes:
+        return {}
+    replay, steps = walk_policy(trace, best_first(draft_tokens))
+    return {
+        "dynamic_tree": {
+            "tokens_per_step": replay.tokens_per_step, "mean_passes": float(steps.passes.mean()),
+            "lower_bound_steps_ratio": float((~steps.exact).mean()),
+        }
+    }  # fmt: skip
+
+
+def _held_out(trace: "AcceptanceTrace", sizes: tuple[int, ...], depth: int, seed: int | None) -> list[dict[str, Any]]:
+    """What trees chosen on one half of the requests emit on the other; nothing without a seed."""
+    import numpy as np
+
+    from costmodel.optimizers.held_out import held_out_comparison
+
+    if seed is None:
+        return [{} for _ in sizes]
+    compared = held_out_comparison(trace, sizes, depth, generator=np.random.default_rng(seed))
+    return [
+        {
+            "held_out": {
+                "tokens_per_step": each.tokens_per_step,
+                "vector_tree_tokens_per_step": each.dp_tokens_per_step,
+                "gain_ratio": each.gain_ratio,
+            }
+        }
+        for each in compared
+    ]
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether a JSON file is a trace: an object, where vectors are lists."""
+    from hardware_profiles.errors import InputError
+
+    try:
+        with path.open("rb") as file:
+            return file.read(64).lstrip()[:1] == b"{"
+    except OSError as error:
+        raise InputError("cannot be read", file=path, value=error.strerror) from None
+
+
+def _widths(parents: list[int]) -> list[int]:
+    depth = [0] * len(parents)
+    for node, parent in enumerate(parents):
+        if parent >= 0:
+            depth[node] = depth[parent] + 1
+    return [depth.count(level) for level in range(max(depth) + 1)]

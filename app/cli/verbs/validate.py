@@ -1,0 +1,262 @@
+"""`validate`: predict, run for real, and say how far off the predictions were."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.asked import Config
+from app.cli.options import Json, Quiet, Seed, whole_numbers
+
+if TYPE_CHECKING:
+    from costmodel.configuration import DecodingConfiguration
+    from costmodel.passes.deployment import Fidelity
+
+
+def validate(
+    profile: Annotated[
+        str | None, typer.Option("--profile", help="Device profile that predicts: name or .toml file.")
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option("--results", help="Folder with measured passes that are not shipped.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", help="A .gguf file or Hugging Face folder; default: SmolLM2-135M."),
+    ] = None,
+    shape: Annotated[
+        str, typer.Option("--shape", help="Name that the cost model knows the model by.")
+    ] = "smollm2-135m",
+    prompts: Annotated[
+        Path | None, typer.Option("--prompts", help="Prompt file with the kinds of the shipped one.")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",
+    dtype: Annotated[str, typer.Option("--dtype", help="fp32 or bf16.")] = "fp32",
+    threads: Annotated[int, typer.Option("--threads", min=1, help="CPU threads: those of the profile.")] = 1,
+    drafter: Annotated[list[str] | None, typer.Option("--drafter", help="Repeat for several; default: all.")] = None,
+    context: Annotated[
+        str, typer.Option("--context", help="Lengths that prompts are filled up to; 0: as they are.")
+    ] = "0,512,1024",
+    fit_context: Annotated[
+        str, typer.Option("--fit-context", help="Lengths that loop costs are fitted on; none of them is scored.")
+    ] = "256,704",
+    batch: Annotated[str, typer.Option("--batch", help="Requests that run together.")] = "1,4",
+    per_cell: Annotated[
+        int, typer.Option("--per-cell", min=0, max=64, help="Configurations beside plain decoding and the choice.")
+    ] = 4,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, max=100, help="Times that everything is run.")] = 4,
+    new_tokens: Annotated[int, typer.Option("--new-tokens", min=4, max=4096, help="Longest answer.")] = 32,
+    fidelity: Annotated[str, typer.Option("--fidelity", help="measured or calibrated.")] = "measured",
+    budget: Annotated[str, typer.Option("--budget", help="Wall time for everything, e.g. 15m.")] = "15m",
+    out: Annotated[Path, typer.Option("--out", help="Folder for traces, runs and the report.")] = Path(
+        "rooftree-out/validate"
+    ),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on in a folder that holds runs.")] = False,
+    keep_disturbed: Annotated[
+        bool, typer.Option("--keep-disturbed", help="Score runs that other processes disturbed, too.")
+    ] = False,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="Run this engine with its exported config instead: transformers.")
+    ] = None,
+    draft_tokens: Annotated[
+        int, typer.Option("--draft-tokens", min=1, max=64, help="With --engine: K of the exported prompt lookup.")
+    ] = 5,
+    from_bench: Annotated[
+        list[Path] | None,
+        typer.Option("--from-bench", help="Run nothing: put an engine's benchmark JSON beside predictions."),
+    ] = None,
+    scenario: Annotated[
+        str | None, typer.Option("--predict", help="With --from-bench: a JSON answer of `predict` to compare with.")
+    ] = None,
+    replayed: Annotated[
+        Path | None,
+        typer.Option("--replayed", help="Run nothing: score passes of random weights that a results folder holds."),
+    ] = None,
+    trace: Annotated[Path | None, typer.Option("--trace", help="With --replayed: acceptance to walk.")] = None,
+    config: Config = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --config: say what would run at each batch, and run nothing.")
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run what `optimize` chooses and a spread of what it does not, for real, beside what was predicted."""
+    from app.cli.output import require_folder
+    from hardware_profiles.errors import InputError
+
+    if from_bench and replayed:
+        raise InputError("give either --from-bench or --replayed", key="--from-bench")
+    if from_bench:
+        from app.cli.verbs.validate_bench import compare_bench
+
+        compare_bench(from_bench, scenario, json=json, quiet=quiet)
+        return
+    chosen = _chosen(config, profile, shape)
+    if dry_run:
+        _say_runs(chosen, whole_numbers(batch, "--batch", least=1, most=64), json=json)
+        return
+    if chosen is not None:
+        profile, shape = chosen.deployment.device, chosen.deployment.model
+    require_folder(out)
+    if results is not None:
+        from costmodel.passes.measured import add_results
+
+        add_results(results)
+    known = _fidelity(fidelity)
+    if profile is None:
+        raise InputError(
+            "name the profile that predicts; `rooftree calibrate` makes one of this machine", key="--profile"
+        )
+    if replayed is not None:
+        from real_runs.validation.replayed import validate_replayed
+
+        found: Any = validate_replayed(replayed, profile=profile, trace=trace)
+        _leave(found.to_json(), out, json=json, quiet=quiet, inputs={"replayed": str(replayed), "profile": profile})
+        return
+    if engine is not None:
+        from app.cli.verbs.validate_engine import validate_transformers
+
+        if engine != "transformers":
+            raise InputError("transformers alone runs here; others by --from-bench", key="--engine", value=engine)
+        validate_transformers(
+            profile=profile, model=model, shape=shape, dtype=_dtype(dtype), threads=threads, fidelity=known,
+            draft_tokens=draft_tokens, new_tokens=new_tokens, rounds=rounds, keep_disturbed=keep_disturbed, out=out,
+            json=json, quiet=quiet,
+        )  # fmt: skip
+        return
+    _run(
+        {
+            "profile": profile, "shipped_model": shape, "model_file": model, "prompts": prompts, "device": device,
+            "threads": threads,
+            "dtype": _dtype(dtype), "fidelity": known,
+            "contexts": tuple(whole_numbers(context, "--context", least=0, most=1 << 20)),
+            "fitted_contexts": tuple(whole_numbers(fit_context, "--fit-context", least=1, most=1 << 20)),
+            "batches": tuple(whole_numbers(batch, "--batch", least=1, most=64)), "per_cell": per_cell,
+            "max_new_tokens": new_tokens, "rounds": rounds, "out": out, "resume": resume, "seed": seed,
+            "keep_disturbed": keep_disturbed, "chosen": chosen,
+        },
+        drafter, budget, json=json, quiet=quiet,
+    )  # fmt: skip
+
+
+def _run(asked: dict[str, Any], drafters: list[str] | None, budget: str, *, json: bool, quiet: bool) -> None:
+    from app.cli.output import progress_line
+    from app.cli.verbs.campaign import seconds
+    from real_runs.validation.validate import DRAFTERS, ValidateOptions
+    from real_runs.validation.validate import validate as validated
+
+    limit_s = seconds(budget, "--budget")
+    names = tuple(drafters or DRAFTERS)
+    _check_drafters(names)
+    with progress_line(quiet) as tell:
+        found = validated(ValidateOptions(**asked, drafters=names, budget_s=limit_s), tell=tell)
+    # a report says what was asked, not where it lies
+    inputs = {key: str(value) if isinstance(value, Path) else value for key, value in asked.items() if key != "out"}
+    inputs["chosen"] = None if asked["chosen"] is None else asked["chosen"].to_json()
+    inputs |= {"drafters": list(names), "budget_s": limit_s}
+    _leave(found.to_json(), asked["out"], json=json, quiet=quiet, inputs=inputs)
+
+
+def _chosen(config: Path | None, profile: str | None, shape: str) -> "DecodingConfiguration | None":
+    """The configuration of a file on the device profile that predicts; None without a file."""
+    from dataclasses import replace
+
+    from costmodel.architectures.library import load_model
+    from costmodel.configuration.file import read_configuration
+    from hardware_profiles.errors import InputError
+
+    if config is None:
+        return None
+    chosen = read_configuration(config)
+    named = load_model(chosen.deployment.model).name
+    if named != load_model(shape).name:
+        raise InputError(f"the configuration is for {named}; name it with --shape", key="--shape", value=shape)
+    where = replace(chosen.deployment, device=profile or chosen.deployment.device, model=named)
+    return replace(chosen, deployment=where)
+
+
+def _say_runs(chosen: "DecodingConfiguration | None", batches: list[int], *, json: bool) -> None:
+    """Which loop runs at every batch."""
+    from app.cli.output import emit_json, say
+    from hardware_profiles.errors import InputError
+    from real_runs.validation.configurations import Configuration
+
+    if chosen is None:
+        raise InputError("--dry-run needs a --config")
+    runs = [{"batch": batch, "runs": Configuration.of(chosen, batch).name} for batch in batches]
+    if json:
+        emit_json({"inputs": {"configuration": chosen.to_json()}, "runs": runs})
+    else:
+        for each in runs:
+            say(f"batch {each['batch']}: {each['runs']}")
+
+
+def _check_drafters(names: tuple[str, ...]) -> None:
+    from hardware_profiles.errors import UnknownNameError
+    from real_runs.validation.validate import DRAFTERS
+
+    for name in names:
+        if name not in DRAFTERS:
+            raise UnknownNameError("drafter", name, DRAFTERS, key="--drafter")
+
+
+def _leave(report: Mapping[str, Any], out: Path, *, json: bool, quiet: bool, inputs: Mapping[str, Any]) -> None:
+    """Page, tables and JSON of a report."""
+    from app.cli.output import emit_json, say, write_json
+    from app.reports.page import plots_available
+    from app.reports.validation_page import sentence, write_validation_page
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_json({"inputs": dict(inputs), **report}, out / "validation.json")
+    page = out / "validation.html"
+    if plots_available():
+        write_validation_page(report, page)
+    if json:
+        emit_json({"inputs": dict(inputs), **report, "out": str(out)})
+    elif not quiet:
+        say(sentence(report))
+        _print(report)
+        say(f"report in {page if page.exists() else out / 'validation.json'}")
+
+
+def _print(report: Mapping[str, Any]) -> None:
+    from app.cli.output import print_table
+
+    for title, groups in report["by"].items():
+        rows = [
+            [name, str(s["configurations"]), f"{s['median_error_ratio']:.1%}", f"{s['p90_error_ratio']:.1%}",
+             f"{s['bias_ratio']:+.1%}", f"{s['coverage_ratio']:.0%}"]
+            for name, s in groups.items()
+        ]  # fmt: skip
+        print_table(f"by {title}", [title, "configurations", "median", "p90", "bias", "covered"], rows)
+    lost = [
+        [f"{r['kind']}, {r['context'] or 'as they are'}, batch {r['batch']}", r["chosen"], r["best"],
+         f"{r['chosen_tokens_per_s']:.1f}", f"{r['best_tokens_per_s']:.1f}", f"{r['regret_ratio']:.1%}"]
+        for r in report["regrets"]
+    ]  # fmt: skip
+    if lost:
+        print_table("what the choice cost", ["cell", "chosen", "best", "tokens/s", "best", "regret"], lost)
+    skipped = [*report.get("left_out", ()), *([f"{report['missing_runs']} runs"] if report.get("missing_runs") else [])]
+    if skipped:
+        print_table("left out", ["what"], [[each] for each in skipped[:20]])
+
+
+def _fidelity(name: str) -> "Fidelity":
+    from hardware_profiles.errors import InputError
+
+    if name == "measured":
+        return "measured"
+    if name == "calibrated":
+        return "calibrated"
+    raise InputError("must be measured or calibrated", key="--fidelity", value=name)
+
+
+def _dtype(name: str) -> str:
+    from hardware_profiles.errors import InputError
+
+    known = {"fp32": "float32", "bf16": "bfloat16"}
+    if name not in known:
+        raise InputError(f"must be one of {', '.join(known)}", key="--dtype", value=name)
+    return known[name]

@@ -1,0 +1,279 @@
+"""At which batches and contexts does drafting pay, and how many tokens?
+
+Every draft length up to K over a grid of batch and context, and the memory wall. Leaves out trees
+(`answers.tree`) and search over methods (`answers.run`).
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from app.dashboard.answer import (
+    Answer,
+    Card,
+    DeferredAnswer,
+    Figure,
+    options,
+    scenario,
+    setting_of,
+    shown_path,
+    trace_path,
+)
+from app.dashboard.state import State, command
+from app.figures.charts import NEUTRAL, PALETTE, digits, framed
+from costmodel.answers.estimate import Estimate, Setting, estimate, intervals, needed_bytes, step_cost
+from costmodel.answers.fit import fits
+from costmodel.answers.settings import method_of
+from costmodel.answers.step import StepCost
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance, accepted_by, geometric, law_for
+from costmodel.method_library import load_method
+from costmodel.passes.ops import Array, Mask
+from hardware_profiles.errors import InfeasibleError
+from hardware_profiles.units import GIB, MILLI
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.library import read_trace
+from traces.replay.statistics import resample_counts
+
+BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+CONTEXTS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+DRAWS = 200
+
+
+def answer_map(state: State) -> Answer:
+    """The map, and the cut through it at the state's batch and context.
+
+    Raises:
+        InputError: options that exclude each other.
+        InfeasibleError: not even one request of the shortest context fits.
+    """
+    trace = recorded(state.trace) if state.trace else None
+    method = method_of(trace.provenance.method) if trace is not None else state.method
+    asked = scenario(state, method=method)
+    setting = setting_of(asked)
+    lengths = range(state.draft_tokens + 1)
+    found = [
+        geometric(state.acceptance_ratio, k)
+        if trace is None
+        else _replayed(state.trace, k, state.draft_tokens, state.seed)
+        for k in lengths
+    ]
+    plain = _grid_step(asked, 0, 0.0, 0.0)
+    results = [_grid_step(asked, a.draft_tokens, a.proposed_tokens, a.proposal_ratio) for a in found]
+    speedups = np.stack([a.tokens_per_step * plain.total_s / s.total_s for a, s in zip(found, results, strict=True)])
+    fit = np.stack([_grid_fits(asked, a.draft_tokens) for a in found])
+    if not fit[0].any():
+        needed = float(needed_bytes(setting, found[0], batch=1, context=CONTEXTS[0])) / GIB
+        message = f"one request of {CONTEXTS[0]} tokens needs {needed:.1f} GiB on each {state.device}: too large"
+        raise InfeasibleError(message, key="model", value=state.model)
+    rate = np.where(fit, speedups, -np.inf)
+    best = np.where(fit[0], rate.argmax(axis=0), -1)
+    changed = {
+        "model": asked.deployment.model, "method": method, "context": state.context, "batch": state.batch,
+        "draft-tokens": ",".join(map(str, lengths)),
+        "acceptance": None if trace is not None else state.acceptance_ratio,
+        "trace": shown_path(trace_path(state.trace)) if trace is not None else None, "seed": state.seed or None,
+    }  # fmt: skip
+    speedup = np.take_along_axis(speedups, best.clip(0)[None], axis=0)[0]
+    speedup = np.where(best >= 0, speedup, np.nan)
+    words = _words(results, best, speedup)
+    wall = _wall(asked)
+    pays = best > 0
+    cut = [estimate(setting, a, batch=state.batch, context=state.context) for a in found]
+    headline = (
+        f"Drafting with {method} pays at {pays.sum()} of the {int((best >= 0).sum())} points that fit; "
+        f"at most {digits(float(np.nanmax(speedup)))}×"
+    )
+    return Answer(
+        headline=headline,
+        command=command(["predict"], options(asked) | changed),
+        numbers=_at(setting, cut, state),
+        cards=[
+            Card(title="Best number of draft tokens K", note="Grey: leave drafting off. Empty: does not fit memory.",
+                 figure=_length_figure(best, words, wall, state.draft_tokens)),
+            Card(title="Speedup of the best K", note="Blue is faster than no speculation; white is no gain.",
+                 figure=_speedup_figure(speedup, words, wall)),
+        ],
+        notes=_notes(setting, trace),
+        deferred=lambda: DeferredAnswer(cards=[_cut_card(setting, cut, state)]),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def recorded(name: str) -> AcceptanceTrace:
+    """A shipped recording, read once."""
+    return read_trace(trace_path(name))
+
+
+@lru_cache(maxsize=256)
+def _grid_step(asked: DecodingConfiguration, draft_tokens: int, proposed: float, proposal_ratio: float) -> StepCost:
+    """Cost of a chain's steps over the whole grid, which no acceptance changes."""
+    a = Acceptance(
+        draft_tokens=draft_tokens, tokens_per_step=1.0, proposed_tokens=proposed, proposal_ratio=proposal_ratio
+    )
+    b, c = np.array(BATCHES, dtype=np.float64)[None, :], np.array(CONTEXTS, dtype=np.float64)[:, None]
+    return step_cost(setting_of(asked), a, batch=b, context=c)
+
+
+@lru_cache(maxsize=8)
+def _counts(kinds: tuple[str, ...], seed: int) -> Array:
+    return resample_counts(kinds, generator=np.random.default_rng(seed)).astype(np.float64)
+
+
+@lru_cache(maxsize=256)
+def _replayed(name: str, draft_tokens: int, most: int, seed: int) -> Acceptance:
+    """A chain of K draft tokens, replayed on a shipped recording by the law that holds for up to `most`.
+
+    Raises:
+        InputError: a recording of too low a level.
+    """
+    trace = recorded(name)
+    trace.require(1, "a map")
+    verify = load_method(method_of(trace.provenance.method)).verify
+    law = law_for(trace, verify.rule, (most,), at=verify.at)
+    return accepted_by(trace, law, draft_tokens, _counts(tuple(trace.prompt_kinds), seed))
+
+
+@lru_cache(maxsize=256)
+def _grid_fits(asked: DecodingConfiguration, draft_tokens: int) -> Mask:
+    """Where a chain fits memory, over the whole grid."""
+    return _fits(asked, draft_tokens, np.array(CONTEXTS, dtype=np.float64))
+
+
+def _fits(asked: DecodingConfiguration, draft_tokens: int, contexts: Array) -> Mask:
+    setting = setting_of(asked)
+    a = Acceptance(draft_tokens=draft_tokens, tokens_per_step=1.0, proposed_tokens=float(draft_tokens))
+    b = np.array(BATCHES, dtype=np.float64)[None, :]
+    return fits(setting, a, batch=b, context=contexts[:, None])
+
+
+@lru_cache(maxsize=64)
+def _wall(asked: DecodingConfiguration) -> list[float | None]:
+    """Place on the context axis where memory is full without drafting, per batch; None beyond the axis."""
+    fine = np.geomspace(CONTEXTS[0], CONTEXTS[-1], 400)
+    fit = _fits(asked, 0, fine)
+    places: list[float | None] = []
+    for column in fit.T:
+        inside = int(column.sum())
+        place = np.interp(np.log(fine[max(inside - 1, 0)]), np.log(CONTEXTS), np.arange(len(CONTEXTS)))
+        places.append(None if inside == fine.size else float(place))
+    return places
+
+
+def _words(results: Sequence[StepCost], best: Array, speedup: Array) -> list[list[str]]:
+    limits = [np.broadcast_to(r.limit, best.shape) for r in results]
+    seconds = [np.broadcast_to(r.total_s, best.shape) for r in results]
+    words = []
+    for row, context in enumerate(CONTEXTS):
+        line = []
+        for column, batch in enumerate(BATCHES):
+            where = f"batch {batch:,}, context {context:,} tokens"
+            k = int(best[row, column])
+            if k < 0:
+                line.append(f"{where}<br><b>does not fit memory</b>")
+                continue
+            drafts = f"K = {k}" if k else "drafting off"
+            step = digits(float(seconds[k][row, column]) / MILLI)
+            line.append(f"{where}<br><b>{drafts}</b>, {digits(float(speedup[row, column]))}×<br>"
+                        f"step {step} ms, limited by {limits[k][row, column]}")  # fmt: skip
+        words.append(line)
+    return words
+
+
+def _length_figure(best: Array, words: list[list[str]], wall: list[float | None], most: int) -> Figure:
+    z = [[None if k < 0 else int(k) for k in row] for row in best]
+    steps = most + 1
+    scale: list[list[float | str]] = []
+    for k in range(steps):
+        color = "#C9CCD1" if k == 0 else _blend("#CFE3F1", "#00436B", (k - 1) / max(most - 1, 1))
+        scale += [[k / steps, color], [(k + 1) / steps, color]]
+    bar = {"title": {"text": "K"}, "thickness": 12, "tickvals": list(range(steps)),
+           "ticktext": ["off", *map(str, range(1, steps))]}  # fmt: skip
+    # where K changes along a row: a label in every cell takes the browser as long as all else
+    shown = [
+        ["" if k is None or k == before else "off" if k == 0 else str(k) for before, k in pairwise([None, *row])]
+        for row in z
+    ]
+    heat = {"type": "heatmap", "z": z, "zmin": -0.5, "zmax": most + 0.5, "colorscale": scale, "colorbar": bar,
+            "text": shown, "texttemplate": "%{text}", "hoverinfo": "text", "hovertext": words,
+            "xgap": 1, "ygap": 1}  # fmt: skip
+    return _heat_map([heat, *_wall_line(wall)])
+
+
+def _speedup_figure(speedup: Array, words: list[list[str]], wall: list[float | None]) -> Figure:
+    most = max(float(np.nanmax(speedup)), 1.05)  # none is below one: off is among the choices
+    heat = {
+        "type": "heatmap", "z": [[None if np.isnan(v) else float(v) for v in row] for row in speedup],
+        "colorscale": [[0.0, "#F7F7F7"], [1.0, "#0072B2"]], "zmin": 1, "zmax": most,
+        "colorbar": {"title": {"text": "×"}, "thickness": 12}, "hoverinfo": "text", "hovertext": words,
+        "xgap": 1, "ygap": 1,
+    }  # fmt: skip
+    return _heat_map([heat, *_wall_line(wall)])
+
+
+def _wall_line(wall: list[float | None]) -> list[Figure]:
+    if all(place is None for place in wall):
+        return []
+    return [{
+        "type": "scatter", "mode": "lines", "name": "memory wall", "x": list(range(len(wall))), "y": wall,
+        "line": {"color": PALETTE[1], "width": 3, "dash": "dash"}, "hoverinfo": "name", "showlegend": True,
+    }]  # fmt: skip
+
+
+def _heat_map(data: list[Figure]) -> Figure:
+    def axis(values: Sequence[int], title: str) -> Figure:
+        return {"tickvals": list(range(len(values))), "ticktext": [f"{v:,}" for v in values], "showgrid": False,
+                "title": {"text": title}, "zeroline": False, "range": [-0.5, len(values) - 0.5]}  # fmt: skip
+
+    return framed(data, axis(BATCHES, "batch (requests)"), axis(CONTEXTS, "context (tokens per request)"), height=420)
+
+
+def _cut_card(setting: Setting, estimates: Sequence[Estimate], state: State) -> Card:
+    values, low, high = [], [], []
+    for result in estimates:
+        spread = intervals(
+            setting, result, batch=state.batch, generator=np.random.default_rng(state.seed), draws=DRAWS
+        ).speedup  # fmt: skip
+        values.append(float(result.speedup))
+        low.append(float(spread[0]))
+        high.append(float(spread[1]))
+    line = {
+        "type": "scatter", "mode": "lines+markers", "name": "speedup", "x": list(range(len(values))), "y": values,
+        "line": {"color": PALETTE[0]}, "marker": {"size": 8}, "hovertemplate": "K = %{x}: %{y:.3f}×<extra></extra>",
+        "error_y": {"type": "data", "symmetric": False, "width": 4,
+                    "array": [h - v for h, v in zip(high, values, strict=True)],
+                    "arrayminus": [v - at for at, v in zip(low, values, strict=True)]},
+    }  # fmt: skip
+    one = {"type": "scatter", "mode": "lines", "x": [0, len(values) - 1], "y": [1, 1], "name": "no speculation",
+           "line": {"color": NEUTRAL, "dash": "dash"}, "hoverinfo": "skip"}  # fmt: skip
+    bottom = {"title": {"text": "draft tokens K"}, "dtick": 1}
+    figure = framed([one, line], bottom, {"title": {"text": "speedup (×)"}}, height=320, showlegend=False)
+    title = f"Speedup against K at batch {state.batch:,}, context {state.context:,}"
+    return Card(title=title, note="Bars are 80 % intervals.", figure=figure)
+
+
+def _at(setting: Setting, known: Sequence[Estimate], state: State) -> list[tuple[str, str]]:
+    k = max(range(len(known)), key=lambda at: float(known[at].tokens_per_s))
+    needed = float(needed_bytes(setting, known[k].acceptance, batch=state.batch, context=state.context))
+    return [
+        (f"Best K at batch {state.batch:,}, context {state.context:,}", str(k) if k else "off"),
+        ("Speedup", f"{digits(float(known[k].speedup))}×"),
+        ("Limited by", str(known[k].step.limit)),
+        ("Memory per device", f"{needed / GIB:.1f} of {setting.device.memory_bytes / GIB:.1f} GiB"),
+    ]
+
+
+def _notes(setting: Setting, trace: AcceptanceTrace | None) -> list[str]:
+    notes = [f"Memory counts as {setting.engine.name} divides it; the wall is that of plain decoding."]
+    if trace is None:
+        notes.append("Every draft token is kept with the stated probability, independently; a recording is better.")
+    if not setting.device.calibrated:
+        notes.append(f"Constants of {setting.device.name} are those of {setting.device.constants_from}.")
+    return notes
+
+
+def _blend(first: str, last: str, share: float) -> str:
+    ends = [[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in (first, last)]
+    return "#" + "".join(f"{round(a + (b - a) * share):02X}" for a, b in zip(*ends, strict=True))

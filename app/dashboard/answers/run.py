@@ -1,0 +1,166 @@
+"""What should I run on this device, and why?
+
+The recommendation of `optimize` at one context, read at one batch. Leaves out choosing among devices
+(`answers.hardware`).
+"""
+
+import io
+import zipfile
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from app.answers.deployables import deployables
+from app.answers.optimize import recommendation
+from app.dashboard.answer import Answer, Card, DeferredAnswer, options, scenario, shown_path, trace_path
+from app.dashboard.state import State, command, milliseconds, with_values
+from app.figures import charts
+from app.reports.report import across_batches, headline
+from costmodel.answers.explain import explain
+from costmodel.optimizers.recommend import DEFAULT_BATCHES, Recommendation, recommend
+from costmodel.optimizers.search import Choice, Limits
+from hardware_profiles.units import MILLI
+from traces.kinds.tree import Tree
+from traces.library import default_traces
+
+USED = (
+    "model", "device", "engine", "dtype", "tp", "trace", "context", "tree_nodes", "slo_tpot_ms", "slo_ttft_ms", "seed",
+)  # fmt: skip
+
+
+def answer_run(state: State) -> Answer:
+    """The page's answer at the state's batch, or at the largest one below it that fits.
+
+    Raises:
+        InputError: options that exclude each other.
+        InfeasibleError: nothing fits or meets the limits.
+    """
+    question = with_values(State(), {name: getattr(state, name) for name in USED})
+    found, body = _recommended(question)
+    kept = sorted({row["batch"] for row in body["choices"]})
+    batch = max((b for b in kept if b <= state.batch), default=kept[0])
+    here = {
+        **body,
+        "choices": [row for row in body["choices"] if row["batch"] == batch],
+        "alternatives": [row for row in body["alternatives"] if row["batch"] == batch],
+    }
+    row = here["choices"][0]
+    choice = next(c for c in found.winners if c.batch == batch)
+    return Answer(
+        headline=headline(here),
+        command=_command(state),
+        numbers=_numbers(row),
+        cards=_cards(body, here, state.context),
+        tables=[("Every method's best configuration here", [_table_row(c) for c in charts.rows(here)])],
+        files={"rooftree-engine-files.zip": lambda: _packed(question)},
+        notes=[text for text in (_sentence(across_batches(body)), *_rests_on(found, choice, state.batch)) if text],
+        deferred=lambda: DeferredAnswer(notes=[_why(question, batch)]),
+    )
+
+
+@lru_cache(maxsize=64)
+def _recommended(state: State) -> tuple[Recommendation, dict[str, Any]]:
+    found = recommend(
+        scenario(state, method="plain-decoding"),
+        [trace_path(state.trace)] if state.trace else default_traces(),
+        batches=DEFAULT_BATCHES,
+        contexts=[state.context],
+        tree_sizes=[state.tree_nodes],
+        limits=Limits(ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms)),
+        drop_unfit=True,
+        seed=state.seed,
+    )
+    return found, recommendation(found, {"model": state.model, "device": state.device, "engine": state.engine}, {})
+
+
+def _packed(state: State) -> bytes:
+    """Every engine's files in one archive, a folder each."""
+    found, _ = _recommended(state)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as folder:
+        for entry in deployables(found, draft=state.draft or None, context=state.context):
+            for name, text in entry.result.files.items() if entry.result else ():
+                folder.writestr(zipfile.ZipInfo(f"{entry.engine}/{name}"), text)
+    return packed.getvalue()
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
+
+
+@lru_cache(maxsize=64)
+def _why(state: State, batch: int) -> str:
+    """What bounds the winner's step at a batch, and what would move it."""
+    found, _ = _recommended(state)
+    choice = next(c for c in found.winners if c.batch == batch)
+    return explain(
+        choice.contender.setting, choice.acceptance, batch=batch, context=choice.context,
+        generator=np.random.default_rng(state.seed),
+    ).sentence  # fmt: skip
+
+
+def _command(state: State) -> str:
+    asked = scenario(state, method="plain-decoding")
+    return command(
+        ["optimize"],
+        options(asked) | {
+            "context": state.context, "tree-nodes": state.tree_nodes,
+            "slo-tpot": state.slo_tpot_ms or None, "slo-ttft": state.slo_ttft_ms or None,
+            "trace": shown_path(trace_path(state.trace)) if state.trace else None, "seed": state.seed or None,
+        },
+    )  # fmt: skip
+
+
+def _numbers(row: dict[str, Any]) -> list[tuple[str, str]]:
+    spread = charts.interval_words(row["speedup_interval"], "×")
+    return [
+        ("Speedup (80 % interval)", f"{charts.digits(row['speedup'])}× ({spread})"),
+        ("Whole batch", f"{charts.digits(row['tokens_per_s'])} tokens/s"),
+        ("Tokens per step", charts.digits(row["tokens_per_step"])),
+        ("Step", f"{charts.digits(row['step_s'] / MILLI)} ms"),
+    ]
+
+
+def _table_row(row: Any) -> dict[str, Any]:
+    return {
+        "method": row["method"], "drafts": charts.draft_words(row),
+        "tokens per step": round(row["tokens_per_step"], 3), "step (ms)": round(row["step_s"] / MILLI, 3),
+        "tokens/s": round(row["tokens_per_s"], 1), "speedup (×)": round(row["speedup"], 3),
+        "80 % interval (×)": charts.interval_words(row["speedup_interval"]), "limit": row["limit"],
+    }  # fmt: skip
+
+
+def _cards(body: dict[str, Any], here: dict[str, Any], context: int) -> list[Card]:
+    cards = [
+        Card(title="Speedup", note="Against no speculation at the same batch; bands are 80 % intervals.",
+             figure=charts.speedup_figure(body, context)),
+        Card(title="Throughput", note="Tokens per second of the whole batch.",
+             figure=charts.throughput_figure(body, context)),
+        Card(title="Step time", note="Of the winner at every batch, by phase.",
+             figure=charts.step_time_figure(body, context)),
+    ]  # fmt: skip
+    if (figure := charts.acceptance_figure(body)) is not None:
+        cards.append(Card(title="Tokens per step", note="Replayed on the recordings.", figure=figure))
+    if (row := charts.best_tree(here)) is not None:
+        shape = Tree.from_json(row["tree"])
+        cards.append(Card(title=f"Best tree: {shape.draft_tokens} draft tokens", note="Coloured by how often it helps.",
+                          figure=charts.tree_figure(shape, charts.path_acceptance(body, row))))  # fmt: skip
+    return cards
+
+
+def _rests_on(recommendation: Recommendation, choice: Choice, asked: int) -> Sequence[str]:
+    notes = []
+    source = recommendation.source(choice)
+    if source.borrowed:
+        recorded = source.trace.provenance.model or "an unnamed model"
+        notes.append(f"Acceptance was recorded on {recorded} and is borrowed: your model's own may differ.")
+    if asked > choice.batch:
+        notes.append(f"Batch {asked} was not compared; shown is batch {choice.batch}.")
+    if dropped := recommendation.optimum.dropped_batches:
+        notes.append(f"Too large for memory: batch {', '.join(map(str, dropped))}.")
+    device = choice.contender.setting.device
+    if not device.calibrated:
+        notes.append(f"Constants of {device.name} are those of {device.constants_from}; it was not measured itself.")
+    return notes

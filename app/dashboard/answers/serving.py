@@ -1,0 +1,166 @@
+"""Which latency and goodput does a load get, with speculation and without?
+
+Two simulations of the same requests, and goodput over loads. Leaves out several replicas (`rooftree simulate`).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from app.answers.simulation_runs import run_cases, run_loads
+from app.dashboard.answer import Answer, Card, Figure, scenario, shown_path, trace_path
+from app.dashboard.state import State, command, milliseconds
+from app.figures.charts import DASHES, PALETTE, digits, framed
+from app.reports.simulation_page import Case, shares
+from hardware_profiles.units import MILLI
+from simulator.scenario.build import Prepared, prepare
+from simulator.scenario.file import checked_scenario
+from simulator.scenario.schema import with_values
+from traces.library import shipped_traces
+
+Report = Callable[[str, int, int], None]
+LOADS = (0.5, 1.0, 2.0)  # of the asked rate
+MOST_POINTS = 400
+
+
+def answer_serving(state: State, report: Report) -> Answer:
+    """Simulate the load with speculation and without, at half, once and twice the rate.
+
+    Args:
+        state: the page's question.
+        report: called with the case, and how many requests of how many have ended; may raise to stop.
+
+    Raises:
+        InputError: options that exclude each other.
+        InfeasibleError: the model does not fit.
+    """
+    name = state.trace or shipped_traces()[0].stem
+    cases: list[Case] = []
+    load: dict[str, list[tuple[float, float | None]]] = {}
+    done, whole = 0, 2 * len(LOADS)
+
+    def report_progress(name: str, ended: int, requests: int) -> None:
+        report(name, done * state.count + ended, whole * state.count)
+
+    for label, drafted in ((f"K = {state.draft_tokens}", True), ("no speculation", False)):
+        prepared = _prepared(state, name if drafted else None)
+        load[label] = []
+        for share in LOADS:
+            report_progress(f"{label} at {state.rate * share:g}/s", 0, state.count)
+            if share == 1.0:
+                cases += run_cases(prepared, [(label, {})], state.seed, report_progress)
+                metrics = cases[-1].metrics
+            else:
+                metrics = run_loads(prepared, [(label, {})], [state.rate * share], state.seed, report_progress)[
+                    0
+                ].metrics
+            load[label].append((state.rate * share, metrics["goodput_per_s"]))
+            done += 1
+    first, plain = cases[0].metrics, cases[1].metrics
+    return Answer(
+        headline=_headline(state, first, plain),
+        command=_command(state, name),
+        numbers=[
+            ("TTFT p99", _ms(first["ttft_s"]["p99"])),
+            ("TPOT p99", _ms(first["tpot_s"]["p99"])),
+            ("Output", f"{digits(first['tokens_per_s'])} tokens/s"),
+            ("Goodput", f"{digits(first['goodput_per_s'])} requests/s"),
+        ],
+        cards=_cards(cases, load),
+        tables=[("Percentiles", [row for case in cases for row in _rows(case)])],
+        notes=["Both cases serve the same requests. Good requests meet the limits; without limits all that finish are.",
+               f"Requests draft as recorded in {name}."],
+    )  # fmt: skip
+
+
+def _prepared(state: State, trace: str | None) -> Prepared:
+    asked = scenario(state, method="plain-decoding").deployment
+    given = {
+        "deployment.model": asked.model, "deployment.device": asked.device, "deployment.engine": asked.engine,
+        "deployment.tensor_parallel": asked.tensor_parallel, "deployment.dtype": asked.dtype,
+        "deployment.overrides": asked.overrides,
+        "requests.rate_per_s": state.rate, "requests.count": state.count,
+        "requests.prompt_tokens": f"lognormal:{state.prompt_tokens}:1",
+        "requests.output_tokens": f"exponential:{state.output_tokens}",
+        "slo.ttft_s": milliseconds(state.slo_ttft_ms), "slo.tpot_s": milliseconds(state.slo_tpot_ms),
+    }  # fmt: skip
+    if trace is not None:
+        given |= {"speculation.trace": str(trace_path(trace)), "speculation.draft_tokens": state.draft_tokens}
+    return prepare(checked_scenario(with_values({}, given)))
+
+
+def _command(state: State, trace: str) -> str:
+    rates = ",".join(f"{state.rate * share:g}" for share in LOADS)
+    asked = scenario(state, method="plain-decoding").deployment
+    keys = [] if asked.dtype is None else [f"deployment.dtype={asked.dtype}"]
+    keys += [f"deployment.tensor_parallel={asked.tensor_parallel}"] if asked.tensor_parallel > 1 else []
+    return command(["simulate"], {
+        "model": asked.model, "device": asked.device, "engine": asked.engine, "set": (*keys, *asked.overrides),
+        "rate": state.rate, "count": state.count, "prompt-tokens": f"lognormal:{state.prompt_tokens}:1",
+        "output-tokens": f"exponential:{state.output_tokens}", "trace": shown_path(trace_path(trace)),
+        "draft-tokens": state.draft_tokens, "slo-ttft": state.slo_ttft_ms or None,
+        "slo-tpot": state.slo_tpot_ms or None, "rates": rates, "seed": state.seed or None,
+    })  # fmt: skip
+
+
+def _headline(state: State, first: Mapping[str, Any], plain: Mapping[str, Any]) -> str:
+    sentence = f"At {digits(state.rate)} requests/s drafting {state.draft_tokens} tokens "
+    with_it, without = first["tpot_s"]["mean"], plain["tpot_s"]["mean"]
+    if not with_it or not without:
+        return sentence + "leaves no finished request to compare"
+    moved = "shortens" if with_it < without else "lengthens"
+    return sentence + f"{moved} the mean time per output token from {_ms(without)} to {_ms(with_it)}"
+
+
+def _ms(seconds: float | None) -> str:
+    return "none finished" if seconds is None else f"{digits(seconds / MILLI)} ms"
+
+
+def _rows(case: Case) -> list[dict[str, object]]:
+    rows = []
+    for key, title in (("ttft_s", "time to first token"), ("tpot_s", "time per output token"),
+                       ("itl_s", "time between deliveries")):  # fmt: skip
+        known = case.metrics[key]
+        rows.append({"case": case.name, "time": title} | {
+            f"{each} (ms)": None if known[each] is None else round(known[each] / MILLI, 3)
+            for each in ("mean", "p50", "p90", "p99")
+        })  # fmt: skip
+    return rows
+
+
+def _cards(cases: list[Case], load: dict[str, list[tuple[float, float | None]]]) -> list[Card]:
+    ttft = {case.name: _shares(case.result.ttft_s) for case in cases}
+    tpot = {case.name: _shares(case.result.tpot_s) for case in cases}
+    flying = {}
+    for case in cases:
+        series = case.result.series[0]
+        every = max(1, -(-series.t_s.size // MOST_POINTS))
+        flying[case.name] = (series.t_s[::every].tolist(), series.running[::every].tolist())
+    good = {
+        name: ([rate for rate, _ in points], [value or 0.0 for _, value in points]) for name, points in load.items()
+    }
+    return [
+        Card(title="Time to first token", note="Share of requests that wait no longer.",
+             figure=_figure(ttft, "ms", "share of requests (%)")),
+        Card(title="Time per output token", note="Share of requests that are no slower.",
+             figure=_figure(tpot, "ms", "share of requests (%)")),
+        Card(title="Timeline", note="Requests in flight.", figure=_figure(flying, "time (s)", "requests in flight")),
+        Card(title="Goodput against load", note="Requests a second that finish within the limits.",
+             figure=_figure(good, "requests/s that arrive", "good requests/s")),
+    ]  # fmt: skip
+
+
+def _shares(seconds: Any) -> tuple[list[float], list[float]]:
+    x, y = shares(np.asarray(seconds, dtype=np.float64))
+    return [value / MILLI for value in x], [100 * value for value in y]
+
+
+def _figure(lines: dict[str, tuple[list[float], list[float]]], bottom: str, side: str) -> Figure:
+    data = [
+        {"type": "scatter", "mode": "lines+markers" if len(x) < 10 else "lines", "name": name, "x": x, "y": y,
+         "line": {"color": PALETTE[place], "dash": DASHES[place], "width": 2.5}}
+        for place, (name, (x, y)) in enumerate(lines.items())
+    ]  # fmt: skip
+    up = {"title": {"text": side}, "rangemode": "tozero"}
+    return framed(data, {"title": {"text": bottom}}, up, height=320, showlegend=True)

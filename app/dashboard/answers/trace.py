@@ -1,0 +1,161 @@
+"""What does a recording say: how acceptance falls with depth, moves along the text, and differs from a law?
+
+One recording, shipped or uploaded, beside a second one. Leaves out what it means for speed (`answers.run`).
+"""
+
+import html
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from app.dashboard.answer import Answer, Card, Figure, shown_path, trace_path
+from app.dashboard.answers.map import recorded
+from app.dashboard.state import State, command
+from app.figures.charts import DASHES, PALETTE, digits, framed
+from hardware_profiles.errors import InputError
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.library import shipped_traces
+from traces.replay.statistics import (
+    acceptance_by_depth,
+    autocorrelation,
+    by_kind,
+    fitted_acceptance,
+    geometric_tokens_per_step,
+    start_positions,
+)
+from traces.replay.walk import replay_chain
+
+DEPTH = 8
+LAGS = 16
+PARTS = 10  # of a text, for acceptance along it
+
+
+def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> Answer:
+    """The recording beside the other one.
+
+    Args:
+        state: names of recordings, and K.
+        uploaded: instead of the first one.
+
+    Raises:
+        InputError: a recording that holds no lengths of accepted runs.
+    """
+    name = "uploaded" if uploaded is not None else state.trace or shipped_traces()[0].stem
+    found: dict[str, AcceptanceTrace] = {name: uploaded if uploaded is not None else recorded(name)}
+    if state.other_trace and state.other_trace != name:
+        found[state.other_trace] = recorded(state.other_trace)
+    for trace in found.values():
+        trace.require(1, "the trace lab")
+        if not trace.positions:
+            raise InputError("holds no positions", key="trace", value=name)
+    first, k = found[name], state.draft_tokens
+    replay = replay_chain(first, k)
+    tokens = float(replay.tokens_per_step)
+    paths = ["YOUR-FILE" if each == "uploaded" else shown_path(trace_path(each)) for each in found]
+    verb = ["traces", "compare", *paths] if len(found) > 1 else ["replay", *paths]
+    return Answer(
+        headline=f"{name}: {digits(tokens)} tokens per step with K = {k}, over {first.positions:,} positions of "
+                 f"{first.requests:,} texts",
+        command=command(verb, {"draft-tokens": k}),
+        numbers=_numbers(first, k, tokens),
+        cards=[
+            Card(title="Acceptance by depth", note="Share of steps that keep at least so many draft tokens.",
+                 figure=_lines({n: _by_depth(t) for n, t in found.items()}, "draft tokens kept", "share of steps (%)")),
+            Card(title="Along the text", note="Mean tokens per step by place in the output, in tenths.",
+                 figure=_lines({n: _along(t, k) for n, t in found.items()}, "place in the output (%)",
+                               "tokens per step")),
+            Card(title="Tail", note="Share of steps that emit at least so many tokens; straight would be one rate.",
+                 figure=_lines({n: _tail(t) for n, t in found.items()}, "tokens emitted by a step",
+                               "share of steps (%)", log=True)),
+            Card(title="Memory of the text", note="Correlation of steps so far apart; one rate for all has none.",
+                 figure=_lines({n: (list(range(1, LAGS + 1)), autocorrelation(t, k, LAGS).tolist())
+                                for n, t in found.items()}, "steps apart", "correlation")),
+            Card(title="Law against replay", note="The law is fitted at K = 1; replay counts what happened.",
+                 figure=_lines(_law(first), "draft tokens K", "tokens per step")),
+        ],
+        tables=[("By kind of prompt", _kinds(first, k, state.seed))],
+        notes=_notes(first),
+    )  # fmt: skip
+
+
+def _numbers(trace: AcceptanceTrace, k: int, tokens: float) -> list[tuple[str, str]]:
+    numbers = [("Tokens per step", digits(tokens)), ("Level", str(trace.level))]
+    if 1 <= tokens <= k + 1:
+        numbers.append(("Acceptance rate that fits", f"{100 * fitted_acceptance(tokens, k):.1f} %"))
+    spread = float(np.ptp([row["tokens_per_step"] or tokens for row in _kinds(trace, k, 0)]))
+    return [*numbers, ("Between kinds of prompts", f"±{digits(spread / 2)} tokens per step")]
+
+
+def _by_depth(trace: AcceptanceTrace) -> tuple[list[float], list[float]]:
+    depth = DEPTH if trace.depth is None else min(DEPTH, trace.depth)
+    return [float(d) for d in range(1, depth + 1)], (100 * acceptance_by_depth(trace, depth)).tolist()
+
+
+def _emitted(trace: AcceptanceTrace, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places of a walk's steps and the tokens that each emits."""
+    assert trace.emitted is not None
+    at = start_positions(trace, "walk", k)
+    emitted = np.minimum(trace.emitted[at].astype(np.float64), k + 1)
+    return at, emitted if trace.drafted is None else np.minimum(emitted, trace.drafted[at] + 1.0)
+
+
+def _along(trace: AcceptanceTrace, k: int) -> tuple[list[float], list[float]]:
+    at, emitted = _emitted(trace, k)
+    request = np.searchsorted(trace.offsets, at, side="right") - 1
+    place = (at - trace.offsets[request]) / np.maximum(trace.output_tokens[request], 1)
+    part = np.minimum((place * PARTS).astype(np.int64), PARTS - 1)
+    count = np.bincount(part, minlength=PARTS)
+    mean = np.bincount(part, weights=emitted, minlength=PARTS) / np.maximum(count, 1)
+    shown = np.flatnonzero(count)
+    return (100 * (shown + 0.5) / PARTS).tolist(), mean[shown].tolist()
+
+
+def _tail(trace: AcceptanceTrace) -> tuple[list[float], list[float]]:
+    longest = 64 if trace.depth is None else trace.depth
+    _, emitted = _emitted(trace, longest)
+    values = np.arange(1, int(emitted.max(initial=1)) + 1)
+    share = 100 * (emitted[None, :] >= values[:, None]).mean(axis=1)
+    return [float(value) for value in values], share.tolist()
+
+
+def _law(trace: AcceptanceTrace) -> dict[str, tuple[list[float], list[float]]]:
+    depth = DEPTH if trace.depth is None else min(DEPTH, trace.depth)
+    lengths = list(range(1, depth + 1))
+    replayed = [float(replay_chain(trace, k).tokens_per_step) for k in lengths]
+    rate = fitted_acceptance(min(max(replayed[0], 1.0), 2.0), 1)
+    law = [geometric_tokens_per_step(rate, k) for k in lengths]
+    x = [float(k) for k in lengths]
+    return {"replay": (x, replayed), f"one rate of {100 * rate:.1f} %": (x, law)}
+
+
+def _kinds(trace: AcceptanceTrace, k: int, seed: int) -> Sequence[Mapping[str, object]]:
+    return [
+        {
+            "kind": row["kind"] or "unnamed", "texts": row["requests"], "tokens": row["tokens"], "steps": row["steps"],
+            "tokens_per_step": row["tokens_per_step"],
+            "80 % interval": "" if row["interval"] is None else "–".join(digits(v) for v in row["interval"]),
+        }
+        for row in by_kind(trace, k, generator=np.random.default_rng(seed))
+    ]  # fmt: skip
+
+
+def _lines(
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], bottom: str, side: str, *, log: bool = False
+) -> Figure:
+    data = [
+        {
+            "type": "scatter", "mode": "lines+markers", "name": html.escape(name), "x": list(x), "y": list(y),
+            "line": {"color": PALETTE[place], "dash": DASHES[place], "width": 2.5}, "marker": {"size": 7},
+        }
+        for place, (name, (x, y)) in enumerate(lines.items())
+    ]  # fmt: skip
+    up = {"title": {"text": side}} | ({"type": "log"} if log else {})
+    return framed(data, {"title": {"text": bottom}}, up, height=320, hovermode="x unified", showlegend=True)
+
+
+def _notes(trace: AcceptanceTrace) -> list[str]:
+    p = trace.provenance
+    facts = [f"{label}: {value}" for label, value in (
+        ("model", p.model), ("drafter", p.drafter), ("method", p.method), ("device", p.device), ("data", p.dataset),
+    ) if value]  # fmt: skip
+    return ["Recorded " + ", ".join(facts) + "."] if facts else ["The recording does not say where it comes from."]

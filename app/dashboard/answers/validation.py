@@ -1,0 +1,158 @@
+"""How far are predictions from what was measured?
+
+The committed results: whole passes against the cost model with the profile that they name, kernels, and decoding
+runs. Leaves out measuring (`rooftree campaign`, `rooftree validate`).
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from app.dashboard.answer import Answer, Card, Row, shown_path
+from app.dashboard.answers.validation_runs import run_cards, run_note, run_rows, validated
+from app.dashboard.measured import measured_results
+from app.dashboard.state import command
+from app.figures.charts import PALETTE, SYMBOLS, Figure, digits, framed
+from app.reports.kernel_plots import attention_cards, gemm_cards
+from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.loader import device_names, load_device
+from hardware_profiles.profile import Device
+from hardware_profiles.units import MILLI
+from real_runs.calibration.passes import pass_rows, predicted_passes
+from real_runs.campaigns.decode_summary import Speed, speeds
+from real_runs.campaigns.results import read_results, read_runs
+from traces.storage.kernels import KernelTrace
+
+RESAMPLES = 400
+
+
+@lru_cache(maxsize=8)
+def answer_validation(seed: int, results: str = "") -> Answer:
+    """Errors of the present cost model on committed results.
+
+    Args:
+        seed: of the bootstrap over prompts.
+        results: which ones, by device and date; empty for the first ones.
+
+    Raises:
+        InputError: no such results, or damaged ones.
+    """
+    known = measured_results()
+    if not known:
+        raise InputError("this installation holds no measured results", key="results")
+    if results and results not in known:
+        raise UnknownNameError("results", results, list(known), key="measured")
+    folder = known[results or next(iter(known))]
+    trace, runs = read_results(folder), read_runs(folder)
+    if trace is None:
+        raise InputError("hold no timed kernels", file=folder)
+    device = _device(trace)
+    predicted, measured, dtypes = _passes(trace, device)
+    decoded = speeds(runs, generator=np.random.default_rng(seed), resamples=RESAMPLES) if runs is not None else []
+    cards: list[Card] = []
+    numbers = [("Measured device", trace.provenance.device), ("Kernels timed", f"{len(trace.rows):,}")]
+    headline = f"{len(trace.rows):,} kernels measured on {trace.provenance.device}"
+    if predicted.size:
+        error = np.abs(predicted / measured - 1.0)
+        middle, late = float(np.median(error)), float(np.quantile(error, 0.9))
+        headline += f"; whole passes are predicted within {middle:.1%} in the median, {late:.1%} at p90"
+        numbers += [("Median error of passes", f"{100 * middle:.1f} %"), ("p90 error", f"{100 * late:.1f} %")]
+        cards += [
+            Card(title="Predicted against measured passes", note="On the line they agree.",
+                 figure=_against(predicted, measured, dtypes)),
+            Card(title="Errors of passes", note="Right of zero: predicted too slow.",
+                 figure=_errors(predicted, measured)),
+        ]  # fmt: skip
+    report = validated(folder)
+    cards = [*(run_cards(report) if report else ()), *cards]
+    if drawn := [each for each in decoded if each.kind == "all" and each.speedup is not None]:
+        cards.append(Card(title="Measured speedup of drafting", note="Bars are 80 % intervals over prompts.",
+                          figure=_speedups(drawn)))  # fmt: skip
+    for title, note, figure in (*attention_cards(trace, device)[:2], *gemm_cards(trace, device)[:1]):
+        cards.append(Card(title=title, note=note, figure=figure))
+    tables: list[tuple[str, Sequence[Row]]] = [("Predicted and measured decoding", run_rows(report))] if report else []
+    tables += [("Decoding runs", [_row(each) for each in decoded])] if decoded else []
+    return Answer(
+        headline=headline,
+        command=command(["kernels"], {"table": shown_path(folder), "profile": device.name if device else None}),
+        numbers=numbers,
+        cards=cards,
+        tables=tables,
+        notes=[*([run_note(report)] if report else ()), _beside(device),
+               f"Results of {folder.parent.name}, {folder.name}."],
+    )  # fmt: skip
+
+
+def _device(trace: KernelTrace) -> Device | None:
+    name = trace.provenance.profile
+    return load_device(name) if name in device_names() else None
+
+
+def _beside(device: Device | None) -> str:
+    if device is None:
+        return "The measured device has no shipped profile: nothing is predicted for it."
+    return f"Predictions are those of the profile {device.name}, whose constants come from {device.constants_from}."
+
+
+def _passes(trace: KernelTrace, device: Device | None) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Predicted and measured seconds of the whole passes, and the format of each."""
+    predicted, measured, names = [np.zeros(0)], [np.zeros(0)], []
+    for dtype in sorted({row.dtype for row in trace.rows if row.operation == "step"}):
+        if device is None or dtype not in device.peak_flops_per_s:
+            continue
+        rows = pass_rows(trace.rows, dtype=dtype)
+        predicted.append(np.asarray(predicted_passes(device, rows, dtype=dtype)))
+        measured.append(np.array([row.median_s for row in rows]))
+        names += [dtype] * len(rows)
+    return np.concatenate(predicted), np.concatenate(measured), names
+
+
+def _against(predicted: np.ndarray, measured: np.ndarray, dtypes: list[str]) -> Figure:
+    ends = [float(min(predicted.min(), measured.min())) / MILLI / 1.2,
+            float(max(predicted.max(), measured.max())) / MILLI * 1.2]  # fmt: skip
+    data = [{"type": "scatter", "mode": "lines", "x": ends, "y": ends, "name": "equal", "hoverinfo": "skip",
+             "line": {"color": "#8A8F98", "dash": "dash"}}]  # fmt: skip
+    for place, dtype in enumerate(sorted(set(dtypes))):
+        at = np.array([each == dtype for each in dtypes])
+        data.append({
+            "type": "scatter", "mode": "markers", "name": f"passes in {dtype}",
+            "x": (measured[at] / MILLI).tolist(), "y": (predicted[at] / MILLI).tolist(),
+            "marker": {"color": PALETTE[place], "symbol": list(SYMBOLS.values())[place % 3], "size": 9},
+            "hovertemplate": "measured %{x:.4g} ms<br>predicted %{y:.4g} ms<extra></extra>",
+        })  # fmt: skip
+    return framed(data, {"type": "log", "title": {"text": "measured (ms)"}},
+                   {"type": "log", "title": {"text": "predicted (ms)"}})  # fmt: skip
+
+
+def _errors(predicted: np.ndarray, measured: np.ndarray) -> Figure:
+    data = [{"type": "histogram", "x": (100 * (predicted / measured - 1.0)).tolist(), "nbinsx": 24,
+             "marker": {"color": PALETTE[0]}, "hovertemplate": "%{x} %: %{y} passes<extra></extra>"}]  # fmt: skip
+    return framed(data, {"title": {"text": "predicted over measured, minus 1 (%)"}}, {"title": {"text": "passes"}})
+
+
+def _speedups(speeds: list[Speed]) -> Figure:
+    values = [each.speedup or 0.0 for each in speeds]
+    spans = [each.speedup_interval or (v, v) for each, v in zip(speeds, values, strict=True)]
+    data = [{
+        "type": "bar", "x": [each.configuration for each in speeds], "y": values, "marker": {"color": PALETTE[0]},
+        "error_y": {"type": "data", "symmetric": False, "array": [s[1] - v for s, v in zip(spans, values, strict=True)],
+                    "arrayminus": [v - s[0] for s, v in zip(spans, values, strict=True)]},
+        "hovertemplate": "%{x}: %{y:.3f}×<extra></extra>",
+    }]  # fmt: skip
+    return framed(data, {"title": {"text": "configuration"}}, {"title": {"text": "speedup (×)"}})
+
+
+def _row(speed: Speed) -> dict[str, object]:
+    span = speed.speedup_interval
+    return {
+        "configuration": speed.configuration, "prompts": speed.kind, "runs": speed.runs,
+        "tokens per step": _rounded(speed.tokens_per_step), "tokens/s": _rounded(speed.tokens_per_s),
+        "speedup (×)": _rounded(speed.speedup),
+        "80 % interval (×)": "" if span is None else f"{digits(span[0])}–{digits(span[1])}",
+        "output differs": speed.differing,
+    }  # fmt: skip
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

@@ -1,0 +1,166 @@
+// Draws an answer in place: words, numbers, charts and tables. Text from outside goes in as text, never as markup.
+// A change redraws only the charts whose figure changed: those in sight at once, the others one by one after a frame.
+
+const AXES = ["xaxis", "yaxis"];
+const CONFIG = { displayModeBar: false };
+const components = new WeakMap();
+
+const plotly = () => self.Plotly
+  ? Promise.resolve()
+  : new Promise(done => addEventListener("rooftree-plotly", done, { once: true }));
+
+function make(tag, text, attributes = {}) {
+  const element = document.createElement(tag);
+  if (text !== undefined) element.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+// Replaces the children of a place where what they say has changed.
+function put(place, said, build) {
+  const now = JSON.stringify(said);
+  if (place.dataset.said === now) return;
+  place.dataset.said = now;
+  place.replaceChildren(...build(said));
+}
+
+function themed(layout, place) {
+  const style = getComputedStyle(place);
+  const ink = name => style.getPropertyValue(name).trim();
+  const text = ink("--st-text-color"), line = ink("--st-border-color-light");
+  const out = {
+    ...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
+    font: { family: ink("--st-font") || "sans-serif", size: 13, color: text },
+    hoverlabel: { bgcolor: ink("--st-background-color"), bordercolor: line, align: "left", font: { color: text } },
+  };
+  for (const name of AXES) {
+    out[name] = { gridcolor: line, linecolor: line, zerolinecolor: line, ...layout[name] };
+  }
+  return out;
+}
+
+function draw(card) {
+  card.stale = false;
+  const { data, layout } = card.figure;
+  self.Plotly.react(card.plot, data, themed(layout, card.plot), CONFIG);
+  card.plot.dataset.shown = card.asked;
+}
+
+function inSight(card) {
+  const box = card.plot.getBoundingClientRect();
+  return box.bottom > 0 && box.top < innerHeight;
+}
+
+function newCard() {
+  const section = make("section", undefined, { class: "rooftree-card" });
+  const title = make("h3"), note = make("p"), plot = make("div", undefined, { role: "img" });
+  section.append(title, note, plot);
+  return { section, title, note, plot, drawn: "", stale: true };
+}
+
+function setCards(component, given, asked, scheme) {
+  while (component.cards.length > given.length) {
+    const gone = component.cards.pop();
+    self.Plotly?.purge(gone.plot);
+    gone.section.remove();
+  }
+  given.forEach((each, place) => {
+    const card = component.cards[place] ?? (component.cards[place] = newCard());
+    if (!card.section.isConnected) component.places.cards.append(card.section);
+    const now = scheme + JSON.stringify(each.figure);
+    if (card.title.textContent !== each.title) card.title.textContent = each.title;
+    if (card.note.textContent !== each.note) card.note.textContent = each.note;
+    card.plot.setAttribute("aria-label", `${each.title}. ${each.note}`);
+    card.plot.style.height = `${each.figure.layout.height}px`;
+    Object.assign(card, { figure: each.figure, asked, stale: card.stale || card.drawn !== now, drawn: now });
+    if (!card.stale) card.plot.dataset.shown = asked;
+  });
+}
+
+function cell(value, tag, numeric) {
+  const known = value !== null && value !== undefined && value !== "";
+  const text = typeof value === "number" ? value.toLocaleString("en-US", { maximumFractionDigits: 4 }) : String(value);
+  return make(tag, known ? text : "–", { ...(numeric && { class: "number" }), ...(tag === "th" && { scope: "row" }) });
+}
+
+function tableOf({ title, columns, rows }) {
+  const numeric = columns.map((_, at) => rows.some(row => typeof row[at] === "number"));
+  const table = make("table"), body = make("tbody"), head = make("tr");
+  const heads = columns.map((name, at) => {
+    const cellOfHead = make("th", undefined, { scope: "col", ...(numeric[at] && { class: "number" }) });
+    const button = make("button", name, { type: "button" });
+    cellOfHead.append(button);
+    button.addEventListener("click", () => {
+      const down = cellOfHead.getAttribute("aria-sort") === "descending";
+      heads.forEach(each => each.removeAttribute("aria-sort"));
+      cellOfHead.setAttribute("aria-sort", down ? "ascending" : "descending");
+      fill([...rows].sort((a, b) => (down ? 1 : -1) * (
+        numeric[at] ? (a[at] ?? -Infinity) - (b[at] ?? -Infinity) : String(a[at]).localeCompare(String(b[at])))));
+    });
+    return cellOfHead;
+  });
+  const fill = ordered => body.replaceChildren(...ordered.map(row => {
+    const line = make("tr");
+    line.append(...row.map((value, at) => cell(value, at ? "td" : "th", numeric[at])));
+    return line;
+  }));
+  fill(rows);
+  head.append(...heads);
+  table.append(make("thead"), body);
+  table.tHead.append(head);
+  const scroll = make("div", undefined, { class: "scroll", tabindex: "0", role: "region", "aria-label": title });
+  scroll.append(table);
+  return [make("h3", title), scroll];
+}
+
+function newComponent(parent) {
+  const root = make("div", undefined, { class: "rooftree-answer" });
+  const places = {
+    headline: make("h2"), numbers: make("dl"), notes: make("div", undefined, { class: "notes" }),
+    cards: make("div"), tables: make("div"),
+  };
+  root.append(...Object.values(places));
+  parent.append(root);
+  const component = { root, places, cards: [], turn: 0, width: 0 };
+  new ResizeObserver(([seen]) => {
+    const width = seen.contentRect.width;
+    if (width && component.width && width !== component.width) {
+      for (const card of component.cards) if (card.plot.data) self.Plotly.Plots.resize(card.plot);
+    }
+    component.width = width;
+  }).observe(root);
+  return component;
+}
+
+async function show(component, data) {
+  const turn = ++component.turn, { places } = component;
+  component.root.dataset.part = data.name;
+  places.headline.hidden = !data.headline;
+  places.headline.textContent = data.headline ?? "";
+  put(places.numbers, data.numbers, said => said.map(([label, value]) => {
+    const pair = make("div");
+    pair.append(make("dt", label), make("dd", value));
+    return pair;
+  }));
+  put(places.notes, data.notes, said => said.map(text => make("p", text)));
+  const scheme = getComputedStyle(component.root).getPropertyValue("--st-text-color");
+  setCards(component, data.cards, data.asked, scheme);
+  put(places.tables, data.tables, said => said.flatMap(tableOf));
+  if (!self.Plotly) await plotly();
+  const stale = () => component.turn === turn ? component.cards.filter(card => card.stale) : [];
+  stale().filter(inSight).forEach(draw);
+  component.root.dataset.shown = data.asked;
+  const next = () => {
+    const [first] = stale();
+    if (first) draw(first);
+    if (stale().length) setTimeout(next);
+    else if (component.turn === turn) component.root.dataset.settled = data.asked;
+  };
+  requestAnimationFrame(() => setTimeout(next));
+}
+
+export default function ({ data, parentElement }) {
+  const component = components.get(parentElement) ?? newComponent(parentElement);
+  components.set(parentElement, component);
+  show(component, data);
+}

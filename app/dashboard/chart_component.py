@@ -1,0 +1,75 @@
+"""How is an answer drawn on the page?
+
+A Streamlit component of our own receives an answer as one message and updates it in place. Streamlit's chart element
+is removed and built again whenever its figure changes, which takes most of the time of a slider's redraw; this one
+leaves the charts in the page and lets Plotly change them. Leaves out what an answer contains.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from app.dashboard.answer import Card, Row
+
+LOADED = "plotly-loaded"
+
+
+def show(
+    key: str,
+    *,
+    asked: str,
+    headline: str = "",
+    numbers: Sequence[tuple[str, str]] = (),
+    notes: Sequence[str] = (),
+    cards: Sequence[Card] = (),
+    tables: Sequence[tuple[str, Sequence[Row]]] = (),
+) -> None:
+    """Draw words, numbers, charts and tables; the page's element of this key is changed in place.
+
+    Args:
+        key: of the element.
+        asked: what the answer answers; the element's `data-shown` says it once the charts in sight do.
+        headline: in one sentence.
+        numbers: label and value with its unit.
+        notes: paragraphs.
+        cards: charts.
+        tables: title and rows; every row has the same columns.
+    """
+    _component()(key=key, data={
+        "name": key, "asked": asked, "headline": headline, "numbers": numbers, "notes": notes,
+        "cards": [{"title": card.title, "note": card.note, "figure": card.figure} for card in cards],
+        "tables": [
+            {"title": title, "columns": list(rows[0]), "rows": [list(row.values()) for row in rows]}
+            for title, rows in tables if rows
+        ],
+    })  # fmt: skip
+
+
+def library() -> None:
+    """Send Plotly's script to the browser, once per session: the browser says that it has it."""
+    if not st.session_state.get(LOADED):
+        _library()(key="plotly", on_loaded_change=_loaded)
+
+
+def _loaded() -> None:
+    st.session_state[LOADED] = True
+
+
+@lru_cache(maxsize=1)
+def _component() -> Callable[..., Any]:
+    folder = Path(__file__).parent
+    script, style = ((folder / f"chart_component.{kind}").read_text(encoding="utf-8") for kind in ("js", "css"))
+    return st.components.v2.component("rooftree-answer", js=script, css=style, isolate_styles=False)
+
+
+@lru_cache(maxsize=1)
+def _library() -> Callable[..., Any]:
+    from plotly.offline import get_plotlyjs
+
+    script = 'export default ({setStateValue}) => {dispatchEvent(new Event("rooftree-plotly"));'
+    return st.components.v2.component(
+        "rooftree-plotly", js=f'{get_plotlyjs()}\n{script}setStateValue("loaded", true);}}'
+    )

@@ -1,0 +1,1 @@
+"""Answers as standalone pages."""

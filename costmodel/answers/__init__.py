@@ -1,0 +1,1 @@
+"""Answers about one configuration: step time, speed, memory, explanations, break-evens, capacity."""

@@ -1,0 +1,321 @@
+"""How fast does a configuration decode, against no speculation at the same batch, context and device?
+
+The front door of the cost model: a `Setting` (target, device, drafter, engine) and an `Acceptance` give step
+time, tokens per second, speedup and their intervals. Leaves out choosing (`optimizers.search`).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.answers.dynamic_step import dynamic_step
+from costmodel.answers.refine_step import refine_step
+from costmodel.answers.step import StepCost, chain_step, tree_step
+from costmodel.answers.uncertainty import DRAWS, StepDraws, draw_steps, interval, paired
+from costmodel.architectures.architecture import Architecture
+from costmodel.drafters.drafter import Drafter
+from costmodel.drafters.pass_costs import prompt_draft_s
+from costmodel.engines import none
+from costmodel.engines.record.engine import Engine
+from costmodel.engines.record.overhead import Overhead
+from costmodel.laws.acceptance import Acceptance
+from costmodel.passes.forward import Deployment, pass_cost
+from costmodel.passes.memory import Footprint, footprint, kv_bytes, layer_weight_bytes
+from costmodel.passes.ops import Array, Number
+from hardware_profiles.profile import Device
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """Everything about a run but its batch, context and draft.
+
+    Args:
+        deployment: target, device and how they run.
+        drafter: who drafts.
+        overhead: the engine's share of a speculative step.
+        plain_overhead: the engine's share of a plain step.
+        engine: how memory is divided; without one, weights, cache and passes may use all of it.
+    """
+
+    deployment: Deployment
+    drafter: Drafter
+    overhead: Overhead
+    plain_overhead: Overhead
+    engine: Engine = none.ENGINE
+
+    @property
+    def target(self) -> Architecture:
+        """The model that verifies."""
+        return self.deployment.architecture
+
+    @property
+    def device(self) -> Device:
+        """One device of the group."""
+        return self.deployment.device
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Estimate:
+    """Point estimates of one configuration over a grid; arrays have the broadcast shape of batch and context.
+
+    Args:
+        acceptance: what the configuration emits.
+        step: cost of its step.
+        plain: cost of a plain step at the same points.
+        step_s: seconds of a step.
+        tokens_per_s: of the whole batch.
+        speedup: against plain decoding at the same points.
+    """
+
+    acceptance: Acceptance
+    step: StepCost
+    plain: StepCost
+    step_s: Array
+    tokens_per_s: Array
+    speedup: Array
+
+
+def step_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> StepCost:
+    """Cost of the steps of a configuration; a chain of no tokens is plain decoding.
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: the configuration.
+        batch: requests; broadcasts with `context`.
+        context: cached tokens per request.
+    """
+    parts = setting.deployment, setting.drafter, setting.overhead
+    if setting.drafter.method.refine is not None and acceptance.draft_tokens:
+        return refine_step(*parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context)
+    if acceptance.lengths is not None:
+        return dynamic_step(*parts, acceptance.lengths, batch=batch, context=context)
+    if acceptance.tree is not None:
+        return tree_step(*parts, acceptance.tree, batch=batch, context=context)
+    shared = setting.drafter.method.batch  # the whole draft is paid for even where only a part is verified
+    return chain_step(
+        setting.deployment,
+        setting.drafter,
+        setting.overhead if acceptance.draft_tokens else setting.plain_overhead,
+        batch=batch,
+        context=context,
+        draft_tokens=acceptance.proposed_tokens,
+        proposal_ratio=acceptance.proposal_ratio if acceptance.draft_tokens else 1.0,
+        drafted_tokens=acceptance.draft_tokens if shared.drafts_during_verify or shared.parts > 1 else None,
+    )
+
+
+def estimate(
+    setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number, plain: StepCost | None = None
+) -> Estimate:
+    """Tokens per second and speedup of one configuration over a grid.
+
+    Example:
+        >>> from costmodel.answers.settings import build_setting
+        >>> from costmodel.configuration import DecodingConfiguration, DeploymentNames
+        >>> from costmodel.laws.acceptance import geometric
+        >>> names = DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine="none")
+        >>> setting = build_setting(DecodingConfiguration(method="eagle-3", deployment=names))
+        >>> three_tokens = geometric(0.7, draft_tokens=3)
+        >>> estimate(setting, three_tokens, batch=np.array([1, 64]), context=1024).speedup.round(2).tolist()
+        [2.15, 1.92]
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: what the configuration emits per step.
+        batch: requests, > 0; broadcasts with `context`.
+        context: cached tokens per request, >= 0.
+        plain: cost of a plain step at the same points, where it is known already.
+
+    Raises:
+        InputError: a non-positive or non-finite batch or context.
+    """
+    plain = plain or chain_step(
+        setting.deployment,
+        setting.drafter,
+        setting.plain_overhead,
+        batch=batch,
+        context=context,
+        draft_tokens=0.0,
+    )
+    step = step_cost(setting, acceptance, batch=batch, context=context)
+    shape = np.broadcast_shapes(np.shape(batch), np.shape(context))
+    step_s = np.broadcast_to(step.total_s, shape)
+    plain_s = np.broadcast_to(plain.total_s, shape)
+    rate = np.asarray(batch, dtype=np.float64) * acceptance.tokens_per_step / step_s
+    return Estimate(
+        acceptance=acceptance,
+        step=step,
+        plain=plain,
+        step_s=step_s,
+        tokens_per_s=rate,
+        speedup=acceptance.tokens_per_step * plain_s / step_s,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Intervals:
+    """80 % intervals (lower, upper) of an estimate, arrays over its points."""
+
+    step_s: tuple[Array, Array]
+    tokens_per_step: tuple[Array, Array]
+    tokens_per_s: tuple[Array, Array]
+    speedup: tuple[Array, Array]
+
+
+def intervals(
+    setting: Setting, result: Estimate, *, batch: Number, generator: np.random.Generator, draws: int = DRAWS
+) -> Intervals:
+    """Intervals of an estimate: bootstrap draws of acceptance paired with drawn errors of the cost model.
+
+    Args:
+        setting: as in `estimate`.
+        result: the estimate.
+        batch: as in `estimate`.
+        generator: source of randomness.
+        draws: number of draws.
+    """
+    drawn = draw_steps(
+        result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
+        generator=generator, draws=draws,
+    )  # fmt: skip
+    if result.acceptance.draft_tokens == 0:  # one and the same step: nothing to be unsure of in the ratio
+        drawn = StepDraws(plain_s=drawn.plain_s, step_s=drawn.plain_s)
+    known = result.acceptance.samples
+    tokens = paired(known, draws, generator) if known.size else np.full(draws, result.acceptance.tokens_per_step)
+    shape = result.step_s.shape
+    b = np.broadcast_to(np.asarray(batch, dtype=np.float64), shape).reshape(1, -1)
+
+    def shaped(samples: Array) -> tuple[Array, Array]:
+        low, high = interval(samples)
+        return low.reshape(shape), high.reshape(shape)
+
+    return Intervals(
+        step_s=shaped(drawn.step_s),
+        tokens_per_step=interval(tokens),
+        tokens_per_s=shaped(b * tokens[:, None] / drawn.step_s),
+        speedup=shaped(tokens[:, None] * drawn.plain_s / drawn.step_s),
+    )
+
+
+def prefill_s(setting: Setting, *, prompt_tokens: Number, batch: Number = 1.0, drafts: bool = True) -> Array:
+    """Seconds to process prompts of `prompt_tokens` tokens, the drafter's cache included.
+
+    Args:
+        setting: target, device, drafter and engine.
+        prompt_tokens: tokens per prompt, > 0.
+        batch: prompts processed together.
+        drafts: the drafter processes the prompt too (where it keeps a cache of its own).
+    """
+    prompt = np.asarray(prompt_tokens, dtype=np.float64)
+    cost = pass_cost(
+        setting.deployment, batch=batch, query_tokens=prompt, context=0.0, logits="last", prefill=True
+    ).total_s
+    if drafts:
+        cost = cost + prompt_draft_s(setting.deployment, setting.drafter, batch=batch, prompt_tokens=prompt)
+    return np.asarray(cost + setting.plain_overhead.step_s)
+
+
+def mixed_prefill_s(setting: Setting, *, prompt_tokens: float, decode_rows: Number, drafts: bool = True) -> Array:
+    """Seconds that a prompt adds to a step in which other requests decode: chunked prefill with mixed batches.
+
+    The step reads the weights anyway; the prompt adds its rows to every matrix product, and its own attention.
+
+    Args:
+        setting: target, device, drafter and engine.
+        prompt_tokens: tokens of the prompt.
+        decode_rows: query tokens of the requests that decode in the same step, > 0.
+        drafts: the drafter processes the prompt too (where it keeps a cache of its own), in a pass of its own.
+
+    Reference: Agrawal et al. 2023, "SARATHI" (arXiv:2308.16369), section 4.2.
+    """
+    rows = np.asarray(decode_rows, dtype=np.float64)
+    together, alone = (_row_seconds(setting, rows + extra) for extra in (prompt_tokens, 0.0))
+    own = pass_cost(
+        setting.deployment, batch=1.0, query_tokens=prompt_tokens, context=0.0, logits="last", prefill=True
+    ).seconds
+    added = together - alone + sum(own[name] for name in _ATTENTION if name in own)
+    if drafts:
+        added = added + prompt_draft_s(setting.deployment, setting.drafter, batch=1.0, prompt_tokens=prompt_tokens)
+    return np.asarray(added)
+
+
+_ATTENTION = ("attention", "mla", "state")
+
+
+def _row_seconds(setting: Setting, rows: Array) -> Array:
+    """Seconds of the operations whose cost depends on the rows of a pass alone."""
+    cost = pass_cost(setting.deployment, batch=rows, query_tokens=1.0, context=0.0, logits="none")
+    return np.asarray(sum(value for name, value in cost.seconds.items() if name not in _ATTENTION))
+
+
+def throughput_speedup(
+    setting: Setting,
+    acceptance: Acceptance,
+    *,
+    batch: Number,
+    prompt_tokens: float,
+    output_tokens: float,
+) -> Array:
+    """Speedup of whole requests, prompt processing included, with `batch` of them in flight at any time.
+
+    Alone, a request's prompt takes a pass of its own; beside others it joins one of their decode steps. Decode
+    steps are shared by the batch; context is taken at the middle of the output.
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: what the configuration emits per step.
+        batch: requests in flight.
+        prompt_tokens: mean prompt length, > 0.
+        output_tokens: mean output length, > 0.
+    """
+    context = prompt_tokens + output_tokens / 2.0
+    result = estimate(setting, acceptance, batch=batch, context=context)
+    b = np.asarray(batch, dtype=np.float64)
+
+    def prompt_s(rows_per_request: float, drafts: bool) -> Array:
+        alone = prefill_s(setting, prompt_tokens=prompt_tokens, drafts=drafts)
+        beside = np.maximum(b - 1.0, 1.0) * rows_per_request
+        mixed = mixed_prefill_s(setting, prompt_tokens=prompt_tokens, decode_rows=beside, drafts=drafts)
+        return np.asarray(np.where(b > 1.0, mixed, alone))
+
+    verified = 1.0 + acceptance.proposal_ratio * acceptance.proposed_tokens
+    plain = prompt_s(1.0, drafts=False) + output_tokens * result.plain.total_s / b
+    steps = output_tokens / acceptance.tokens_per_step
+    fast = prompt_s(verified, drafts=acceptance.draft_tokens > 0) + steps * result.step.total_s / b
+    return np.asarray(plain / fast)
+
+
+def footprint_of(
+    setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number, block_tokens: int | None = None
+) -> Footprint:
+    """Bytes on each device that a configuration needs.
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: the configuration; without draft tokens the drafter takes nothing.
+        batch: requests; broadcasts with `context`.
+        context: cached tokens per request.
+        block_tokens: of a block of the cache; None: the engine's.
+    """
+    d, drafter = setting.deployment, setting.drafter
+    used = acceptance.draft_tokens > 0
+    share = d.tensor_parallel
+    shared = np.minimum(d.shared_prefix_tokens, context)  # held once for all requests
+    block = block_tokens or setting.engine.memory.block_tokens
+    own = footprint(
+        setting.target, d.precision, batch=batch, context=context - shared, tensor_parallel=share,
+        query_tokens=1 + acceptance.draft_tokens,
+        drafter_bytes=drafter.resident_values * d.precision.weight_bytes / share if used else 0.0,
+        drafter_kv_bytes_per_token=drafter.kv_values_per_token * d.precision.kv_bytes / share if used else 0.0,
+        rollback=d.rollback, page_tokens=block,
+    )  # fmt: skip
+    held_once = kv_bytes(
+        setting.target, d.precision, batch=1, context=shared, tensor_parallel=share, page_tokens=block
+    )  # fmt: skip
+    on_host = d.host_weights_ratio * layer_weight_bytes(setting.target, d.precision, share)
+    return replace(own, weights_bytes=own.weights_bytes - on_host, cache_bytes=own.cache_bytes + held_once)
+
+
+def needed_bytes(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> Array:
+    """All bytes on each device that a configuration needs; see `footprint_of`."""
+    return footprint_of(setting, acceptance, batch=batch, context=context).total_bytes

@@ -1,0 +1,208 @@
+"""What fits into a device's memory, and how large a batch?
+
+One account for every answer: an engine gives its cache what its record says (`Engine.cache_bytes`), and requests fill
+it. `fits` counts blocks exactly; `room` takes half a block lost per request, as on average. Leaves out prefix sharing,
+swapping and preemption.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.answers.estimate import Setting, footprint_of
+from costmodel.drafters.drafter import Drafter
+from costmodel.engines.record.engine import Engine
+from costmodel.laws.acceptance import Acceptance
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.memory import Footprint, kv_bytes, layer_weight_bytes, weight_bytes
+from costmodel.passes.ops import Array, Mask, Number
+from hardware_profiles.errors import InfeasibleError
+from hardware_profiles.units import GIB
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Room:
+    """The memory of one device of a replica, and the batch that it holds.
+
+    Args:
+        usable_bytes: for weights and cache.
+        weight_bytes: of the target.
+        drafter_bytes: weights of the drafter.
+        reserve_bytes: the rest of the memory: driver, buffers of the largest pass, and what the engine leaves alone.
+        request_bytes: cache of one request of the target, half a block included.
+        waste_bytes: the half block, within `request_bytes`.
+        drafter_request_bytes: cache of one request of the drafter.
+        pass_bytes: activations that one request adds to a verify pass.
+        largest_batch: requests that fit; 0 where not even one does.
+    """
+
+    usable_bytes: float
+    weight_bytes: float
+    drafter_bytes: float
+    reserve_bytes: float
+    request_bytes: float
+    waste_bytes: float
+    drafter_request_bytes: float
+    pass_bytes: float
+    largest_batch: int
+
+
+def left_bytes(setting: Setting, needed: Footprint, *, devices: int | None = None) -> Array:
+    """Bytes of its cache that an engine has left on each device; below 0 where a configuration does not fit.
+
+    Args:
+        setting: target, device, drafter and engine.
+        needed: by the configuration, on the fullest device.
+        devices: of the group; None: those of the tensor-parallel group.
+    """
+    d = setting.deployment
+    given = setting.engine.cache_bytes(
+        d.device, d.architecture, d.precision, weights_bytes=needed.weights_bytes, pass_bytes=needed.pass_bytes,
+        tensor_parallel=d.tensor_parallel, devices=devices,
+    )  # fmt: skip
+    return np.asarray(given - needed.cache_bytes)
+
+
+def fits(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> Mask:
+    """Where a configuration fits, in the broadcast shape of batch and context.
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: the configuration; without draft tokens the drafter takes nothing.
+        batch: requests.
+        context: cached tokens per request.
+
+    >>> from costmodel.answers.settings import build_setting
+    >>> from costmodel.configuration import DecodingConfiguration, DeploymentNames
+    >>> from costmodel.laws.acceptance import geometric
+    >>> setting = build_setting(DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b")))
+    >>> fits(setting, geometric(0, 0), batch=np.array([1, 64, 512]), context=4096).tolist()
+    [True, True, False]
+    """
+    return np.asarray(left_bytes(setting, footprint_of(setting, acceptance, batch=batch, context=context)) >= 0.0)
+
+
+def require_fit(setting: Setting, needed: Footprint, what: str, *, devices: int | None = None) -> None:
+    """Check that what a configuration needs fits.
+
+    Args:
+        setting: target, device, drafter and engine.
+        needed: by the configuration, on the fullest device.
+        what: the configuration, for the message.
+        devices: of the group; None: those of the tensor-parallel group.
+
+    Raises:
+        InfeasibleError: naming what was asked, what it needs and what there is.
+    """
+    left = left_bytes(setting, needed, devices=devices)
+    if np.all(left >= 0.0):
+        return
+    asked = np.broadcast_to(needed.weights_bytes + needed.cache_bytes, left.shape).flat[int(np.argmin(left))]
+    usable = max(float(asked + np.min(left)), 0.0)
+    engine = "" if setting.engine.name == "none" else f" under {setting.engine.name}"
+    raise InfeasibleError(
+        f"{what} needs {asked / GIB:.1f} GiB of weights and cache on each {setting.device.name}, which has "
+        f"{usable / GIB:.1f} GiB usable for them{engine}; use a smaller batch or context, fewer bits, or a larger --tp"
+    )
+
+
+def room(setting: Setting, acceptance: Acceptance, *, context: float) -> Room:
+    """How a device's memory is shared out, and the largest batch.
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: the configuration; without draft tokens the drafter takes nothing.
+        context: mean of the longest context that each request reaches, in tokens.
+
+    >>> from costmodel.laws.acceptance import geometric
+    >>> from costmodel.answers.settings import build_setting
+    >>> from costmodel.configuration import DecodingConfiguration, DeploymentNames
+    >>> where = DeploymentNames(model="llama-3.1-8b")
+    >>> setting = build_setting(DecodingConfiguration(method="eagle-3", deployment=where))
+    >>> off, on = (room(setting, geometric(0.7, k), context=4096) for k in (0, 3))
+    >>> on.largest_batch < off.largest_batch
+    True
+    """
+    d, engine = setting.deployment, setting.engine
+    block = engine.memory.block_tokens
+    one, two = (footprint_of(setting, acceptance, batch=n, context=context, block_tokens=1) for n in (1, 2))
+    full = footprint_of(setting, acceptance, batch=1, context=context + block / 2.0, block_tokens=1)
+    waste = float(full.cache_bytes - one.cache_bytes) if block > 1 else 0.0
+    exact = float(two.cache_bytes - one.cache_bytes)
+    used = 1.0 if acceptance.draft_tokens else 0.0
+    drafter_weights = used * setting.drafter.resident_values * d.precision.weight_bytes / d.tensor_parallel
+    drafter = setting.drafter.kv_values_per_token * d.precision.kv_bytes / d.tensor_parallel
+    drafted = used * drafter * (context - min(d.shared_prefix_tokens, context) + 1.0 + acceptance.draft_tokens)
+    shared = float(one.cache_bytes) - exact  # held once for all requests
+    given = _given(setting, one.weights_bytes) - shared
+    buffers = engine.buffer_bytes(setting.target, d.precision, d.tensor_parallel)
+    each, new = exact + waste, float(one.pass_bytes)
+    batch = given / each
+    if batch * new > buffers:  # the buffers serve verify passes as well, up to their size
+        slope = engine.memory.activations_ratio
+        batch = (given + slope * buffers) / (each + slope * new)
+    return Room(
+        usable_bytes=one.weights_bytes + given,
+        weight_bytes=one.weights_bytes - drafter_weights,
+        drafter_bytes=drafter_weights,
+        reserve_bytes=setting.device.memory_bytes - one.weights_bytes - given,
+        request_bytes=each - drafted,
+        waste_bytes=waste,
+        drafter_request_bytes=drafted,
+        pass_bytes=new,
+        largest_batch=max(0, int(np.floor(batch + 1e-9))),
+    )
+
+
+def require_room(setting: Setting, space: Room) -> None:
+    """Check that at least one request fits.
+
+    Raises:
+        InfeasibleError: naming what takes the memory.
+    """
+    if space.largest_batch < 1:
+        fixed = space.weight_bytes + space.drafter_bytes
+        raise InfeasibleError(
+            f"memory: {setting.target.name} takes {fixed / GIB:.1f} GiB of weights and "
+            f"{(space.request_bytes + space.drafter_request_bytes) / GIB:.2f} GiB per request on each "
+            f"{setting.device.name}, which has {max(space.usable_bytes, 0.0) / GIB:.1f} GiB usable for both"
+        )
+
+
+def cache_tokens(deployment: Deployment, engine: Engine, *, context: int, drafter: Drafter | None = None) -> float:
+    """Tokens that an engine's cache holds, all devices of the group together.
+
+    Args:
+        deployment: model, device and how they run; weights on the host take no room. A prefix that requests share
+            counts once where they are counted, not here.
+        engine: whose share of the memory counts.
+        context: tokens of a request at its end; layers with a window keep less of it.
+        drafter: whose weights and cache lie beside the target's.
+
+    Raises:
+        InfeasibleError: not even one request fits.
+    """
+    d = deployment
+    share, form = d.tensor_parallel, d.precision
+    weights = float(weight_bytes(d.architecture, form, share))
+    weights -= d.host_weights_ratio * layer_weight_bytes(d.architecture, form, share)
+    one = float(kv_bytes(d.architecture, form, batch=1, context=context, tensor_parallel=share))
+    if drafter is not None:
+        weights += drafter.resident_values * form.weight_bytes / share
+        one += context * drafter.kv_values_per_token * form.kv_bytes / share
+    free = float(engine.cache_bytes(d.device, d.architecture, form, weights_bytes=weights, tensor_parallel=share))
+    if free < one:
+        raise InfeasibleError(
+            f"{d.architecture.name} in {form.weights} leaves no room for a request of {context} tokens on "
+            f"{share} x {d.device.name}"
+        )
+    return free / one * context
+
+
+def _given(setting: Setting, weights_bytes: float) -> float:
+    d = setting.deployment
+    return float(
+        setting.engine.cache_bytes(
+            d.device, d.architecture, d.precision, weights_bytes=weights_bytes, tensor_parallel=d.tensor_parallel
+        )
+    )

@@ -1,0 +1,125 @@
+"""How does a configuration of names become a setting that can be costed?
+
+Resolves model, device, method, engine and precision, applies defaults, and checks that they go together.
+"""
+
+from dataclasses import replace
+
+from costmodel.answers.estimate import Setting
+from costmodel.architectures.architecture import Architecture
+from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.drafters.drafter import Drafter, build_drafter, custom_drafter
+from costmodel.engine_library import load_engine
+from costmodel.method import Method
+from costmodel.method_library import load_method, method_names, named_transforms
+from costmodel.passes.forward import Deployment
+from costmodel.passes.precision import BYTES_PER_VALUE, Precision, precision
+from costmodel.passes.transform import apply
+from costmodel.transforms.declared import Transform
+from hardware_profiles.errors import InputError
+from hardware_profiles.loader import load_device
+from hardware_profiles.profile import Device
+from traces.kinds.acceptance import AcceptanceTrace
+
+
+def build_setting(configuration: DecodingConfiguration) -> Setting:
+    """The setting that a configuration names.
+
+    Args:
+        configuration: model, device, method and formats by name; what it drafts in a step does not matter here.
+
+    Raises:
+        InputError: an unknown name (the nearest are offered), or options that exclude each other.
+    """
+    names = configuration.deployment
+    target = load_model(names.model)
+    device = load_device(names.device, names.overrides)
+    method = load_method(configuration.method)
+    engine = load_engine(names.engine).on(device)
+    split = engine.splits_verify(device) if names.split_verify is None else names.split_verify
+    deployment = Deployment(
+        architecture=target,
+        device=device,
+        precision=_precision(names, target, device),
+        tensor_parallel=names.tensor_parallel,
+        fidelity=names.fidelity,
+        split_verify=split,
+        graphs=engine.kernels.graphs,
+        shared_prefix_tokens=names.shared_prefix_tokens,
+        host_weights_ratio=names.host_weights_ratio,
+    )
+    own = (method.slug,) if method.target and method.slug not in names.transforms else ()
+    chosen = (*own, *names.transforms)
+    deployment = apply(deployment, named_transforms(chosen))
+    return Setting(
+        deployment=deployment,
+        drafter=_drafter(configuration, method, deployment, named_transforms(chosen, reach_drafter=True)),
+        overhead=engine.overhead(method.drafted_by),
+        plain_overhead=engine.overhead("none"),
+        engine=engine,
+    )
+
+
+def method_of(trace_method: str) -> str:
+    """The slug of a method that a trace names, by slug (with or without hyphens) or as engines call it (`draft_model`).
+
+    Raises:
+        InputError: the trace names no method that is known; pass one explicitly.
+    """
+    name = trace_method.lower().replace("_", "-")
+    if name in method_names():
+        return name
+    for slug in method_names():
+        called = {each.replace("_", "-") for each in load_method(slug).engines.values()}
+        if name in called or name == slug.replace("-", ""):
+            return slug
+    raise InputError(
+        f"the trace names no known method; pass --method, one of {', '.join(method_names())}",
+        key="method", value=trace_method or None,
+    )  # fmt: skip
+
+
+def with_match_rate(trace: AcceptanceTrace, method: str, match_rate: float | None) -> AcceptanceTrace:
+    """A trace whose missing proposals are stood in for by a stated share of steps.
+
+    Only drafters that may propose nothing (n-gram) rest; for the others a match rate means nothing and is left out.
+
+    Args:
+        trace: level 1 or more.
+        method: slug of the method it recorded.
+        match_rate: share of steps with a proposal; None changes nothing.
+    """
+    rests = load_method(method).may_propose_nothing
+    if match_rate is None or not rests or trace.drafted is not None:
+        return trace
+    return replace(trace, match_rate=match_rate)
+
+
+def _precision(names: DeploymentNames, target: Architecture, device: Device) -> Precision:
+    weights = names.dtype or target.dtype
+    if names.dtype is None and (weights not in BYTES_PER_VALUE or weights not in device.peak_flops_per_s):
+        weights = next(name for name in ("bf16", "fp16", "fp32") if name in device.peak_flops_per_s)
+    chosen = precision(weights, names.kv_dtype)
+    device.peak(chosen.activations)
+    return chosen
+
+
+def _drafter(
+    configuration: DecodingConfiguration, method: Method, d: Deployment, transforms: tuple[Transform, ...]
+) -> Drafter:
+    if configuration.draft_passes is not None and configuration.draft_bytes is not None:
+        return custom_drafter(
+            method,
+            d.architecture,
+            passes=configuration.draft_passes,
+            bytes_read=configuration.draft_bytes,
+            weight_bytes=d.precision.weight_bytes,
+        )
+    name = configuration.draft_model
+    if name is not None and not method.drafts_with_weights:
+        raise InputError(f"{method.slug} drafts without a model of its own", key="draft", value=name)
+    draft = load_model(name) if name and method.needs_draft_model else None  # a head's price follows from the target
+    return build_drafter(
+        method, d.architecture, draft=draft, exit_layer=configuration.exit_layers, transforms=transforms
+    )

@@ -1,0 +1,119 @@
+"""What load must a group of replicas carry, and within which limits?
+
+Requests per second with their lengths, as means or from recorded requests. Leaves out bursts: arrivals are taken as
+independent of each other (see the simulator for recorded arrivals).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardware_profiles.errors import InputError
+from traces.kinds.acceptance import RequestTrace
+
+MOST_TOKENS = 10_000_000
+_QUANTILES = 16  # prompts that stand for the recorded ones
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """Requests to serve.
+
+    Args:
+        requests_per_s: R, > 0.
+        prompt_tokens: lengths that stand for the prompts, equally often; each > 0.
+        output_tokens: mean output length, >= 1.
+        decode_context: cached tokens that a decoding request reads on average.
+        longest_context: cached tokens at a request's end, averaged over the requests in flight.
+
+    Raises:
+        InputError: a number outside its range.
+    """
+
+    requests_per_s: float
+    prompt_tokens: tuple[float, ...]
+    output_tokens: float
+    decode_context: float
+    longest_context: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.requests_per_s) and self.requests_per_s > 0.0):
+            raise InputError("must be a positive number of requests per second", key="rate", value=self.requests_per_s)
+        for key, values, least in (("prompt", self.prompt_tokens, 1.0), ("output", (self.output_tokens,), 1.0)):
+            for value in values:
+                if not least <= value <= MOST_TOKENS:
+                    raise InputError(f"must be {least:g} to {MOST_TOKENS} tokens", key=key, value=value)
+
+    @property
+    def mean_prompt_tokens(self) -> float:
+        """Mean of the prompts' lengths."""
+        return sum(self.prompt_tokens) / len(self.prompt_tokens)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Output tokens per second."""
+        return self.requests_per_s * self.output_tokens
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slo:
+    """Limits on means over requests; None where there is none.
+
+    Args:
+        ttft_s: time to first token.
+        tpot_s: time per output token after the first.
+    """
+
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+
+
+def load_of_means(*, requests_per_s: float, prompt_tokens: float, output_tokens: float) -> Load:
+    """A load whose requests all have the mean lengths.
+
+    Args:
+        requests_per_s: R.
+        prompt_tokens: mean prompt length.
+        output_tokens: mean output length.
+
+    Raises:
+        InputError: a number outside its range.
+    """
+    return Load(
+        requests_per_s=requests_per_s,
+        prompt_tokens=(prompt_tokens,),
+        output_tokens=output_tokens,
+        decode_context=prompt_tokens + output_tokens / 2.0,
+        longest_context=prompt_tokens + output_tokens,
+    )
+
+
+def load_of_requests(trace: RequestTrace, *, requests_per_s: float | None = None) -> Load:
+    """The load of recorded requests: their lengths, and their mean rate unless another is asked about.
+
+    Requests are in flight in proportion to their outputs, so contexts are weighted by output length.
+
+    Args:
+        trace: recorded requests.
+        requests_per_s: R; None takes the recording's mean rate.
+
+    Raises:
+        InputError: a recording that spans no time, where its rate is needed.
+    """
+    rate = requests_per_s
+    if rate is None:
+        span = float(trace.arrival_s[-1] - trace.arrival_s[0]) if trace.requests > 1 else 0.0
+        if span <= 0.0:
+            raise InputError("the recorded requests span no time; state a rate", file=trace.file, key="arrival_s")
+        rate = (trace.requests - 1) / span
+    prompt, output = trace.prompt_tokens.astype(np.float64), trace.output_tokens.astype(np.float64)
+    places = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    shape = np.quantile(prompt, places)
+    return Load(
+        requests_per_s=rate,
+        prompt_tokens=tuple(float(x) for x in shape * (prompt.mean() / shape.mean())),
+        output_tokens=float(output.mean()),
+        decode_context=float((output * (prompt + output / 2.0)).sum() / output.sum()),
+        longest_context=float((output * (prompt + output)).sum() / output.sum()),
+    )

@@ -1,0 +1,70 @@
+"""What can a family of Hugging Face configs leave unsaid, and how is it written down?
+
+The form of an entry; the entries stand in `families` (and `hybrid_families`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from costmodel.architectures.hf.hybrids import Layout
+
+Bias: TypeAlias = bool | str
+"""True or False for a whole family, or the config key that decides."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Family:
+    """What the configs of one family leave unsaid.
+
+    Attributes:
+        defaults: Values of the model class for keys that a config may omit.
+        nested: Further class values, applied only inside a `text_config`.
+        spellings: Names of a key in the config, the usual one first.
+        fixed: Keys with the only value that is supported; another value is another architecture.
+        window: Which layers slide: "all", those past `max_window_layers`, or all but every
+            `sliding_window_pattern`-th.
+        window_switch: Windows also need `use_sliding_window`.
+        inner_ratio: Inner width over `hidden_size` where the config gives none.
+        factored_query: Queries come from one low-rank product (`q_lora_rank`) without MLA.
+        shared_gate: The shared experts' output is scaled by a product with the residual vector.
+        gated_attention: The query projection also makes a gate for the output.
+        attention_free: No layer attends.
+        hybrid: How a family with recurrent layers places them; None: it has none.
+        extra_positions: Rows of the position embedding beyond the context; None: no such embedding.
+    """
+
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    nested: Mapping[str, object] = field(default_factory=dict)
+    spellings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    fixed: Mapping[str, object] = field(default_factory=dict)
+    bias: Bias = False
+    output_bias: Bias = False
+    mlp_bias: Bias = False
+    qk_norm: bool = False
+    sinks: bool = False
+    gated: bool = True
+    norms: int = 2
+    norm_bias: bool = False
+    moe: bool = False
+    mla: bool = False
+    factored_query: bool = False
+    shared_gate: bool = False
+    gated_attention: bool = False
+    attention_free: bool = False
+    hybrid: Layout | None = None
+    window: Literal["all", "late", "periodic"] | None = None
+    window_switch: bool = False
+    inner_ratio: int | None = None
+    extra_positions: int | None = None
+
+
+COMMON_SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "dtype": ("dtype", "torch_dtype"),
+    "rope_parameters": ("rope_parameters", "rope_scaling"),
+}
+
+EXPERTS_OF_FULL_WIDTH: Mapping[str, tuple[str, ...]] = {
+    "num_experts": ("num_local_experts", "num_experts"),
+    "moe_intermediate_size": ("intermediate_size",),
+}

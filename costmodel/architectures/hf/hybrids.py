@@ -1,0 +1,211 @@
+"""Which layers of a hybrid model attend, which are recurrent, and how wide are they?
+
+The layouts of configs that mix attention with recurrent layers; keys are read and checked by `hf_config`. A
+layer here is one entry of the config's own list, whose parts may be a mixer, a feed-forward, or both. Leaves out
+what the families share with others (widths of attention and feed-forward).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from costmodel.architectures.architecture import NO_ATTENTION, Attention
+from costmodel.architectures.state_layers import StateLayer
+from hardware_profiles.errors import InputError
+
+Layout: TypeAlias = Literal["qwen3_next", "jamba", "nemotron_h", "phi4flash", "mamba", "mamba2"]
+"""How a hybrid family places its layers."""
+
+_LAYER_LIMIT = 10_000
+_DT_RANK_DIVISOR = 16  # "auto" is the hidden width over this, rounded up
+_PATTERN = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
+_OLD_NAMES = {"mamba": "linear_attention", "attention": "full_attention"}
+
+
+class Keys(Protocol):
+    """The keys of one config, as `hf_config` reads them."""
+
+    def count(self, key: str, *, least: int = 1, most: int = ..., null: int | None = None) -> int:
+        """A whole number in range."""
+
+    def flag(self, key: str) -> bool:
+        """True or false."""
+
+    def get(self, key: str, default: object = None) -> object:
+        """The value as it stands."""
+
+    def entries(self, key: str) -> list[object] | None:
+        """A list, or None."""
+
+    def error(self, key: str, rule: str, value: object = None) -> InputError:
+        """An error that names file and key."""
+
+
+class Layer(NamedTuple):
+    """One layer of a hybrid: its mixer, its feed-forward, and whether it only reads what others stored."""
+
+    attention: Attention
+    state: StateLayer | None
+    feed_forward: Literal["dense", "routed", "none"]
+    cross_decoder: bool = False
+
+
+def hybrid_layers(
+    layout: Layout, keys: Keys, hidden: int, attention: Attention | None, routed: list[bool]
+) -> list[Layer]:
+    """The layers of a hybrid model, in order.
+
+    Args:
+        layout: how the family places its layers.
+        keys: the config.
+        hidden: length of the residual vector.
+        attention: its attention layer; None for a family without one.
+        routed: per layer, whether the family's common keys route its tokens to experts.
+
+    Raises:
+        InputError: a key is missing, malformed or contradicts another.
+    """
+    return _LAYOUTS[layout](keys, hidden, attention or NO_ATTENTION, routed)
+
+
+def _qwen3_next(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+    layers = len(routed)
+    kinds = _kinds(keys, layers, ("full_attention", "linear_attention"))
+    if kinds is None:
+        period = keys.count("full_attention_interval", most=_LAYER_LIMIT)
+        kinds = ["linear_attention" if (layer + 1) % period else "full_attention" for layer in range(layers)]
+    heads, value_dim = keys.count("linear_num_value_heads"), keys.count("linear_value_head_dim")
+    state = StateLayer(
+        kind="delta",
+        inner=heads * value_dim,
+        heads=heads,
+        state_size=keys.count("linear_key_head_dim"),
+        groups=keys.count("linear_num_key_heads", most=heads),
+        kernel=keys.count("linear_conv_kernel_dim"),
+        inner_norms=value_dim,
+    )
+    return [_either(kind, attention, state, experts) for kind, experts in zip(kinds, routed, strict=True)]
+
+
+def _jamba(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+    layers = range(len(routed))
+    attends = _every(keys, "attn_layer_period", "attn_layer_offset")
+    experts = _every(keys, "expert_layer_period", "expert_layer_offset")
+    state = _selective_scan(keys, hidden, normalised=True)
+    kinds = ["full_attention" if attends(layer) else "linear_attention" for layer in layers]
+    return [_either(kind, attention, state, experts(layer)) for layer, kind in zip(layers, kinds, strict=True)]
+
+
+def _nemotron_h(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+    layers, pattern = len(routed), keys.get("hybrid_override_pattern")
+    kinds = _kinds(keys, layers, tuple(_PATTERN.values()))
+    if kinds is None:
+        if not isinstance(pattern, str) or len(pattern) != layers or set(pattern) - set(_PATTERN):
+            rule = f"must have one of {' '.join(_PATTERN)} per layer ({layers})"
+            raise keys.error("hybrid_override_pattern", rule, pattern if isinstance(pattern, str) else None)
+        kinds = [_PATTERN[letter] for letter in pattern]
+    state = _scan_by_heads(keys, keys.count("mamba_num_heads"), keys.count("mamba_head_dim"))
+    made = {
+        "linear_attention": Layer(NO_ATTENTION, state, "none"),
+        "full_attention": Layer(attention, None, "none"),
+        "mlp": Layer(NO_ATTENTION, None, "dense"),
+        "moe": Layer(NO_ATTENTION, None, "routed"),
+    }
+    return [made[kind] for kind in kinds]
+
+
+def _phi4flash(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+    """A self-decoder that alternates scans with windows, one full layer, and a cross-decoder that reads only."""
+    layers, window = len(routed), keys.count("sliding_window", most=1_000_000_000)
+    state = _selective_scan(keys, hidden, normalised=False)
+    gate = StateLayer(kind="memory", inner=state.inner, heads=state.heads)
+    sliding, reading = replace(attention, window=window), replace(attention, shares_kv=True)
+    half, made = layers // 2, []
+    for layer in range(layers):
+        if layer <= half + 1:
+            attends = sliding if layer < half else attention
+            made.append(Layer(attends, None, "dense") if layer % 2 else Layer(NO_ATTENTION, state, "dense"))
+        else:
+            kept = Layer(reading, None, "dense", True)
+            made.append(kept if layer % 2 else Layer(NO_ATTENTION, gate, "dense", True))
+    return made
+
+
+def _mamba(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+    return [Layer(NO_ATTENTION, _selective_scan(keys, hidden, normalised=False), "none")] * len(routed)
+
+
+def _mamba2(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+    heads, width = keys.count("num_heads"), keys.count("head_dim")
+    if heads * width != hidden * keys.count("mamba_expand"):
+        raise keys.error("num_heads", f"times head_dim must be expand times hidden_size ({hidden})", heads)
+    return [Layer(NO_ATTENTION, _scan_by_heads(keys, heads, width), "none")] * len(routed)
+
+
+_LAYOUTS: Mapping[Layout, Callable[[Keys, int, Attention, list[bool]], list[Layer]]] = {
+    "qwen3_next": _qwen3_next,
+    "jamba": _jamba,
+    "nemotron_h": _nemotron_h,
+    "phi4flash": _phi4flash,
+    "mamba": _mamba,
+    "mamba2": _mamba2,
+}
+
+
+def _either(kind: str, attention: Attention, state: StateLayer, experts: bool) -> Layer:
+    feed_forward: Literal["dense", "routed"] = "routed" if experts else "dense"
+    if kind == "full_attention":
+        return Layer(attention, None, feed_forward)
+    return Layer(NO_ATTENTION, state, feed_forward)
+
+
+def _every(keys: Keys, period_key: str, offset_key: str) -> Callable[[int], bool]:
+    period = keys.count(period_key, most=_LAYER_LIMIT)
+    offset = keys.count(offset_key, least=0, most=period - 1)
+    return lambda layer: layer % period == offset
+
+
+def _selective_scan(keys: Keys, hidden: int, *, normalised: bool) -> StateLayer:
+    inner, size = hidden * keys.count("mamba_expand", most=64), keys.count("mamba_d_state")
+    rank = -(-hidden // _DT_RANK_DIVISOR)
+    if keys.get("mamba_dt_rank") != "auto":
+        rank = keys.count("mamba_dt_rank")
+    return StateLayer(
+        kind="mamba",
+        inner=inner,
+        heads=inner,
+        state_size=size,
+        kernel=keys.count("mamba_d_conv"),
+        rank=rank,
+        conv_bias=keys.flag("mamba_conv_bias"),
+        bias=keys.flag("mamba_proj_bias"),
+        inner_norms=rank + 2 * size if normalised else 0,
+    )
+
+
+def _scan_by_heads(keys: Keys, heads: int, width: int) -> StateLayer:
+    return StateLayer(
+        kind="mamba2",
+        inner=heads * width,
+        heads=heads,
+        state_size=keys.count("mamba_d_state"),
+        groups=keys.count("mamba_n_groups"),
+        kernel=keys.count("mamba_d_conv"),
+        conv_bias=keys.flag("mamba_conv_bias"),
+        bias=keys.flag("mamba_proj_bias"),
+        inner_norms=heads * width,
+    )
+
+
+def _kinds(keys: Keys, layers: int, allowed: tuple[str, ...]) -> list[str] | None:
+    """The config's own list of layer kinds, if it has one."""
+    given = keys.entries("layer_types")
+    if given is None:
+        return None
+    if len(given) != layers:
+        raise keys.error("layer_types", f"must have one entry per layer ({layers})", len(given))
+    kinds = [_OLD_NAMES.get(kind, kind) if isinstance(kind, str) else "" for kind in given]
+    for kind, entry in zip(kinds, given, strict=True):
+        if kind not in allowed:
+            raise keys.error("layer_types", f"must hold only {', '.join(allowed)}", entry)
+    return kinds

@@ -1,0 +1,298 @@
+"""How is a model decoded, and where: one type for what is asked, chosen, exported, simulated and validated.
+
+`optimize` answers with configurations; every other verb takes one. K counts draft tokens per request and step, the
+root never included. Leaves out what a configuration emits (`costmodel.laws`), what it costs (`costmodel.answers`) and
+reading files (`costmodel.configuration.file`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from itertools import pairwise
+from typing import Any
+
+from costmodel.configuration.deployment import MOST_NAMES, DeploymentNames, require_name
+from costmodel.configuration.typed import known_fields, require_types
+from costmodel.method import Shape, Stop
+from costmodel.method_library import load_method
+from hardware_profiles.errors import InputError
+from traces.kinds.naming import naming
+from traces.kinds.tree import Tree
+
+SCHEMA = 1
+MOST_DRAFT_TOKENS = 4095
+MOST_RANGES = 4096
+_MOST_REQUESTS = 1 << 30
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "draft_tokens": (0, MOST_DRAFT_TOKENS),
+    "exit_layers": (1, MOST_DRAFT_TOKENS),
+    "draft_passes": (1, MOST_DRAFT_TOKENS),
+    "draft_bytes": (0, 1e15),
+    "ngram_min": (1, MOST_DRAFT_TOKENS),
+    "ngram_max": (1, MOST_DRAFT_TOKENS),
+    "match_rate": (0, 1),
+    "batch": (1, _MOST_REQUESTS),
+    "context": (0, _MOST_REQUESTS),
+    "max_batch": (1, _MOST_REQUESTS),
+    "stop.at": (0, MOST_DRAFT_TOKENS),
+    "stop.least_tokens": (0, MOST_DRAFT_TOKENS),
+    "stop.most_tokens": (0, MOST_DRAFT_TOKENS),
+    "shape.nodes": (1, MOST_DRAFT_TOKENS),
+    "shape.depth": (0, MOST_DRAFT_TOKENS),
+    "shape.width": (0, MOST_DRAFT_TOKENS),
+    "shape.beam": (0, MOST_DRAFT_TOKENS),
+    "shape.least_probability": (0, 1),
+    "shape.riding": (0, MOST_DRAFT_TOKENS),
+}
+_SHAPES_OF_NUMBERS = ("dynamic_tree", "window", "block")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecodingConfiguration:
+    """One way to decode one model on one deployment.
+
+    Example:
+        >>> chosen = DecodingConfiguration(
+        ...     deployment=DeploymentNames(model="llama-3.1-8b"), method="n-gram", draft_tokens=5,
+        ...     schedule=((1, 16, 5), (17, 64, 0)),
+        ... )
+        >>> chosen.topology, chosen.draft_tokens_at(8), chosen.draft_tokens_at(40)
+        ('chain', 5, 0)
+        >>> DecodingConfiguration.from_json(chosen.to_json()) == chosen
+        True
+
+    Args:
+        deployment: model, device, engine and formats, by name.
+        method: slug of the published method that drafts and verifies.
+        draft_tokens: K of a chain, 0 to 4,095; the draft tokens of a tree; with a schedule the largest K in it. 0:
+            nothing is drafted.
+        shape: None for a chain, a static tree, or the numbers of a tree that is built anew at every step.
+        stop: when a draft ends before K.
+        schedule: inclusive batch ranges and their K, `((1, 16, 5), (17, 64, 3))`: the first starts at 1, they ascend
+            and do not overlap. A gap, and every batch past the end, keeps the K of the range before it.
+        draft_model: drafter or draft head, as a shipped name, hub id or path.
+        exit_layers: layers of the target that draft, where the method leaves the target early.
+        draft_passes: passes of an unpublished drafter, with `draft_bytes`.
+        draft_bytes: bytes that one of its passes reads.
+        ngram_min: shortest n-gram that is looked up, in tokens.
+        ngram_max: longest n-gram that is looked up, in tokens.
+        trace: recording whose acceptance the configuration was chosen on: shipped name or path.
+        match_rate: share of steps with a proposal, 0 to 1, where the recording does not hold it.
+        acceptance_by_depth: unconditional probability that the first 1..K draft tokens are all accepted, measured at
+            draft length K.
+        batch: requests that it was chosen for; None: no number of its own.
+        context: cached tokens per request that it was chosen for; None: no number of its own.
+        max_batch: most requests decoded at once; None leaves it to the engine.
+        provenance: where it comes from, as short texts and numbers.
+
+    Raises:
+        InputError: a value of another type or out of range, or parts that contradict each other.
+        UnknownNameError: there is no such method.
+    """
+
+    deployment: DeploymentNames
+    method: str = "plain-decoding"
+    draft_tokens: int = 0
+    shape: Tree | Shape | None = None
+    stop: Stop = field(default_factory=Stop)
+    schedule: tuple[tuple[int, int, int], ...] = ()
+    draft_model: str | None = None
+    exit_layers: int | None = None
+    draft_passes: int | None = None
+    draft_bytes: float | None = None
+    ngram_min: int = 1
+    ngram_max: int = 3
+    trace: str | None = None
+    match_rate: float | None = None
+    acceptance_by_depth: tuple[float, ...] | None = None
+    batch: int | None = None
+    context: int | None = None
+    max_batch: int | None = None
+    provenance: Mapping[str, str | float | int | None] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        _check_numbers(self)
+        _check_shape(self)
+        _check_schedule(self)
+        _check_rates(self)
+
+    @property
+    def speculates(self) -> bool:
+        """Whether any draft token is ever proposed."""
+        return self.draft_tokens > 0
+
+    @property
+    def topology(self) -> str:
+        """`off`, `chain`, `tree` (static), or the kind of a shape given by numbers (`dynamic_tree`)."""
+        if not self.speculates:
+            return "off"
+        if self.shape is None:
+            return "chain"
+        return "tree" if isinstance(self.shape, Tree) else self.shape.kind
+
+    @property
+    def tree(self) -> Tree | None:
+        """The static tree; None for every other shape."""
+        return self.shape if isinstance(self.shape, Tree) else None
+
+    @property
+    def steps(self) -> tuple[tuple[int, int], ...]:
+        """The schedule as (first batch size, K) pairs, gaps closed and equal neighbours joined."""
+        steps: list[tuple[int, int]] = []
+        for low, _, draft_tokens in self.schedule:
+            if not steps or steps[-1][1] != draft_tokens:
+                steps.append((low, draft_tokens))
+        return tuple(steps)
+
+    @property
+    def varies(self) -> bool:
+        """Whether K depends on the batch size."""
+        return len(self.steps) > 1
+
+    @property
+    def largest_batch(self) -> int | None:
+        """`max_batch`, else the end of the schedule, else None."""
+        if self.max_batch is not None:
+            return self.max_batch
+        return self.schedule[-1][1] if self.schedule else None
+
+    def draft_tokens_at(self, batch: int) -> int:
+        """K at a batch size of at least 1."""
+        held = [draft_tokens for low, draft_tokens in self.steps if low <= batch]
+        return held[-1] if held else self.draft_tokens
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form: `schema`, then every field; a static tree as parents and ranks, the root included."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        shape = self.shape.to_json() if isinstance(self.shape, Tree) else self.shape and asdict(self.shape)
+        values |= {"deployment": asdict(self.deployment), "shape": shape, "stop": asdict(self.stop)}
+        values["provenance"] = dict(self.provenance)
+        return {"schema": SCHEMA, **{name: _as_lists(value) for name, value in values.items()}}
+
+    @classmethod
+    def from_json(cls, document: object, *, file: str | None = None) -> DecodingConfiguration:
+        """Read the JSON form; keys that are absent keep their defaults.
+
+        Args:
+            document: an object as `to_json` returns it.
+            file: name for messages.
+
+        Raises:
+            InputError: another schema, an unknown key, a value that the configuration refuses.
+        """
+        with naming(file):
+            if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
+                found = document.get("schema") if isinstance(document, Mapping) else type(document).__name__
+                raise InputError(f"a configuration is an object with schema {SCHEMA}", key="schema", value=found)
+            given = known_fields(cls, {key: value for key, value in document.items() if key != "schema"})
+            if "deployment" not in given:
+                raise InputError("must name the model, device and engine", key="deployment")
+            where = known_fields(DeploymentNames, document["deployment"], under="deployment")
+            if "model" not in where:
+                raise InputError("must name the target", key="deployment.model")
+            given["deployment"] = DeploymentNames(**where)
+            if "stop" in given:
+                given["stop"] = Stop(**known_fields(Stop, document["stop"], under="stop"))
+            if given.get("shape") is not None:
+                given["shape"] = _read_shape(document["shape"])
+            return cls(**given)
+
+
+def _read_shape(document: object) -> Tree | Shape:
+    if isinstance(document, Mapping) and "kind" in document:
+        return Shape(**known_fields(Shape, document, under="shape"))
+    return Tree.from_json(document)
+
+
+def _as_lists(value: object) -> object:
+    if isinstance(value, tuple | list):
+        return [_as_lists(each) for each in value]
+    return {key: _as_lists(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+def _check_types(given: DecodingConfiguration) -> None:
+    for name in ("schedule", "acceptance_by_depth"):
+        rows = getattr(given, name)
+        if isinstance(rows, list | tuple):
+            object.__setattr__(given, name, tuple(tuple(row) if isinstance(row, list) else row for row in rows))
+    require_types(given)
+    require_types(given.stop, under="stop")
+    if isinstance(given.shape, Shape):
+        require_types(given.shape, under="shape")
+    for name in ("draft_model", "trace"):
+        require_name(getattr(given, name), name)
+    if len(given.provenance) > MOST_NAMES:
+        raise InputError(f"must hold at most {MOST_NAMES} entries", key="provenance", value=len(given.provenance))
+    entries: Mapping[Any, Any] = given.provenance
+    for key, value in entries.items():
+        if not isinstance(key, str) or not (value is None or isinstance(value, str) or _is_finite(value)):
+            raise InputError("must hold texts and finite numbers", key=f"provenance.{key}", value=value)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _check_numbers(given: DecodingConfiguration) -> None:
+    for key, (low, high) in _RANGES.items():
+        record, _, name = key.rpartition(".")
+        holder = getattr(given, record) if record else given
+        value = getattr(holder, name, None)
+        if value is not None and not low <= value <= high:
+            raise InputError(f"must lie in {low:g}..{high:g}", key=key, value=value)
+    if given.stop.rule in ("probability", "product") and given.stop.at > 1.0:
+        raise InputError("is a probability, in 0..1", key="stop.at", value=given.stop.at)
+    if given.ngram_min > given.ngram_max:
+        raise InputError(f"must not exceed ngram_max = {given.ngram_max}", key="ngram_min", value=given.ngram_min)
+    if (given.draft_passes is None) != (given.draft_bytes is None):
+        raise InputError("--draft-passes and --draft-bytes go together", key="draft_passes", value=given.draft_passes)
+
+
+def _check_shape(given: DecodingConfiguration) -> None:
+    if given.speculates and not load_method(given.method).drafts:
+        raise InputError(f"{given.method} drafts nothing", key="draft_tokens", value=given.draft_tokens)
+    shape = given.shape
+    if shape is None:
+        return
+    if isinstance(shape, Shape) and shape.kind not in _SHAPES_OF_NUMBERS:
+        raise InputError(f"must be one of {', '.join(_SHAPES_OF_NUMBERS)}", key="shape.kind", value=shape.kind)
+    drafted = shape.draft_tokens if isinstance(shape, Tree) else shape.nodes
+    if drafted != given.draft_tokens:
+        rule = f"must equal the draft tokens of the shape, {drafted}"
+        raise InputError(rule, key="draft_tokens", value=given.draft_tokens)
+
+
+def _check_schedule(given: DecodingConfiguration) -> None:
+    if not given.schedule:
+        return
+    if len(given.schedule) > MOST_RANGES:
+        raise InputError(f"must hold at most {MOST_RANGES} ranges", key="schedule", value=len(given.schedule))
+    for low, high, draft_tokens in given.schedule:
+        if not 1 <= low <= high <= _MOST_REQUESTS or draft_tokens < 0:
+            rule = "ranges ascend from at least 1, K is at least 0"
+            raise InputError(rule, key="schedule", value=(low, high, draft_tokens))
+    if given.schedule[0][0] != 1:
+        raise InputError("the first range must start at batch 1", key="schedule", value=given.schedule[0])
+    for before, after in pairwise(given.schedule):
+        if after[0] <= before[1]:
+            raise InputError("ranges must ascend and not overlap", key="schedule", value=(before, after))
+    if given.shape is not None:
+        raise InputError("a schedule belongs to a chain", key="schedule", value=given.schedule)
+    largest = max(draft_tokens for _, _, draft_tokens in given.schedule)
+    if largest != given.draft_tokens:
+        rule = f"must equal the largest K of the schedule, {largest}"
+        raise InputError(rule, key="draft_tokens", value=given.draft_tokens)
+
+
+def _check_rates(given: DecodingConfiguration) -> None:
+    rates = given.acceptance_by_depth
+    if rates is None:
+        return
+    if len(rates) > MOST_DRAFT_TOKENS:
+        raise InputError(f"must hold at most {MOST_DRAFT_TOKENS} rates", key="acceptance_by_depth", value=len(rates))
+    if any(not 0.0 <= rate <= 1.0 for rate in rates) or any(after > before for before, after in pairwise(rates)):
+        rule = "unconditional rates lie in [0, 1] and never rise with depth"
+        raise InputError(rule, key="acceptance_by_depth", value=rates)

@@ -1,0 +1,90 @@
+"""Which model runs on which device, under which engine, in which number formats: by name, before any file is read.
+
+The settings that these names stand for are made by `costmodel.answers`. Leaves out how the model decodes
+(`costmodel.configuration.decoding`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodel.configuration.typed import require_types
+from hardware_profiles.errors import InputError
+
+MOST_DEVICES = 1 << 16
+MOST_TEXT = 4096
+MOST_NAMES = 256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeploymentNames:
+    """What a person names to say where a model runs.
+
+    Args:
+        model: shipped name, or path of a config.json; empty where it follows from a recording.
+        device: shipped name, or path of a TOML file.
+        engine: engine whose overheads and kernels apply; `none` for passes alone.
+        dtype: weight format; None takes the checkpoint's, or the widest that the device computes in.
+        kv_dtype: format of the KV cache; None takes 16 bits (32 with 32-bit weights).
+        tensor_parallel: devices that share every layer.
+        pipeline_parallel: stages of consecutive layers.
+        expert_parallel: devices that share the routed experts, each expert whole.
+        data_parallel: copies of the other layers within one engine.
+        context_parallel: devices that share the tokens of every request.
+        fidelity: how passes are costed.
+        split_verify: attention splits the cache in verify passes; None looks it up by engine and device.
+        transforms: names of compression and skipping presets, in order.
+        shared_prefix_tokens: cached tokens at the beginning of every request that are the same for all and read once.
+        host_weights_ratio: share of the layers' weights that stays in the host's memory, 0 to 1.
+        overrides: `device.KEY=VALUE` settings of the device.
+
+    Raises:
+        InputError: a value of another type, a number of devices below 1, an unprintable name.
+    """
+
+    model: str
+    device: str = "h100-sxm"
+    engine: str = "vllm"
+    dtype: str | None = None
+    kv_dtype: str | None = None
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    expert_parallel: int = 1
+    data_parallel: int = 1
+    context_parallel: int = 1
+    fidelity: Literal["datasheet", "calibrated", "measured"] = "calibrated"
+    split_verify: bool | None = None
+    transforms: tuple[str, ...] = ()
+    shared_prefix_tokens: int = 0
+    host_weights_ratio: float = 0.0
+    overrides: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("transforms", "overrides"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, tuple(given) if isinstance(given, list) else given)
+        require_types(self, under="deployment")
+        for name in ("tensor", "pipeline", "expert", "data", "context"):
+            devices = getattr(self, f"{name}_parallel")
+            if not 1 <= devices <= MOST_DEVICES:
+                rule = f"must lie in 1..{MOST_DEVICES} (--{name[0]}p on the command line)"
+                raise InputError(rule, key=f"deployment.{name}_parallel", value=devices)
+        for name in ("model", "device", "engine", "dtype", "kv_dtype"):
+            require_name(getattr(self, name), f"deployment.{name}")
+        for name in ("transforms", "overrides"):
+            if len(getattr(self, name)) > MOST_NAMES:
+                raise InputError(f"must hold at most {MOST_NAMES} entries", key=f"deployment.{name}")
+            for each in getattr(self, name):
+                require_name(each, f"deployment.{name}")
+
+
+def require_name(name: str | None, key: str) -> None:
+    """Refuse a name that could not stand on a command line; None and an empty one are no name.
+
+    Raises:
+        InputError: unprintable signs, a leading dash, or more than 4,096 characters.
+    """
+    if name and (name.startswith("-") or not name.isprintable() or len(name) > MOST_TEXT):
+        rule = f"must be printable, of at most {MOST_TEXT} characters, and not begin with a dash"
+        raise InputError(rule, key=key, value=name)

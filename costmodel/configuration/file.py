@@ -1,0 +1,90 @@
+"""Which configuration does a file hold?
+
+A file is one configuration, or an answer of `optimize`, of which one choice or one schedule is taken. Leaves out what
+the keys of a configuration mean (`costmodel.configuration.decoding`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from costmodel.configuration.decoding import DecodingConfiguration
+from hardware_profiles.errors import InputError
+
+MAX_FILE_BYTES = 16 << 20
+
+
+def read_configuration(
+    path: str | Path, *, batch: int | None = None, context: int | None = None, scheduled: bool | None = None
+) -> DecodingConfiguration:
+    """Read a configuration from a JSON file.
+
+    Args:
+        path: a configuration, or an answer of `optimize`.
+        batch: of an answer: take the choice at this batch; None: the first one.
+        context: of an answer: take the choice at this context; None: the first one.
+        scheduled: of an answer: take the batch schedule of the choice's method at its context in place of the choice,
+            where there is one; None: only where the choice is no speculation or a chain of one length, which a schedule
+            holds too.
+
+    Raises:
+        InputError: no such file, no JSON, no configuration, or no choice at this batch and context.
+    """
+    document = _read(Path(path))
+    if "choices" not in document:
+        return DecodingConfiguration.from_json(document, file=str(path))
+    choice = _choice(document, str(path), batch, context)
+    chosen = _configuration(choice, str(path))
+    plain_chain = chosen.topology in ("off", "chain") and chosen.stop.rule == "length"
+    if scheduled is False or (scheduled is None and not plain_chain):
+        return chosen
+    for row in _rows(document, "schedules", str(path)):
+        if (row.get("method"), row.get("context")) == (choice.get("method"), choice.get("context")):
+            return _configuration(row, str(path))
+    return chosen
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise InputError(f"must be at most {MAX_FILE_BYTES} bytes", file=path)
+        document = json.loads(content)
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError("must be a readable JSON file", file=path, value=str(error)) from None
+    if not isinstance(document, dict):
+        raise InputError("must be a configuration or an answer of `rooftree optimize`", file=path)
+    return document
+
+
+def _choice(document: Mapping[str, Any], file: str, batch: int | None, context: int | None) -> Mapping[str, Any]:
+    if document.get("schema") != 1:
+        raise InputError("must be an answer of `rooftree optimize` with schema 1", file=file, key="schema")
+    choices = _rows(document, "choices", file)
+    fits = [
+        each for each in choices
+        if (batch is None or each.get("batch") == batch) and (context is None or each.get("context") == context)
+    ]  # fmt: skip
+    if not fits:
+        there = [(each.get("batch"), each.get("context")) for each in choices]
+        rule = f"holds no such choice; (batch, context) are {there}"
+        raise InputError(rule, file=file, key="choices", value=(batch, context))
+    return fits[0]
+
+
+def _rows(document: Mapping[str, Any], key: str, file: str) -> list[Mapping[str, Any]]:
+    rows = document.get(key)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError("must be a list, as `rooftree optimize` writes it", file=file, key=key)
+    return rows
+
+
+def _configuration(row: Mapping[str, Any], file: str) -> DecodingConfiguration:
+    if "configuration" not in row:
+        rule = "is absent: the answer is of an older version; run `rooftree optimize` again"
+        raise InputError(rule, file=file, key="configuration")
+    return DecodingConfiguration.from_json(row["configuration"], file=file)

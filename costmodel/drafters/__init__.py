@@ -1,0 +1,1 @@
+"""What runs to propose tokens, as weights and passes."""

@@ -1,0 +1,181 @@
+"""What does a draft cost: every pass of every stage, under its own transforms, context and sharing of devices?
+
+Nested stages repeat an inner step: the inner stage drafts a few tokens, the outer one verifies them in one pass. Leaves
+out the target's verify pass and the engine (`costmodel.answers.step`).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.drafters.drafter import Drafter
+from costmodel.drafters.passes import DraftPass, chain_passes, tree_passes
+from costmodel.drafters.stage import Stage
+from costmodel.passes import kernels, ops
+from costmodel.passes.forward import Deployment, Operation, PassCost, pass_cost
+from costmodel.passes.ops import Array, Number
+from costmodel.passes.totals import Tally
+from costmodel.passes.transform import apply, without_transforms
+from hardware_profiles.errors import InputError
+
+WeightedPass = tuple[Array | float, PassCost]  # how often a pass runs in a step, and its cost
+
+_SHARDED = ("qkv", "head")  # matrices that engines divide among devices; the others are replicated
+
+
+def chain_draft(
+    d: Deployment, drafter: Drafter, *, batch: Number, context: Number, draft_tokens: Array
+) -> list[WeightedPass]:
+    """Draft passes of a step that drafts a chain of K tokens per request.
+
+    Args:
+        d: target, device and how they run.
+        drafter: who drafts.
+        batch: requests.
+        context: cached tokens per request.
+        draft_tokens: K >= 0; broadcasts with batch and context.
+    """
+    return _stage_chain(d, drafter, 0, batch=batch, context=context, draft_tokens=draft_tokens)
+
+
+def _stage_chain(
+    d: Deployment, drafter: Drafter, level: int, *, batch: Number, context: Number, draft_tokens: Array
+) -> list[WeightedPass]:
+    if level >= len(drafter.stages):
+        return []
+    stage = drafter.stages[level]
+    if level + 1 == len(drafter.stages):
+        passes = chain_passes(stage.draft, draft_tokens)
+        return _costs(d, drafter, stage, passes, batch=batch, context=context)
+    inner = drafter.stages[level + 1].draft
+    steps = draft_tokens / emitted_by(inner.acceptance, inner.tokens)
+    own = DraftPass(steps, inner.tokens + 1.0, 1.0)
+    found = _stage_chain(
+        d, drafter, level + 1, batch=batch, context=context, draft_tokens=np.asarray(float(inner.tokens))
+    )
+    return [*_costs(d, drafter, stage, [own], batch=batch, context=context), *((steps * w, cost) for w, cost in found)]
+
+
+def emitted_by(acceptance: float, tokens: int) -> float:
+    """Tokens that an inner step emits: 1 + a + ... + a^K."""
+    return sum(acceptance**depth for depth in range(tokens + 1))
+
+
+def tree_draft(
+    d: Deployment, drafter: Drafter, widths: Sequence[float], *, batch: Number, context: Number, reread_tokens: float
+) -> list[WeightedPass]:
+    """Draft passes of a step that drafts a tree.
+
+    Args:
+        d: target, device and how they run.
+        drafter: who drafts.
+        widths: nodes with children at each level, the root's first; may be means.
+        batch: requests.
+        context: cached tokens per request.
+        reread_tokens: tokens of the last verify pass that a drafter which rereads takes besides.
+
+    Raises:
+        InputError: nested stages, which draft chains alone.
+    """
+    if len(drafter.stages) > 1:
+        raise InputError("nested stages draft chains, not trees", key="tree", value=drafter.method.slug)
+    if not drafter.stages:
+        return []
+    stage = drafter.stages[0]
+    passes = tree_passes(stage.draft, widths, reread_tokens=reread_tokens)
+    return _costs(d, drafter, stage, passes, batch=batch, context=context)
+
+
+def prompt_draft_s(d: Deployment, drafter: Drafter, *, batch: Number, prompt_tokens: Number) -> Array:
+    """Seconds in which the stages that keep a cache of their own read prompts."""
+    seconds = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(prompt_tokens)))
+    if drafter.method.batch.own_device:
+        return seconds
+    for stage in drafter.stages:
+        if stage.kv_values_per_token:
+            seconds = seconds + draft_pass(
+                d, drafter, stage, batch=batch, query_tokens=prompt_tokens, context=0.0
+            ).total_s  # fmt: skip
+    return seconds
+
+
+def _costs(
+    d: Deployment, drafter: Drafter, stage: Stage, passes: Iterable[DraftPass], *, batch: Number, context: Number
+) -> list[WeightedPass]:
+    return [
+        (
+            each.often,
+            draft_pass(d, drafter, stage, batch=batch, query_tokens=each.rows, context=context, sets=each.sets),
+        )
+        for each in passes
+    ]
+
+
+def draft_pass(
+    d: Deployment,
+    drafter: Drafter,
+    stage: Stage,
+    *,
+    batch: Number,
+    query_tokens: Number,
+    context: Number,
+    sets: float = 1.0,
+) -> PassCost:
+    """One pass of a stage over `query_tokens` tokens per request.
+
+    The draft runs in the target's number formats, on the same devices where its heads divide among them. A stage by the
+    target itself runs on the target's weights and cache as they are stored; another network only under the transforms
+    that reach it.
+
+    Args:
+        d: target, device and how they run.
+        drafter: who drafts.
+        stage: the stage that runs.
+        batch: requests.
+        query_tokens: tokens per request.
+        context: cached tokens per request.
+        sets: how often the stage's further matrices apply.
+    """
+    draft, tokens = stage.draft, np.asarray(query_tokens, dtype=np.float64)
+    requests = np.asarray(batch, dtype=np.float64) * max(drafter.method.batch.branches, 1)
+    read = np.asarray(context, dtype=np.float64)
+    if draft.context_tokens is not None:
+        read = np.minimum(read, float(draft.context_tokens))
+    own = replace(d, schedule=None) if draft.by == "target" else apply(without_transforms(d), drafter.transforms)
+    own = apply(own, draft.transforms)
+    if stage.architecture is None:
+        zero = np.zeros(())
+        cost = PassCost(seconds={}, flops=zero, bytes=zero, compute_s=zero, memory_s=zero, launch_s=zero)
+    else:
+        heads = stage.architecture.blocks[0][0].attention.heads
+        shared = d.tensor_parallel if heads % d.tensor_parallel == 0 and not drafter.method.batch.own_device else 1
+        on_host = d.host_weights_ratio if draft.by == "target" else 0.0
+        own = replace(own, architecture=stage.architecture, tensor_parallel=shared, host_weights_ratio=on_host)
+        cost = pass_cost(own, batch=requests, query_tokens=tokens, context=read, logits="all")
+    return _with_projections(own, stage, cost, requests * tokens, sets)
+
+
+def _with_projections(d: Deployment, stage: Stage, cost: PassCost, rows: Array, sets: float) -> PassCost:
+    if not stage.projections:
+        return cost
+    p, tally = d.precision, Tally()
+    for role, whole, inputs in stage.projections:
+        outputs = whole / d.tensor_parallel if role in _SHARDED else float(whole)
+        work = ops.gemm(rows, outputs, inputs, weight_bytes=p.weight_bytes, activation_bytes=p.activation_bytes)
+        if d.fidelity != "datasheet":
+            timing = kernels.gemm(d.device, work, rows, p.activations)
+        else:
+            timing = kernels.roofline(d.device, work, p.activations)
+        sizes: dict[str, Number] = {"rows": rows, "outputs": outputs, "inputs": inputs}
+        tally.add(Operation("gemm", timing, work, role, calls=sets, sizes=sizes))
+    extra = tally.cost()
+    return PassCost(
+        seconds={**cost.seconds, "gemm": cost.seconds.get("gemm", np.zeros(())) + extra.seconds["gemm"]},
+        flops=cost.flops + extra.flops,
+        bytes=cost.bytes + extra.bytes,
+        compute_s=cost.compute_s + extra.compute_s,
+        memory_s=cost.memory_s + extra.memory_s,
+        launch_s=cost.launch_s + extra.launch_s,
+        operations=cost.operations + extra.operations,
+    )

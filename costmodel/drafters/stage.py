@@ -1,0 +1,158 @@
+"""What network does one stage of drafting run, and what does it hold?
+
+Layers, head and further matrices of a `Draft`, built for one target. Leaves out how often it runs (`passes`) and how
+well it guesses (that is the trace's).
+"""
+
+from dataclasses import dataclass, replace
+
+from costmodel.architectures.architecture import Architecture, Projection
+from costmodel.method import Draft
+from hardware_profiles.errors import InputError
+
+VOCABULARY_GAP_RATIO = 0.02  # padding by which the vocabularies of a draft model and its target may differ
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    """One stage of drafting, built for a target.
+
+    Args:
+        draft: the record that it was built from.
+        name: for tables.
+        architecture: layers and output head of one pass; None where no layers run.
+        projections: matrices (name, outputs, inputs) that a pass applies beside them; of one level for `heads`.
+        resident_values: weights held beside the target's.
+        kv_values_per_token: cached values held beside the target's.
+    """
+
+    draft: Draft
+    name: str
+    architecture: Architecture | None = None
+    projections: tuple[Projection, ...] = ()
+    resident_values: int = 0
+    kv_values_per_token: int = 0
+
+
+def build_stage(draft: Draft, target: Architecture, *, model: Architecture | None, exit_layer: int | None) -> Stage:
+    """The network of one stage.
+
+    Args:
+        draft: the stage.
+        target: the model that verifies.
+        model: the draft model, for stages by `model`.
+        exit_layer: layers that a stage by `target` runs; None: those of the record.
+
+    Raises:
+        InputError: a draft model that is missing or whose vocabulary differs, layers outside the target, fields that
+            the proposer has no use for.
+    """
+    match draft.by:
+        case "lookup" | "rows":
+            if draft.layers is not None or draft.matrices:
+                raise InputError("has no layers and no matrices", key="draft", value=draft.by)
+            return Stage(draft=draft, name=draft.by)
+        case "model":
+            return _model(draft, target, model)
+        case "target":
+            return _target(draft, target, exit_layer)
+        case "head":
+            return _head(draft, target)
+        case "heads":
+            return _heads(draft, target)
+
+
+def _model(draft: Draft, target: Architecture, model: Architecture | None) -> Stage:
+    if model is None:
+        raise InputError("this method drafts with a model of its own: name one", key="draft")
+    if abs(model.vocab - target.vocab) > VOCABULARY_GAP_RATIO * target.vocab:
+        raise InputError(
+            f"must share the vocabulary of {target.name} ({target.vocab} tokens)",
+            key="draft", value=f"{model.name} with {model.vocab}",
+        )  # fmt: skip
+    if draft.layers is not None:
+        model = model.with_layers(_count(draft.layers, model, "draft"))
+    matrices = _matrices(draft, model.hidden)
+    return Stage(
+        draft=draft, name=model.name, architecture=_with_vocab(draft, model), projections=matrices,
+        resident_values=model.parameters + _values(matrices),
+        kv_values_per_token=model.kv_values_per_token if draft.own_cache else 0,
+    )  # fmt: skip
+
+
+def _target(draft: Draft, target: Architecture, exit_layer: int | None) -> Stage:
+    name, runs = f"{target.name} itself", target
+    stated = draft.layers if exit_layer is None else float(exit_layer)
+    if stated is not None:
+        layers = _count(stated, target, "exit_layer")
+        runs = target.with_layers(layers)
+        name = f"{'exit at' if draft.first_layers else 'runs'} {layers} of {target.layers}"
+    matrices = _matrices(draft, target.hidden)
+    return Stage(
+        draft=draft, name=name, architecture=_with_vocab(draft, runs), projections=matrices,
+        resident_values=_values(matrices), kv_values_per_token=runs.kv_values_per_token if draft.own_cache else 0,
+    )  # fmt: skip
+
+
+def _head(draft: Draft, target: Architecture) -> Stage:
+    """Layers on the target's features: dense ones or the target's own kind, fused inputs, a shared or smaller head."""
+    h = target.hidden
+    layers = (_dense(target) if draft.dense_layers else target).with_layers(int(draft.layers or 1))
+    block = layers.blocks[0][0]
+    extra: list[Projection] = [("fuse", h, draft.inputs * h)] if draft.inputs > 1 else []
+    if draft.attention_inputs > 1:
+        width = block.attention.query_width + 2 * block.attention.kv_width
+        extra.append(("qkv", width, (draft.attention_inputs - 1) * h))
+    extra += _matrices(draft, h)
+    runs = _with_vocab(draft, layers)
+    own_head = runs.vocab * h if draft.vocab is not None else 0
+    return Stage(
+        draft=draft, name=f"head of {layers.layers} on {target.name}", architecture=runs, projections=tuple(extra),
+        resident_values=layers.layers * block.parameters(h) + own_head + _values(tuple(extra)),
+        kv_values_per_token=runs.kv_values_per_token if draft.own_cache else 0,
+    )  # fmt: skip
+
+
+def _heads(draft: Draft, target: Architecture) -> Stage:
+    vocab = target.vocab if draft.vocab is None else min(draft.vocab, target.vocab)
+    one = (*_matrices(draft, target.hidden), ("head", vocab, target.hidden))
+    if draft.heads < 1:
+        raise InputError("must say how many heads there are", key="draft.heads", value=draft.heads)
+    return Stage(
+        draft=draft,
+        name=f"{draft.heads} heads",
+        projections=one,
+        resident_values=draft.heads * _values(one),
+    )
+
+
+def _count(layers: float, model: Architecture, key: str) -> int:
+    """Layers that a count or a share of a model's stands for."""
+    count = max(1, round(model.layers * layers)) if 0.0 < layers < 1.0 else int(layers)
+    if not 1 <= count < model.layers:
+        raise InputError(f"must be in 1..{model.layers - 1} for {model.name}", key=key, value=count)
+    return count
+
+
+def _with_vocab(draft: Draft, runs: Architecture) -> Architecture:
+    """The network with an output head of its own, where it has one."""
+    return runs if draft.vocab is None else replace(runs, vocab=min(draft.vocab, runs.vocab), tied=False)
+
+
+def _matrices(draft: Draft, hidden: int) -> tuple[Projection, ...]:
+    return tuple(("matrix", round(outputs * hidden), round(inputs * hidden)) for outputs, inputs in draft.matrices)
+
+
+def _values(projections: tuple[Projection, ...]) -> int:
+    return sum(outputs * inputs for _, outputs, inputs in projections)
+
+
+def _dense(target: Architecture) -> Architecture:
+    """The target with its experts replaced by one dense feed-forward of the width that a token visits."""
+    block, count = target.with_layers(1).blocks[0]
+    f = block.feed_forward
+    if not f.is_moe:
+        return target
+    width = f.width * f.experts_per_token + f.shared_width
+    dense = replace(f, width=width, experts=0, experts_per_token=0, shared_width=0)
+    return replace(target, blocks=((replace(block, feed_forward=dense), count),))

@@ -1,0 +1,61 @@
+"""llama.cpp's server: one contiguous cache, no Python, one draft length for every batch size.
+
+The project numbers builds, not releases, so there are two here: `new` for builds whose `llama-server --help` lists
+`--spec-draft-n-max`, `old` for builds that list `--draft-max`.
+"""
+
+from functools import partial
+
+from costmodel.engines.record.engine import ANY, Engine, Kernels
+from costmodel.engines.record.memory import Memory
+from costmodel.engines.record.options import Drafting, Options
+from costmodel.engines.record.overhead import Overhead
+from costmodel.engines.record.releases import Gate
+from hardware_profiles.units import GIB
+
+_BOTH, _NEW = Gate(first="old"), Gate(first="new")
+_drafting = partial(
+    Drafting,
+    static_tree="verifies one chain per request",
+    dynamic_tree="verifies one chain per request",
+    schedule="one draft length holds for every batch size",
+    stop=_BOTH,
+    synthetic=Gate(first="new", why="newer builds have synthetic acceptance"),
+)
+
+ENGINE = Engine(
+    name="llama.cpp",
+    aliases=("llama_cpp", "llamacpp"),
+    overheads={
+        ANY: Overhead(
+            engine="llama.cpp",
+            versions="2026",
+            step_s=0.2e-3,
+            draft_s=0.1e-3,
+            spread_ratio=0.6,
+            source="ASSUMED: one thread without a Python scheduler",
+        )
+    },
+    kernels=Kernels(source="ASSUMED: its kernels split the cache, and passes run from captured graphs"),
+    memory=Memory(
+        unseen_bytes=0.5 * GIB,
+        group_bytes=0.0,
+        pass_tokens=512,
+        source="ASSUMED: one contiguous cache, physical batches of 512 tokens, a driver context of half a GiB",
+    ),
+    options=Options(
+        releases=("old", "new"),
+        default="new",
+        numbered=False,
+        drafting={
+            "draft_model": _drafting(name="draft-simple", releases=_BOTH),
+            "ngram": _drafting(name="ngram-simple", releases=_BOTH, stop="cannot stop a draft on low confidence"),
+            "eagle3": _drafting(name="draft-eagle3", releases=_NEW),
+            "mtp": _drafting(name="draft-mtp", releases=_NEW),
+        },
+        without={},
+        tensor_parallel="splits layers or rows over devices, which is not the tensor parallelism that was priced",
+        several_requests=_BOTH,
+        source="the project's own documentation of speculative decoding on either side of the renaming of its flags",
+    ),
+)

@@ -1,0 +1,1 @@
+"""What a record of a serving engine consists of; the records stand beside this folder."""

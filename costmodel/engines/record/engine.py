@@ -1,0 +1,239 @@
+"""What is known of one serving engine?
+
+An `Engine` holds every fact once: what it adds to a step, which kernels it runs, how it divides memory, how it
+schedules, how published tables launched it, and what its configuration can express. Leaves out what an operator sets:
+`replace` a part for that.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.architectures.architecture import Architecture
+from costmodel.engines.record.memory import Memory
+from costmodel.engines.record.options import Options
+from costmodel.engines.record.overhead import Overhead
+from costmodel.passes.kernels.communication import Backend
+from costmodel.passes.memory import activation_bytes
+from costmodel.passes.ops import Array, Number
+from costmodel.passes.precision import Precision
+from hardware_profiles.errors import InputError
+from hardware_profiles.profile import Device
+
+ANY = "*"  # key of the overhead that holds for every drafter without an entry of its own
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernels:
+    """What an engine runs on a device.
+
+    Args:
+        unsplit: beginnings of the names of devices on which the attention of a verify pass does not split a request's
+            cache among processors. CPUs read the cache once in any case.
+        graphs: passes run from captured graphs; without, the host launches layer by layer.
+        graph_rows: largest iteration with prompt tokens that runs from a captured graph. Iterations that only decode
+            always do where there are graphs.
+        head_norm_kernels: launches per layer to normalise queries and keys, where the model does; 0 where that is
+            fused with the rotation.
+        reductions: whose all-reduce kernels it runs.
+        fp8_cache: models with fp8 weights keep their cache in fp8 too.
+        source: where this comes from.
+    """
+
+    unsplit: tuple[str, ...] = ()
+    graphs: bool = True
+    graph_rows: int = 0
+    head_norm_kernels: int = 1
+    reductions: Backend = "vllm"
+    fp8_cache: bool = False
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scheduler:
+    """What a scheduler does by default with waiting prompts and running requests.
+
+    Args:
+        versions: versions whose defaults these are.
+        mixes: prompts join the iterations in which others decode; False runs waiting prompts first, alone.
+        chunks: a prompt may be split over iterations; False admits it whole.
+        batch_tokens: most query tokens of an iteration, decoding requests included where `mixes`; at least 1.
+        requests: most requests in flight, at least 1.
+        large_bytes: memory of a device from which on these two hold; below it `small_batch_tokens` and
+            `small_requests` do, and on the devices whose names contain one of `small_devices`.
+        small_batch_tokens: most query tokens there.
+        small_requests: most requests there.
+        small_devices: parts of device names.
+        reserve_ratio: share of a request's output that must fit before it is admitted, in [0, 1]; 1 never preempts.
+        shares_prefixes: prompts with the same beginning share blocks.
+        overlaps: an iteration is put together when the one before it starts, so that whoever arrives in between waits
+            for one more.
+        overlaps_from: release since which it does, as (major, minor); (0, 0) for all.
+        source: where the numbers come from.
+
+    Raises:
+        InputError: a limit below 1 or a ratio outside its range.
+    """
+
+    versions: str
+    mixes: bool
+    chunks: bool
+    batch_tokens: int
+    requests: int
+    large_bytes: float = 0.0
+    small_batch_tokens: int = 1
+    small_requests: int = 1
+    small_devices: tuple[str, ...] = ()
+    reserve_ratio: float = 0.0
+    shares_prefixes: bool
+    overlaps: bool
+    overlaps_from: tuple[int, int] = (0, 0)
+    source: str
+
+    def __post_init__(self) -> None:
+        for key in ("batch_tokens", "requests", "small_batch_tokens", "small_requests"):
+            if getattr(self, key) < 1:
+                raise InputError("must be at least 1", key=key, value=getattr(self, key))
+        if not 0.0 <= self.reserve_ratio <= 1.0:
+            raise InputError("must lie in [0, 1]", key="reserve_ratio", value=self.reserve_ratio)
+
+    def on(self, device: Device, version: str | None) -> "Scheduler":
+        """The defaults that hold on a device, at a release; None: the newest one known."""
+        numbers = re.match(r"v?(\d+)\.(\d+)", version or "")
+        old = numbers is not None and (int(numbers[1]), int(numbers[2])) < self.overlaps_from
+        here = replace(self, overlaps=self.overlaps and not old)
+        if device.memory_bytes >= self.large_bytes and not any(part in device.name for part in self.small_devices):
+            return here
+        return replace(here, batch_tokens=self.small_batch_tokens, requests=self.small_requests)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launches:
+    """How those who publish tables of serving runs start an engine, where that differs from its defaults.
+
+    Args:
+        image: beginning of the name of the container images that the engine's makers publish.
+        benchmark_batch_tokens: most query tokens of an iteration in InferenceMAX's scripts; None: the default.
+        benchmark_overlaps: whether those scripts switch on overlapped scheduling.
+        whole_prompts: NVIDIA's generator sizes an iteration by whole prompts; else by a batch and a prompt.
+        generated_ratio: share of the memory that its files state; None: the default.
+        source: scripts and templates that were read.
+    """
+
+    image: str
+    benchmark_batch_tokens: int | None = None
+    benchmark_overlaps: bool = False
+    whole_prompts: bool = False
+    generated_ratio: float | None = None
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Engine:
+    """A serving engine.
+
+    Args:
+        name: how it is asked for.
+        aliases: other names, in lower case.
+        overheads: what it adds to a step, by who drafts (`Draft.by`); `ANY` holds for all others.
+        kernels: what it runs.
+        memory: how it divides a device's memory.
+        scheduler: its defaults; None where none were read.
+        launches: of published tables; None where it stands in none.
+        options: what its configuration can express; None where nothing is written for it.
+
+    Raises:
+        InputError: no overhead for drafters without one of their own.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    overheads: Mapping[str, Overhead]
+    kernels: Kernels
+    memory: Memory
+    scheduler: Scheduler | None = None
+    launches: Launches | None = None
+    options: Options | None = None
+
+    def __post_init__(self) -> None:
+        if ANY not in self.overheads:
+            raise InputError("needs an entry for every other drafter", key=f"overheads.{ANY}")
+
+    def on(self, device: Device, version: str | None = None) -> "Engine":
+        """The engine with the defaults that hold on a device.
+
+        Args:
+            device: defaults depend on its memory, some on its name too.
+            version: release such as `0.12.0`; None: the newest one known.
+        """
+        return self if self.scheduler is None else replace(self, scheduler=self.scheduler.on(device, version))
+
+    @property
+    def scheduling(self) -> Scheduler:
+        """The scheduler's defaults.
+
+        Raises:
+            InputError: none are known.
+        """
+        if self.scheduler is None:
+            raise InputError("its scheduler's defaults are not known", key="engine", value=self.name)
+        return self.scheduler
+
+    def overhead(self, drafter: str) -> Overhead:
+        """What the engine adds to a step in which `drafter` drafts."""
+        return self.overheads.get(drafter, self.overheads[ANY])
+
+    def splits_verify(self, device: Device) -> bool:
+        """Whether the attention of a verify pass splits a request's cache among the processors of a device."""
+        return device.kind == "cpu" or not device.name.startswith(self.kernels.unsplit)
+
+    @property
+    def pass_tokens(self) -> int:
+        """Tokens of the largest pass that buffers are set up for; 0: they follow the pass at hand."""
+        if self.memory.pass_tokens is not None:
+            return self.memory.pass_tokens
+        return 0 if self.scheduler is None else self.scheduler.batch_tokens
+
+    def buffer_bytes(self, architecture: Architecture, precision: Precision, tensor_parallel: int = 1) -> float:
+        """Bytes of the activations of the largest pass, on each device; its logits are those of one row.
+
+        Args:
+            architecture: the target.
+            precision: number formats.
+            tensor_parallel: devices that share the model.
+        """
+        if not self.pass_tokens:
+            return 0.0
+        return float(activation_bytes(architecture, precision, tokens=self.pass_tokens, logit_rows=1)) / tensor_parallel
+
+    def cache_bytes(
+        self,
+        device: Device,
+        architecture: Architecture,
+        precision: Precision,
+        *,
+        weights_bytes: float,
+        pass_bytes: Number = 0.0,
+        tensor_parallel: int = 1,
+        devices: int | None = None,
+    ) -> Array:
+        """Bytes that the cache takes of one device; below 0 where not even the rest fits.
+
+        This is the one place where an engine's memory is divided: every answer about what fits reads it.
+
+        Args:
+            device: of the group.
+            architecture: the target.
+            precision: number formats.
+            weights_bytes: of target and drafter, on that device.
+            pass_bytes: activations of the pass at hand, on that device; buffers are at least those of `buffer_bytes`.
+            tensor_parallel: devices that share every layer.
+            devices: of the whole group; None: `tensor_parallel`.
+        """
+        buffers = self.buffer_bytes(architecture, precision, tensor_parallel)
+        return self.memory.cache_bytes(
+            device.memory_bytes, weights_bytes=weights_bytes, activations_bytes=np.maximum(buffers, pass_bytes),
+            devices=tensor_parallel if devices is None else devices,
+        )  # fmt: skip

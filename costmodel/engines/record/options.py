@@ -1,0 +1,69 @@
+"""What can an engine's own configuration express, release by release?
+
+Every way of drafting has a name there and, for each thing that a configuration may ask of it, the releases that have
+it or the reason why none does. Leaves out how the engine spells it (`app.exporters`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from costmodel.engines.record.releases import Gate
+
+Capability = Gate | str  # the releases that have it, or why the engine does not
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drafting:
+    """A way of drafting, as one engine has it.
+
+    Args:
+        name: what the engine calls it; empty where no name is needed.
+        releases: releases that have it.
+        static_tree: a tree that is the same at every step.
+        dynamic_tree: a tree that is chosen at every step, from the probabilities of its drafter.
+        schedule: a draft length for every range of batch sizes.
+        stop: an end of the draft where its probability falls below a threshold.
+        synthetic: acceptance that is drawn at stated rates, to time a what-if.
+    """
+
+    name: str
+    releases: Gate
+    static_tree: Capability
+    dynamic_tree: Capability
+    schedule: Capability
+    stop: Capability
+    synthetic: Capability
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """What a configuration of an engine can express.
+
+    Args:
+        releases: those whose sources were read, oldest first.
+        default: the release that is written for unless another is named.
+        numbered: releases are version numbers, so that two that were read speak for one in between.
+        drafting: ways of drafting by rooftree's names of them.
+        without: methods that are missing although one might look for them, and why.
+        tensor_parallel: whether one model may be shared by several devices, or why not.
+        several_requests: whether several requests may be drafted for together, or why not.
+        source: what was read.
+    """
+
+    releases: tuple[str, ...]
+    default: str
+    numbered: bool = True
+    drafting: Mapping[str, Drafting]
+    without: Mapping[str, str]
+    tensor_parallel: Capability
+    several_requests: Capability
+    source: str
+
+    def admits(self, capability: Capability, release: str) -> bool:
+        """Whether a release that was read has something."""
+        if isinstance(capability, str):
+            return False
+        if self.numbered:
+            return capability.admits(release)
+        last = len(self.releases) - 1 if capability.last is None else self.releases.index(capability.last)
+        return self.releases.index(capability.first) <= self.releases.index(release) <= last

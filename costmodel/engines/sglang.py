@@ -1,0 +1,92 @@
+"""SGLang, version 0.5: waiting prompts run first and alone, a share of memory set aside for all that is not cache."""
+
+from functools import partial
+
+from costmodel.engines.record.engine import ANY, Engine, Kernels, Launches, Scheduler
+from costmodel.engines.record.memory import PROCESS_BYTES, Memory
+from costmodel.engines.record.options import Drafting, Options
+from costmodel.engines.record.overhead import Overhead
+from costmodel.engines.record.releases import Gate
+from hardware_profiles.units import MIB
+
+_READ = Gate(first="0.5.23")
+_drafting = partial(
+    Drafting,
+    releases=_READ,
+    static_tree="builds its trees at run time and cannot load a static one; ask for an approximation",
+    dynamic_tree=_READ,
+    schedule="only eagle3 and mtp follow a schedule",
+    stop="cannot stop a draft on low confidence",
+    synthetic=_READ,
+)
+
+ENGINE = Engine(
+    name="sglang",
+    overheads={
+        ANY: Overhead(
+            engine="sglang",
+            versions="0.5",
+            step_s=0.3e-3,
+            draft_s=0.5e-3,
+            spread_ratio=0.6,
+            source="ASSUMED: the low end of the 0.2 to 1.2 ms seen over engines; SGLang schedules ahead of the GPU",
+        )
+    },
+    kernels=Kernels(source="ASSUMED: its kernels split the cache; one kernel for both norms (qknorm.cuh)"),
+    memory=Memory(
+        reserved_bytes=13_440 * MIB,
+        activations_inside=False,
+        unseen_bytes=PROCESS_BYTES,
+        block_tokens=1,
+        source=(
+            "sglang/srt/server_args.py 0.5: mem_fraction_static leaves 512 MiB + 1.5 MiB a token of a chunk of 8192 + "
+            "2 MiB for each of 256 graphed requests + 128 MiB a device (0.835 of an H100); ASSUMED: pages of one token"
+        ),
+    ),
+    scheduler=Scheduler(
+        versions="0.5",
+        mixes=False,
+        chunks=True,
+        batch_tokens=8192,
+        requests=4096,
+        reserve_ratio=0.1,
+        shares_prefixes=True,
+        overlaps=True,
+        source=(
+            "sglang/srt/server_args.py 0.5: chunked_prefill_size 8192 from 25 GB of memory, max_prefill_tokens 16384 "
+            "(the chunk binds first), enable_mixed_chunk False, a radix cache; of an output 0.7 is reserved at first, "
+            "decaying to 0.098 (init_new_token_ratio, 0.14 of it at the least); the next batch is launched before the "
+            "last one is processed (event_loop_overlap, the default since pull request 2067, which names the TTFT "
+            "that it costs)"
+        ),
+    ),
+    launches=Launches(
+        image="lmsysorg/",
+        whole_prompts=True,
+        source=(
+            "aiconfigurator, generator/rule_plugin/benchmark/sglang.rule: max_prefill_tokens by the prompt, which "
+            "whole prompts fill (0.5's schedule_policy.py admits one that fits in what is left); the rule's mixed "
+            "chunks do not reach SGLang, whose 0.5.1 template looks for them under another name"
+        ),
+    ),
+    options=Options(
+        releases=("0.5.23",),
+        default="0.5.23",
+        drafting={
+            "draft_model": _drafting(name="STANDALONE"),
+            "sequoia": _drafting(name="STANDALONE"),
+            "ngram": _drafting(
+                name="NGRAM",
+                static_tree="NGRAM drafts the branches that its trie holds",
+                dynamic_tree="NGRAM drafts the branches that its trie holds",
+                synthetic="one simulated acceptance length holds for every step of an EAGLE-like chain of one length",
+            ),
+            "eagle3": _drafting(name="EAGLE3", schedule=_READ),
+            "mtp": _drafting(name="NEXTN", schedule=_READ),
+        },
+        without={},
+        tensor_parallel=_READ,
+        several_requests=_READ,
+        source="sglang/srt/server_args.py and the speculative workers of the release listed, read from its wheel",
+    ),
+)

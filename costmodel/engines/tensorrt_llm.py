@@ -1,0 +1,95 @@
+"""TensorRT-LLM with its PyTorch backend, versions 1.0 to 1.4: whole prompts, its own all-reduce, no preemption."""
+
+from functools import partial
+
+from costmodel.engines.record.engine import ANY, Engine, Kernels, Launches, Scheduler
+from costmodel.engines.record.memory import PROCESS_BYTES, Memory
+from costmodel.engines.record.options import Drafting, Options
+from costmodel.engines.record.overhead import Overhead
+from costmodel.engines.record.releases import Gate
+
+_READ = Gate(first="1.3.0rc27")
+_BEFORE_1_4 = Gate(first="1.3.0rc27", last="1.3.0rc27", why="later releases were not read for it")
+_drafting = partial(
+    Drafting,
+    static_tree="static trees belong to eagle3",
+    dynamic_tree="static trees belong to eagle3, dynamic ones to eagle3 and mtp",
+    schedule=_READ,
+    stop="cannot stop a draft on low confidence",
+    synthetic="has no synthetic acceptance",
+)
+
+ENGINE = Engine(
+    name="tensorrt-llm",
+    aliases=("trtllm", "tensorrt_llm", "trt-llm"),
+    overheads={
+        ANY: Overhead(
+            engine="tensorrt-llm",
+            versions="1.x",
+            step_s=0.3e-3,
+            draft_s=0.4e-3,
+            spread_ratio=0.6,
+            source="ASSUMED: the low end of the 0.2 to 1.2 ms seen over engines",
+        )
+    },
+    kernels=Kernels(
+        head_norm_kernels=0,
+        reductions="trtllm",
+        fp8_cache=True,
+        source=(
+            "norms of queries and keys fused (its pull request 4611); kv_cache_config.dtype `auto` follows the "
+            "checkpoint, and NVIDIA's fp8 checkpoints carry kv_cache_quant_algo FP8; the PyTorch backend captures "
+            "graphs of generation-only batches (cuda_graph_config); ASSUMED: its kernels split the cache"
+        ),
+    ),
+    memory=Memory(
+        ratio=0.9,
+        of_free=True,
+        unseen_bytes=PROCESS_BYTES,
+        block_tokens=32,
+        source="tensorrt_llm/llmapi/llm_args.py 1.0: free_gpu_memory_fraction 0.9; ASSUMED: blocks of 32 tokens",
+    ),
+    scheduler=Scheduler(
+        versions="1.0-1.3",
+        mixes=True,
+        chunks=False,
+        batch_tokens=8192,
+        requests=2048,
+        reserve_ratio=1.0,
+        shares_prefixes=True,
+        overlaps=True,
+        source=(
+            "tensorrt_llm/llmapi/llm_args.py 1.0: max_num_tokens 8192, max_batch_size 2048, enable_chunked_prefill "
+            "False, GUARANTEED_NO_EVICT, kv_cache_config.enable_block_reuse; step n + 1 is launched before the outcome "
+            "of step n is looked at (features/overlap-scheduler of its documentation, on by default)"
+        ),
+    ),
+    launches=Launches(
+        image="nvcr.io/nvidia/tensorrt-llm/",
+        generated_ratio=0.8,
+        source=(
+            "aiconfigurator, generator/rule_plugin/benchmark/trtllm.rule: max_num_tokens by batch and prompt; "
+            "backend_templates/trtllm/extra_engine_args.*: kv_cache_config.free_gpu_memory_fraction 0.8"
+        ),
+    ),
+    options=Options(
+        releases=("1.3.0rc27", "1.4.0rc1"),
+        default="1.3.0rc27",
+        drafting={
+            "draft_model": _drafting(name="Draft_Target", releases=_BEFORE_1_4),
+            "ngram": _drafting(name="NGram", releases=_BEFORE_1_4),
+            "eagle3": _drafting(
+                name="Eagle3",
+                releases=_READ,
+                static_tree=Gate(first="1.3.0rc27", last="1.3.0rc27", why="eagle_choices was removed in 1.4"),
+                dynamic_tree=_READ,
+            ),
+            "mtp": _drafting(name="MTP", releases=_READ, dynamic_tree=_READ),
+        },
+        without={"medusa": "Medusa heads belong to its older backend"},
+        tensor_parallel=_READ,
+        several_requests=_READ,
+        source="tensorrt_llm/llmapi/llm_args.py of the releases listed; a schedule is read as `up to this batch size`, "
+        "which holds since 1.3 (TensorRT-LLM#10860)",
+    ),
+)

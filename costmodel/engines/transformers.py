@@ -1,0 +1,59 @@
+"""Hugging Face Transformers: eager Python between passes, assisted generation for one request at a time."""
+
+from functools import partial
+
+from costmodel.engines.record.engine import ANY, Engine, Kernels
+from costmodel.engines.record.memory import Memory
+from costmodel.engines.record.options import Drafting, Options
+from costmodel.engines.record.overhead import Overhead
+from costmodel.engines.record.releases import Gate
+from hardware_profiles.units import GIB
+
+_READ = Gate(first="5.23.0")
+_drafting = partial(
+    Drafting,
+    releases=_READ,
+    static_tree="verifies one chain",
+    dynamic_tree="verifies one chain",
+    schedule="assisted generation raises an error for more than one request at a time",
+    stop=_READ,
+    synthetic="has no synthetic acceptance",
+)
+
+ENGINE = Engine(
+    name="transformers",
+    overheads={
+        ANY: Overhead(
+            engine="transformers",
+            versions="4-5",
+            step_s=1.2e-3,
+            draft_s=1.0e-3,
+            spread_ratio=0.6,
+            source="ASSUMED: the high end of the 0.2 to 1.2 ms seen over engines, eager Python between passes",
+        )
+    },
+    kernels=Kernels(
+        unsplit=("a100", "a10g", "l4", "l40s", "rtx", "h100", "h200", "gh200", "b200", "mi300x"),
+        graphs=False,
+        source="FlashAttention-2's variable-length kernel, which never splits the cache for more than one query token",
+    ),
+    memory=Memory(
+        unseen_bytes=1.0 * GIB,
+        group_bytes=0.0,
+        pass_tokens=0,
+        source="ASSUMED: contiguous caches that grow with the text; a GiB for driver context and allocator gaps",
+    ),
+    options=Options(
+        releases=("5.23.0",),
+        default="5.23.0",
+        drafting={
+            "draft_model": _drafting(name="assistant"),
+            "ngram": _drafting(name="prompt_lookup", stop="cannot stop a draft on low confidence"),
+            "early_exit": _drafting(name="assistant_early_exit"),
+        },
+        without={"mtp": "mtp drafts as many tokens as the model has MTP layers"},
+        tensor_parallel="the script written here runs one process on one device",
+        several_requests="assisted generation raises an error for more than one request at a time",
+        source="transformers/generation/configuration_utils.py and candidate_generator.py, read from its wheel",
+    ),
+)

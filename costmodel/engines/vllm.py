@@ -1,0 +1,117 @@
+"""vLLM, versions 0.8 to 0.33: a paged cache, prompts in chunks beside decoding requests, graphs of up to 512 rows."""
+
+from functools import partial
+
+from costmodel.engines.record.engine import ANY, Engine, Kernels, Launches, Scheduler
+from costmodel.engines.record.memory import DRIVER_BYTES, Memory
+from costmodel.engines.record.options import Drafting, Options
+from costmodel.engines.record.overhead import Overhead
+from costmodel.engines.record.releases import Gate
+from hardware_profiles.units import GIB
+
+# The coefficients of the source are 5.886 ms + 21.0 us per query token + KV at full bandwidth + 1.207 ms a step, and
+# 2.135 ms for drafting at any length. Against them this model's passes (1 and 64 requests, 1 and 4 query tokens, 180
+# tokens of context) leave 0.73 ms a step, 12.9 us per query token, and 1.05 ms of drafting at K = 3. A test recomputes
+# all three. None of the speedups that predictions are scored on entered here.
+_overhead = partial(
+    Overhead,
+    engine="vllm",
+    versions="0.10-0.11",
+    step_s=0.73e-3,
+    token_s=12.9e-6,
+    source=(
+        "SpecDecode-Bench simulator predictor.py (github.com/SpecDecode-Bench/simulator@2fdccbd): coefficients its "
+        "authors fitted to vLLM, Llama-3.1-8B on one H100, InstructCoder, batch 1 to 64"
+    ),
+)
+_LOOKUP = _overhead(verify_ratio=0.005875)
+_RELEASES = (
+    "0.8.5", "0.9.0", "0.9.2", "0.11.2", "0.14.1", "0.15.1", "0.16.0", "0.17.1", "0.20.2", "0.21.0", "0.22.1",
+    "0.23.0", "0.24.0", "0.25.1", "0.26.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0",
+)  # fmt: skip
+_drafting = partial(
+    Drafting,
+    static_tree="trees belong to eagle3",
+    dynamic_tree="cannot build trees at run time",
+    schedule=Gate(first="0.24.0"),
+    stop="cannot stop a draft on low confidence",
+    synthetic=Gate(first="0.20.2"),
+)
+
+ENGINE = Engine(
+    name="vllm",
+    overheads={ANY: _overhead(draft_s=1.05e-3), "lookup": _LOOKUP, "rows": _LOOKUP},
+    kernels=Kernels(
+        unsplit=("a100", "a10g", "l4", "l40s", "rtx"),
+        graph_rows=512,
+        source=(
+            "FlashAttention-2's variable-length kernel never splits the cache for more than one query token, and runs "
+            "where FlashAttention-3 (Hopper) and FlashInfer kernels (Blackwell data centre) are not available; graphs "
+            "captured up to 512 rows (vllm/config/vllm.py); one kernel for both norms (its pull request 38621)"
+        ),
+    ),
+    memory=Memory(
+        ratio=0.9,
+        unseen_bytes=DRIVER_BYTES,
+        block_tokens=16,
+        source=(
+            "gpu_memory_utilization 0.9 and block_size 16 (vllm/config/cache.py), of what CUDA sees (its pull request "
+            "12126); activations of a profiled pass of max_num_batched_tokens count against the share"
+        ),
+    ),
+    scheduler=Scheduler(
+        versions="0.10-0.18",
+        mixes=True,
+        chunks=True,
+        batch_tokens=8192,
+        requests=1024,
+        large_bytes=70 * GIB,
+        small_batch_tokens=2048,
+        small_requests=256,
+        small_devices=("a100",),
+        shares_prefixes=True,
+        overlaps=True,
+        overlaps_from=(0, 14),
+        source=(
+            "vllm/engine/arg_utils.py get_batch_defaults (server defaults by device memory, 0.10 to 0.18); decodes "
+            "first, prompts in the rest of the budget, preemption by recomputation (vllm/v1/core/sched/scheduler.py); "
+            "enable_prefix_caching on; asynchronous scheduling by default from 0.14.0 (its release notes)"
+        ),
+    ),
+    launches=Launches(
+        image="vllm/",
+        benchmark_batch_tokens=8192,
+        benchmark_overlaps=True,
+        source=(
+            "InferenceMAX, benchmarks/gptoss_fp4_h100.sh: max-num-batched-tokens 8192, async-scheduling; "
+            "aiconfigurator, generator/rule_plugin/benchmark/vllm.rule: --max-num-batched-tokens by batch and prompt"
+        ),
+    ),
+    options=Options(
+        releases=_RELEASES,
+        default="0.33.0",
+        drafting={
+            # the merged V1 proposer (vllm#24322); before it the V1 engine raises NotImplementedError (vllm#31883)
+            "draft_model": _drafting(
+                name="draft_model",
+                releases=Gate(first="0.15.1", why="the V1 engine of older releases does not run draft models"),
+            ),
+            "ngram": _drafting(name="ngram", releases=Gate(first="0.8.5")),
+            "medusa": _drafting(
+                name="medusa", releases=Gate(first="0.8.5", last="0.32.0"), schedule="medusa ignores a schedule"
+            ),
+            "eagle3": _drafting(
+                name="eagle3",
+                releases=Gate(first="0.9.2"),
+                static_tree=Gate(first="0.9.0", last="0.20.2", why="trees were removed in vllm#42121"),
+            ),
+            "mtp": _drafting(
+                name="mtp", releases=Gate(first="0.11.2", why="older releases name it after the model family")
+            ),
+        },
+        without={},
+        tensor_parallel=Gate(first="0.8.5"),
+        several_requests=Gate(first="0.8.5"),
+        source="vllm/config/speculative.py of every release listed, read from its wheel",
+    ),
+)

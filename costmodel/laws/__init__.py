@@ -1,0 +1,1 @@
+"""Mechanisms of decoding methods: how many tokens a step keeps, and what drafting them takes."""

@@ -1,0 +1,121 @@
+"""How many tokens does a step emit under a configuration, and how sure is that?
+
+One value for every source of acceptance: replay of a recording (with bootstrap draws) and stated rates. Leaves out
+cost, and where the numbers come from (`recorded`, `stated`).
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from costmodel.laws.draft_lengths import DraftLengths
+from costmodel.method import Shape, Stop
+from costmodel.passes.ops import Array
+from traces.kinds.tree import Tree
+from traces.replay.bootstrap import Replayed, resampled_tokens_per_step
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Acceptance:
+    """What a configuration emits per step.
+
+    Args:
+        draft_tokens: K of the chain or draft tokens of the tree, root excluded.
+        tokens_per_step: emitted tokens per step, >= 1.
+        proposal_ratio: share of steps with a proposal, 0 to 1.
+        proposed_tokens: mean draft tokens of a step that has a proposal.
+        samples: bootstrap draws of `tokens_per_step`; empty where nothing was recorded.
+        tree: the static tree, or None for a chain.
+        tree_source: what the tree was built from: `trace` paths or a sibling `vector`; empty for a chain.
+        rule: how drafts were verified, a rule of `Verify`; empty where the rate is stated.
+        lossy: the rule changes the text's distribution.
+        note: why `rule` is not the method's own; empty where it is.
+        shape: numbers of a tree that is chosen anew at every step, or None.
+        stop: when a draft ends before its most draft tokens; None: it does not.
+        lengths: draft tokens and passes of a step where they differ from step to step, or None.
+        truncated_ratio: share of the steps in which the recording ended before the policy did: there the tokens are
+            the fewest and the draft the largest that it can have been.
+        holds_at: batch and context that a controller's answer is of; None: it holds at any.
+    """
+
+    draft_tokens: int
+    tokens_per_step: float
+    proposal_ratio: float = 1.0
+    proposed_tokens: float
+    samples: Array = field(default_factory=lambda: np.zeros(0))
+    tree: Tree | None = None
+    tree_source: str = ""
+    rule: str = ""
+    lossy: bool = False
+    note: str = ""
+    shape: Shape | None = None
+    stop: Stop | None = None
+    lengths: DraftLengths | None = None
+    truncated_ratio: float = 0.0
+    holds_at: tuple[int, int] | None = None
+
+    @property
+    def remark(self) -> str:
+        """The remark to print beside the number: another rule than the method's own, or another text; else empty."""
+        return remark(self.rule, self.note, lossy=self.lossy)
+
+    @property
+    def topology(self) -> str:
+        """`off`, `chain`, `tree` (static) or `dynamic_tree`."""
+        if self.draft_tokens == 0:
+            return "off"
+        if self.shape is not None:
+            return self.shape.kind
+        return "chain" if self.tree is None else "tree"
+
+
+def remark(rule: str, note: str, *, lossy: bool) -> str:
+    """The remark to print beside a number of tokens per step: that the rule is lossy, or why it is another; else empty.
+
+    Args:
+        rule: how drafts were verified.
+        note: why the rule is not the method's own.
+        lossy: the rule changes the text's distribution.
+    """
+    return (
+        f"{rule} is lossy: it changes the text, and the recorded text stands in for the one it writes"
+        if lossy
+        else note
+    )
+
+
+def from_replay(
+    replay: Replayed,
+    multiplicities: Array,
+    tree: Tree | None = None,
+    *,
+    tree_source: str = "",
+    rule: str = "match",
+    lossy: bool = False,
+    note: str = "",
+) -> Acceptance:
+    """Acceptance measured by replay.
+
+    Args:
+        replay: counts per request, shape [requests].
+        multiplicities: how often each request is drawn, shape [draws, requests]; shared between replays so that
+            comparisons are paired.
+        tree: the tree that was replayed.
+        tree_source: what the tree was built from.
+        rule: how drafts were verified.
+        lossy: the rule changes the text's distribution.
+        note: why the rule is not the method's own.
+    """
+    ratio = replay.proposal_ratio if replay.draft_tokens else 0.0
+    return Acceptance(
+        draft_tokens=replay.draft_tokens if tree is None else tree.draft_tokens,
+        tokens_per_step=float(replay.tokens_per_step),
+        proposal_ratio=ratio,
+        proposed_tokens=replay.drafted_per_step / ratio if ratio > 0 else 0.0,
+        samples=resampled_tokens_per_step(replay, multiplicities),
+        tree=tree,
+        tree_source=tree_source,
+        rule=rule,
+        lossy=lossy,
+        note=note,
+    )

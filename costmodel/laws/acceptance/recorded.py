@@ -1,0 +1,127 @@
+"""How many tokens does a step emit on a recording, by the method's own way of verifying drafts?
+
+Replays by the law that `rules` picks, as counts per request, as draws per position, or with bootstrap draws. Leaves out
+dynamic trees and stop rules (`costmodel.laws.drafting`), and cost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.laws.acceptance.per_step import Acceptance, from_replay
+from costmodel.laws.acceptance.rules import SAMPLED, Law, Shape
+from costmodel.passes.ops import Array
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.tree import Tree
+from traces.replay.statistics import start_positions
+from traces.replay.walk import Replay, replay_chain, replay_tree
+
+if TYPE_CHECKING:
+    from traces.replay.sampled import ExpectedReplay, SampledRule
+
+
+def replay_by(
+    trace: AcceptanceTrace, law: Law, shape: Shape, *, draft_temperature: float | None = None
+) -> Replay | ExpectedReplay:
+    """Counts per request of a shape under a law.
+
+    Args:
+        trace: the recording that the law is for.
+        law: from `law_for`.
+        shape: K of a chain, or a tree whose ranks count candidates or draws.
+        draft_temperature: of sampled drafts; None: the recording's own.
+
+    Raises:
+        InputError: a recording that does not hold what the shape needs.
+    """
+    if law.by_matching or shape == 0:
+        return _matched(trace, shape)
+    if law.rule in SAMPLED:
+        from traces.replay.sampled import replay_sampled
+
+        return replay_sampled(trace, shape, cast("SampledRule", law.rule), draft_temperature=draft_temperature)
+    from traces.replay.lossy import replay_lossy
+
+    return replay_lossy(trace, shape, _candidates(trace, law))
+
+
+def drawn_lengths(trace: AcceptanceTrace, law: Law, shape: Shape, generator: np.random.Generator) -> NDArray[np.int32]:
+    """Tokens that a step from every position emits, one draw of each; on average a walk is `replay_by`'s.
+
+    Args:
+        trace: the recording that the law is for.
+        law: from `law_for`, and not by matching, where there is nothing to draw.
+        shape: as in `replay_by`; for chains the least of a number and K + 1 holds for a shorter K.
+        generator: of the draws.
+
+    Returns:
+        int32[n], >= 1.
+
+    Raises:
+        InputError: as `replay_by`.
+    """
+    if law.rule in SAMPLED:
+        from traces.replay.sampled import survival
+
+        stays = survival(trace, shape, cast("SampledRule", law.rule))
+        return np.asarray(1 + (stays > generator.random((trace.positions, 1))).sum(axis=1), dtype=np.int32)
+    from traces.replay.lossy import lossy_lengths
+
+    return lossy_lengths(trace, shape, _candidates(trace, law)).astype(np.int32)
+
+
+def accepted_by(
+    trace: AcceptanceTrace, law: Law, shape: Shape, multiplicities: Array, *, draft_temperature: float | None = None
+) -> Acceptance:
+    """What a shape emits on a recording, by a law that several shapes share (see `acceptance`).
+
+    Args:
+        trace: the recording that the law is for.
+        law: from `law_for`.
+        shape: as in `replay_by`.
+        multiplicities: bootstrap counts [draws, requests].
+        draft_temperature: of sampled drafts; None: the recording's own.
+
+    Raises:
+        InputError: as `replay_by`.
+    """
+    replay = replay_by(trace, law, shape, draft_temperature=draft_temperature)
+    if shape == 0:
+        return from_replay(replay, multiplicities, rule="none")
+    tree = shape if isinstance(shape, Tree) else None
+    return from_replay(replay, multiplicities, tree, rule=law.rule, lossy=law.lossy, note=law.note)
+
+
+def sibling_law(trace: AcceptanceTrace, law: Law, siblings: int = 4) -> Array | None:
+    """How often the k-th draft below a node is accepted, where siblings are drawn; None where they are not.
+
+    Args:
+        trace: the recording that the law is for.
+        law: from `law_for`.
+        siblings: drafts below a node, at most as many as were recorded.
+
+    Returns:
+        float64[siblings], over all positions at which a step may start.
+    """
+    if law.by_matching or law.rule not in ("with_replacement", "without_replacement"):
+        return None
+    from traces.replay.sampled import accepted_probabilities
+
+    assert trace.draft_ids is not None
+    by_sibling = accepted_probabilities(trace, min(siblings, trace.draft_ids.shape[1]), cast("SampledRule", law.rule))
+    vector: Array = by_sibling[start_positions(trace, "all", 0)].mean(axis=0)
+    return vector
+
+
+def _matched(trace: AcceptanceTrace, shape: Shape) -> Replay:
+    return replay_tree(trace, shape) if isinstance(shape, Tree) else replay_chain(trace, shape)
+
+
+def _candidates(trace: AcceptanceTrace, law: Law) -> NDArray[np.bool_]:
+    """The candidates that a lossy law keeps."""
+    from traces.replay.lossy import near_candidates, typical_candidates
+
+    return (near_candidates if law.rule == "near_match" else typical_candidates)(trace, **law.at)

@@ -1,0 +1,105 @@
+"""How many tokens does a step of a method emit when a rate per token, or the tokens per step of a paper, is stated?
+
+The method's entry says what a stated number means: a chain, a tree of its own shape, a draft made during verification,
+a budget for the whole batch, a masked block. Leaves out recordings (`acceptance.recorded`).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.laws.acceptance import Acceptance, geometric, stated
+from costmodel.laws.batching import long_run
+from costmodel.laws.draft_lengths import DraftLengths, draft_lengths
+from costmodel.laws.refining import refined
+from costmodel.method import Method
+from hardware_profiles.errors import InputError
+from traces.kinds.tree import Tree
+
+
+def rate_claim(method: Method, rate: float, draft_tokens: int, *, match_rate: float = 1.0) -> Acceptance:
+    """Acceptance of drafts of K tokens of one acceptance probability each, given that those before were accepted.
+
+    Args:
+        method: the entry.
+        rate: acceptance of one token, 0 to 1.
+        draft_tokens: K >= 0; 0 is plain decoding.
+        match_rate: share of steps with a proposal, for drafters that may have none.
+
+    Raises:
+        InputError: a number out of range, or a method that drafts nothing or refines masked blocks.
+
+    Reference: Leviathan et al. 2022 (arXiv:2211.17192), equation 1; Liu et al. 2024 (arXiv:2408.11850), section 4.
+
+    >>> from costmodel.method_library import load_method
+    >>> round(rate_claim(load_method("pearl"), 0.8, 4).tokens_per_step, 3)
+    2.005
+    """
+    if method.refine is not None and draft_tokens:
+        raise InputError(
+            "masked blocks have no acceptance rate; state tokens per step", key="method", value=method.slug
+        )
+    if not method.drafts and draft_tokens:
+        raise InputError("drafts nothing: ask for 0 draft tokens", key="method", value=method.slug)
+    serial = geometric(rate, draft_tokens, match_rate=match_rate)
+    b = method.batch
+    if not draft_tokens:
+        return serial
+    if b.slots == "likeliest" and b.budget_per_request is not None:
+        whole = int(min(b.budget_per_request, draft_tokens))
+        share = min(b.budget_per_request, draft_tokens) - whole
+        tokens = geometric(rate, whole).tokens_per_step + share * rate ** (whole + 1)
+        return replace(serial, tokens_per_step=tokens)
+    if b.drafts_during_verify or b.parts > 1:
+        run = long_run(b, draft_tokens, rate)
+        return replace(serial, tokens_per_step=run.tokens_per_step, proposed_tokens=sum(run.query_tokens) - 1.0)
+    return serial
+
+
+def tokens_claim(
+    method: Method, tokens_per_step: float, shape: int | Tree | None = None, *, match_rate: float = 1.0
+) -> Acceptance:
+    """Acceptance of a step whose emitted tokens were measured elsewhere, the bonus token counted.
+
+    Args:
+        method: the entry.
+        tokens_per_step: emitted over all steps, those without a proposal counted.
+        shape: K of a chain, or a tree; None: the entry's own.
+        match_rate: share of steps with a proposal, for drafters that may have none.
+
+    Raises:
+        InputError: fewer tokens than 1, more than the shape can emit, or an entry that states no shape.
+
+    >>> from costmodel.method_library import load_method
+    >>> tokens_claim(load_method("eagle-2"), 4.0).draft_tokens
+    59
+    """
+    if method.refine is not None:
+        if shape is not None:
+            raise InputError("decodes blocks of its own size", key="method", value=method.slug)
+        return refined(method, tokens_per_step)
+    if not method.drafts:
+        raise InputError("drafts nothing, and emits one token per step", key="method", value=method.slug)
+    own = method.shape
+    if shape is None and own.nodes and own.kind in ("chain", "window"):
+        shape = own.nodes
+    if shape is not None:
+        return stated(tokens_per_step, shape, proposal_ratio=match_rate)
+    if not own.nodes or not own.depth:
+        raise InputError("states no shape of its own: give draft tokens or a tree", key="method", value=method.slug)
+    if not 1.0 <= tokens_per_step <= 1.0 + own.depth:
+        rule = f"must lie in [1, {1 + own.depth}], what {own.depth} draft levels can emit"
+        raise InputError(rule, key="tokens_per_step", value=tokens_per_step)
+    return Acceptance(
+        draft_tokens=own.nodes, tokens_per_step=tokens_per_step, proposed_tokens=float(own.nodes), shape=own,
+        lengths=_own_lengths(method),
+    )  # fmt: skip
+
+
+def _own_lengths(method: Method) -> DraftLengths:
+    """Passes and rows of the entry's tree: what its beam reads at each level, or its nodes shared out evenly."""
+    own = method.shape
+    read = float(own.beam) if own.beam else max((own.nodes - 1) / own.depth, 1.0)
+    rows = np.array([[1.0, *[read] * (own.depth - 1)]])
+    ranked = own.kind == "dynamic_tree"
+    return draft_lengths(np.array([own.nodes]), np.array([own.depth]), rows, ranked=ranked)

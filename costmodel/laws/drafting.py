@@ -1,0 +1,209 @@
+"""How much does a step draft and emit where the drafter decides anew at every step: dynamic trees and early stops?
+
+Each law replays a recording and adds the distribution of draft lengths to what the replay emits. Leaves out sampled
+drafts and cost (`costmodel.answers.dynamic_step`).
+
+Reference: Li et al. 2024, EAGLE-2 (arXiv:2406.16858), section 4; Xiong et al. 2024, DySpec (arXiv:2410.11744),
+algorithm 1; Wang et al. 2024, OPT-Tree (arXiv:2406.17276), section 3; Huang et al. 2024, SpecDec++
+(arXiv:2405.19715), section 3; Liu et al. 2024, Kangaroo (arXiv:2404.18911), section 3.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.laws.acceptance import MATCHING, Acceptance, Law, from_replay
+from costmodel.laws.draft_lengths import DraftLengths, draft_lengths
+from costmodel.method import Shape, Stop
+from costmodel.passes.ops import Array
+from hardware_profiles.errors import InputError
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.replay.bootstrap import Replayed
+from traces.replay.dynamic import TreePolicy, walk_policy
+from traces.replay.walk import replay_chain, step_starts
+
+if TYPE_CHECKING:
+    from traces.replay.sampled import SampledRule
+
+Whole = NDArray[np.int64]
+
+
+def tree_policy(shape: Shape, stop: Stop | None = None) -> TreePolicy:
+    """The policy of a dynamic tree.
+
+    Args:
+        shape: of kind `dynamic_tree`; numbers of 0 set no limit.
+        stop: `length` or `gain`; None: drafting ends at the shape's limits alone.
+
+    Raises:
+        InputError: another shape or stop rule, or numbers out of range.
+    """
+    if shape.kind != "dynamic_tree":
+        raise InputError("must be a dynamic tree", key="shape.kind", value=shape.kind)
+    if stop is not None and stop.rule not in ("length", "gain"):
+        raise InputError("a dynamic tree ends by length or gain", key="stop.rule", value=stop.rule)
+    return TreePolicy(
+        nodes=shape.nodes,
+        depth=shape.depth or None,
+        width=shape.width or None,
+        beam=shape.beam or None,
+        least_probability=shape.least_probability,
+        least_gain=stop.at if stop is not None and stop.rule == "gain" else 0.0,
+    )
+
+
+def dynamic_tree(
+    trace: AcceptanceTrace, shape: Shape, multiplicities: Array, *, stop: Stop | None = None
+) -> Acceptance:
+    """What dynamic trees emit and draft, by replay of the trees that the drafter expanded at every position.
+
+    The text was decoded greedily, so that every exact verifier keeps the nodes that spell it. Where a recorded tree
+    ends before the policy does, the step counts with its full size and emits what was recorded: a lower bound.
+
+    Args:
+        trace: with expansions, of a greedy recording.
+        shape: of kind `dynamic_tree`.
+        multiplicities: how often each request is drawn, shape [draws, requests].
+        stop: `gain` ends drafting after a level that adds no more than `stop.at` expected tokens.
+
+    Returns:
+        With `lengths`, and `truncated_ratio` as the share of steps that are such a lower bound.
+
+    Raises:
+        InputError: no expansions, a sampled recording, or a policy beyond what was recorded.
+    """
+    policy = tree_policy(shape, stop)
+    if trace.expansions is None:
+        raise InputError(
+            "dynamic trees need a recording with the trees that the drafter expanded (`rooftree record --expansions`)",
+            file=trace.file, key="shape.kind", value=shape.kind,
+        )  # fmt: skip
+    if trace.provenance.sampling.get("temperature", 0) != 0:
+        rule = "candidates of a sampled recording are draws, whose trees it does not tell; record greedily"
+        raise InputError(rule, file=trace.file, key="temperature", value=trace.provenance.sampling["temperature"])
+    if policy.nodes > trace.expansions.nodes:
+        rule = f"must lie in 1..{trace.expansions.nodes}, the nodes recorded"
+        raise InputError(rule, file=trace.file, key="shape.nodes", value=policy.nodes)
+    replay, steps = walk_policy(trace, policy)
+    drafted = np.where(steps.exact, steps.nodes, policy.nodes)
+    lengths = draft_lengths(drafted, steps.passes, steps.rows, ranked=True)
+    return replace(
+        _with_lengths(from_replay(replay, multiplicities), lengths),
+        shape=shape,
+        stop=stop,
+        truncated_ratio=float(np.mean(~steps.exact)),
+    )
+
+
+def stopped_chain(
+    trace: AcceptanceTrace, draft_tokens: int, stop: Stop, multiplicities: Array, law: Law = MATCHING
+) -> Acceptance:
+    """What a chain emits and drafts that ends where the drafter is unsure.
+
+    How sure the drafter is of a token behind one that was rejected is not recorded: the draft goes on as if the tokens
+    before it had been accepted. How sure it is, is the probability of its likeliest candidate.
+
+    Args:
+        trace: level 3 (probabilities).
+        draft_tokens: K, most draft tokens, >= 1.
+        stop: `probability` or `product`.
+        multiplicities: how often each request is drawn, shape [draws, requests].
+        law: how drafts are verified: by matching, or as one chain of draws.
+
+    Raises:
+        InputError: another rule, a lower level, a lossy law, or numbers out of range.
+    """
+    ends = stopped(trace, stop)
+    assert ends.drafted is not None
+    drafted = np.minimum(ends.drafted, draft_tokens)
+    looks_on = stop.rule == "probability"  # the pass that finds the unlikely token has run
+    passes = np.minimum(drafted + looks_on, draft_tokens)
+    if law.by_matching:
+        replay: Replayed = replay_chain(ends, draft_tokens)
+        often = np.zeros(trace.positions)
+        often[step_starts(ends, draft_tokens)] = 1.0
+    elif law.lossy:
+        raise InputError("is not known for drafts that end early", key="rule", value=law.rule)
+    else:
+        replay, often = _drawn(trace, draft_tokens, drafted, law)
+    accepted = from_replay(replay, multiplicities, rule=law.rule, note=law.note)
+    return replace(_with_lengths(accepted, draft_lengths(drafted, passes, weights=often)), stop=stop)
+
+
+def _drawn(trace: AcceptanceTrace, most: int, drafted: Whole, law: Law) -> tuple[Replayed, Array]:
+    """Expected counts of chains of draws of these lengths, and the probability that a step starts at each position."""
+    from traces.replay.compiled_sampled import start_probabilities
+    from traces.replay.sampled import ExpectedReplay, survival
+
+    stays = survival(trace, most, cast("SampledRule", law.rule))
+    stays = np.where(np.arange(most) < drafted[:, None], stays, 0.0)
+    first = trace.first_step_position
+    starts: Array = start_probabilities(stays, trace.offsets, first)
+    request = np.repeat(np.arange(trace.requests), trace.output_tokens)
+    steps = np.bincount(request, starts, minlength=trace.requests).astype(np.float64)
+    tokens = np.maximum(trace.output_tokens - first, 0)
+    return ExpectedReplay(draft_tokens=most, tokens=tokens, steps=steps), starts
+
+
+def stopped(trace: AcceptanceTrace, stop: Stop) -> AcceptanceTrace:
+    """The recording with drafts that end where a rule ends them: `drafted` holds their lengths.
+
+    Args:
+        trace: level 3 (probabilities).
+        stop: `probability` ends a draft before the first token of a lower draft probability than `stop.at`; `product`
+            behind the token with which 1 - the product of the probabilities exceeds `stop.at`. Either leaves at least
+            `stop.least_tokens`, and at most `stop.most_tokens` where that is not 0. No draft holds the last token of
+            its text.
+
+    Raises:
+        InputError: another rule, a lower level, or numbers out of range.
+    """
+    if stop.rule not in ("probability", "product"):
+        raise InputError("must be probability or product", key="stop.rule", value=stop.rule)
+    if not 0.0 <= stop.at <= 1.0 or stop.least_tokens < 0 or stop.most_tokens < 0:
+        raise InputError("needs a probability, and numbers of tokens >= 0", key="stop.at", value=stop.at)
+    trace.require(3, "ending drafts where the drafter is unsure")
+    assert trace.draft_probs is not None and trace.emitted is not None
+    place = np.arange(trace.positions)
+    left: Whole = np.repeat(trace.offsets[1:], trace.output_tokens) - place
+    sure = trace.draft_probs[:, 0].astype(np.float64)
+    ends = _before_unlikely(sure, left, stop) if stop.rule == "probability" else _behind_doubt(sure, left, stop)
+    if stop.most_tokens:
+        ends = np.minimum(ends, stop.most_tokens)
+    if trace.drafted is not None:
+        ends = np.minimum(ends, trace.drafted)
+    lengths = np.clip(ends, 0, np.iinfo(np.int16).max - 1).astype(np.int16)
+    return replace(trace, drafted=lengths, match_rate=None, emitted=np.minimum(trace.emitted, lengths + 1))
+
+
+def _before_unlikely(sure: Array, left: Whole, stop: Stop) -> Whole:
+    """Tokens from every position to the first unlikely one, or to the last of its text."""
+    place = np.arange(sure.size)
+    last = place + left - 1
+    unsure = (sure < stop.at) | (left == 1)
+    following = np.minimum.accumulate(np.where(unsure, place, sure.size)[::-1])[::-1]
+    return np.asarray(following[np.minimum(place + stop.least_tokens, last)] - place, dtype=np.int64)
+
+
+def _behind_doubt(sure: Array, left: Whole, stop: Stop) -> Whole:
+    """Tokens from every position to the one with which the probability of a rejection exceeds the threshold."""
+    length = np.zeros(sure.size, dtype=np.int64)
+    product, open_ = np.ones(sure.size), np.asarray(left > 1)
+    while open_.any():
+        at = np.flatnonzero(open_)
+        product[at] *= sure[at + length[at]]
+        length[at] += 1
+        open_[at] = (length[at] < left[at] - 1) & ((1.0 - product[at] <= stop.at) | (length[at] < stop.least_tokens))
+        if stop.most_tokens:
+            open_ &= length < stop.most_tokens
+    return length
+
+
+def _with_lengths(accepted: Acceptance, lengths: DraftLengths) -> Acceptance:
+    proposing = 1.0 - float(lengths.tokens[0])
+    return replace(
+        accepted, lengths=lengths, proposal_ratio=proposing,
+        proposed_tokens=lengths.mean_tokens / proposing if proposing else 0.0,
+    )  # fmt: skip

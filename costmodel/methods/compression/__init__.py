@@ -1,0 +1,1 @@
+"""Compressed weights and caches, sparse attention."""

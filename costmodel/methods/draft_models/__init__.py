@@ -1,0 +1,1 @@
+"""Drafts by a model of its own."""

@@ -1,0 +1,19 @@
+"""Block verification: a chain from a draft model is judged as a whole, and more of it stays than token by token."""
+
+from costmodel.method import Citation, Draft, Method, Shape, Verify
+
+METHOD = Method(
+    slug="block-verification",
+    title="Block verification",
+    citation=Citation(
+        authors="Sun, Mendlovic, Leviathan, Aharoni, Ro, Beirami, Suresh",
+        title="Block Verification Accelerates Speculative Decoding",
+        year=2024,
+        arxiv="2403.10444",
+    ),
+    group="draft models",
+    read="abstract",
+    draft=(Draft(by="model"),),
+    shape=Shape(kind="chain"),
+    verify=Verify(rule="block"),
+)

@@ -1,0 +1,36 @@
+"""Speculative decoding: a smaller model drafts a chain, the target verifies it in one pass."""
+
+from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
+
+METHOD = Method(
+    slug="speculative-decoding",
+    title="Speculative decoding",
+    citation=Citation(
+        authors="Leviathan, Kalman, Matias",
+        title="Fast Inference from Transformers via Speculative Decoding",
+        year=2022,
+        arxiv="2211.17192",
+    ),
+    group="draft models",
+    read="paper",
+    draft=(Draft(by="model"),),
+    shape=Shape(kind="chain"),
+    verify=Verify(rule="token_rejection"),
+    engines={
+        "vllm": "draft_model",
+        "sglang": "draft_model",
+        "tensorrt-llm": "draft_model",
+        "llama.cpp": "draft_model",
+        "transformers": "draft_model",
+    },
+    reported=(
+        Reported(
+            quantity="speedup", value=3.4, source="arXiv:2211.17192, table 2", model="T5-XXL 11B",
+            draft="T5-small 77M", device="TPU-v4", batch=1, temperature=0.0, data="WMT EnDe", draft_tokens=7,
+        ),
+        Reported(
+            quantity="speedup", value=2.01, source="arXiv:2302.01318, table 1", model="Chinchilla 70B",
+            draft="4B", device="TPU-v4", devices=16, batch=1, temperature=0.0, data="XSum", draft_tokens=4,
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Layers that some tokens leave out."""

@@ -1,0 +1,1 @@
+"""Drafts by the target itself, with some of its layers or of its cache."""

@@ -1,0 +1,26 @@
+"""Early exit: the target's own first layers draft, all of its layers verify."""
+
+from costmodel.method import Citation, Draft, Method, Shape, Verify
+
+METHOD = Method(
+    slug="early-exit",
+    title="LayerSkip",
+    citation=Citation(
+        authors="Elhoushi, Shrivastava, Liskovich, Hosmer, Wasti, Lai, Mahmoud, Acun, Agarwal, Roman, Aly, Chen, Wu",
+        title="LayerSkip: Enabling Early Exit Inference and Self-Speculative Decoding",
+        year=2024,
+        arxiv="2404.16710",
+    ),
+    group="self speculation",
+    read="abstract",
+    exact_when="temperature 0",
+    draft=(Draft(by="target", layers=1 / 3, matrices=((1, 1),), own_cache=False),),
+    shape=Shape(kind="chain"),
+    verify=Verify(rule="match"),
+    engines={"transformers": "early_exit"},
+    assumed=(
+        "draft.layers: a third of the target's",
+        "draft.matrices: one bridge matrix, as in our recordings; the target is not tuned for exits there",
+        "verify.remaining_layers: off, as Transformers' assistant_early_exit runs all layers again",
+    ),
+)

@@ -1,0 +1,21 @@
+"""MagicDec: at long contexts the target drafts with the first and the latest tokens of its cache alone."""
+
+from costmodel.method import Citation, Draft, Method, Shape, Verify
+
+METHOD = Method(
+    slug="magicdec",
+    title="MagicDec",
+    citation=Citation(
+        authors="Chen, Tiwari, Sadhukhan, Chen, Shi, Yen, Chen",
+        title="MagicDec: Breaking the Latency-Throughput Tradeoff for Long Context Generation with Speculative "
+        "Decoding",
+        year=2024,
+        arxiv="2408.11049",
+    ),
+    group="self speculation",
+    read="code",
+    draft=(Draft(by="target", context_tokens=512, own_cache=False),),
+    shape=Shape(kind="chain", nodes=3),
+    verify=Verify(rule="token_rejection"),
+    assumed=("draft.own_cache: the 512 tokens are not billed to memory",),
+)

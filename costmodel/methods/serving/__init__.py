@@ -1,0 +1,1 @@
+"""How drafts and requests share steps and devices."""

@@ -1,0 +1,21 @@
+"""FASER: drafts are verified in chunks while drafting goes on beside them, and rejected requests leave early."""
+
+from costmodel.method import Batch, Citation, Draft, Method, Shape, Stop, Verify
+
+METHOD = Method(
+    slug="faser",
+    title="FASER",
+    citation=Citation(authors="Chen et al.", title="FASER", year=2026, arxiv="2604.20503"),
+    group="serving",
+    read="abstract",
+    draft=(Draft(by="model"),),
+    shape=Shape(kind="chain"),
+    stop=Stop(rule="ema"),
+    verify=Verify(rule="token_rejection"),
+    batch=Batch(parts=2, prunes=True),
+    assumed=(
+        "batch.parts: two chunks",
+        "batch.interference_ratio: none",
+        "stop: by our controller",
+    ),
+)

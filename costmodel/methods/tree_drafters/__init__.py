@@ -1,0 +1,1 @@
+"""Trees drafted from features of the target."""

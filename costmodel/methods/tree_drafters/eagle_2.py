@@ -1,0 +1,20 @@
+"""EAGLE-2: a one-layer head on the target's last features drafts a tree that is chosen anew at every step."""
+
+from costmodel.method import Citation, Draft, Method, Shape, Verify
+
+METHOD = Method(
+    slug="eagle-2",
+    title="EAGLE-2",
+    citation=Citation(
+        authors="Li, Wei, Zhang, Zhang",
+        title="EAGLE-2: Faster Inference of Language Models with Dynamic Draft Trees",
+        year=2024,
+        arxiv="2406.16858",
+    ),
+    group="tree drafters",
+    read="code",
+    draft=(Draft(by="head", layers=1, inputs=2, rereads=True),),
+    shape=Shape(kind="dynamic_tree", nodes=59, depth=7, width=10, beam=10),
+    verify=Verify(rule="fixed_candidates"),
+    assumed=("shape.nodes: total_token 60 of the code's default counts the root",),
+)

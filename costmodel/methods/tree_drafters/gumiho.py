@@ -1,0 +1,23 @@
+"""Gumiho: two serial transformer layers draft the first tokens, small parallel heads the rest in one pass."""
+
+from costmodel.method import Citation, Draft, Method, Shape, Verify
+
+METHOD = Method(
+    slug="gumiho",
+    title="Gumiho",
+    citation=Citation(
+        authors="Li et al.",
+        title="Gumiho: A Hybrid Architecture to Prioritize Early Tokens in Speculative Decoding",
+        year=2025,
+        arxiv="2503.10135",
+    ),
+    group="tree drafters",
+    read="abstract",
+    draft=(Draft(by="head", layers=2, inputs=2, serial_depths=2, rereads=True),),
+    shape=Shape(kind="dynamic_tree", nodes=59, depth=7, width=10, beam=10),
+    verify=Verify(rule="fixed_candidates"),
+    assumed=(
+        "draft: the one parallel pass for the last five levels is priced as a pass of the two layers",
+        "shape: EAGLE-2's",
+    ),
+)

@@ -1,0 +1,91 @@
+"""Which dynamic trees and which early stops does a recording let us compare?
+
+A fixed list of policies, so that nothing is fitted to the recording and all requests measure it, as with chain lengths.
+Leaves out chains and static trees (`costmodel.optimizers.candidates`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from costmodel.answers.estimate import Setting, step_cost
+from costmodel.laws.acceptance import MATCHING, Acceptance, Law, geometric
+from costmodel.laws.controllers import ema_chain, goodput_chain
+from costmodel.laws.drafting import dynamic_tree, stopped_chain
+from costmodel.method import Shape, Stop
+from costmodel.passes.ops import Array
+from hardware_profiles.errors import InputError
+from traces.kinds.acceptance import AcceptanceTrace
+
+_LIKELIEST = Shape(kind="dynamic_tree")
+POLICIES: tuple[tuple[Shape, Stop | None], ...] = (
+    (_LIKELIEST, None),
+    *((replace(_LIKELIEST, least_probability=least), None) for least in (0.02, 0.1)),  # DySpec's threshold
+    *((_LIKELIEST, Stop(rule="gain", at=gain)) for gain in (0.1, 0.4)),  # OPT-Tree's
+    *((replace(_LIKELIEST, depth=depth, width=4, beam=4), None) for depth in (2, 4)),  # EAGLE-2's levels and beam
+)
+
+
+def dynamic_candidates(trace: AcceptanceTrace, sizes: Sequence[int], multiplicities: Array) -> list[Acceptance]:
+    """Every policy at every size that the recording holds; none where it has no trees of a greedy drafter.
+
+    Args:
+        trace: level 1 or higher.
+        sizes: draft tokens, root excluded; those beyond the recorded nodes are left out.
+        multiplicities: bootstrap counts [draws, requests].
+    """
+    trees = trace.expansions
+    if trees is None or not trees.size or trace.provenance.sampling.get("temperature", 0) != 0:
+        return []
+    return [
+        dynamic_tree(trace, replace(shape, nodes=nodes), multiplicities, stop=stop)
+        for nodes in sizes
+        for shape, stop in POLICIES
+        if nodes <= trees.nodes and shape.depth <= trees.depth and shape.width <= trees.width
+    ]
+
+
+def stopped_candidates(
+    setting: Setting | None,
+    trace: AcceptanceTrace,
+    lengths: Sequence[int],
+    stop: Stop,
+    multiplicities: Array,
+    law: Law = MATCHING,
+    *,
+    batches: Sequence[int],
+    contexts: Sequence[int],
+) -> list[Acceptance]:
+    """Chains of the given most lengths that end by a rule; under a controller of goodput one per batch and context.
+
+    Args:
+        setting: whose seconds a controller of goodput weighs; None: another rule.
+        trace: level 3 for `probability` and `product`, 1 for controllers.
+        lengths: most draft tokens K >= 1.
+        stop: the rule.
+        multiplicities: bootstrap counts [draws, requests].
+        law: how drafts are verified; controllers are replayed by matching, and say so.
+        batches: requests that decode together.
+        contexts: cached tokens per request.
+
+    Raises:
+        InputError: a rule that no law knows, or more than the recording tells.
+    """
+    if stop.rule in ("probability", "product"):
+        return [stopped_chain(trace, k, stop, multiplicities, law) for k in lengths]
+    note = "" if law.by_matching else f"{law.rule} is not replayed under a controller; candidates are matched instead"
+    if stop.rule == "ema":
+        return [replace(ema_chain(trace, k, stop, multiplicities), note=note) for k in lengths]
+    if stop.rule != "goodput" or setting is None:
+        raise InputError("must be probability, product, ema or goodput for chains", key="stop.rule", value=stop.rule)
+    found = []
+    for batch, context, most in product(batches, contexts, lengths):
+        seconds = [
+            float(step_cost(setting, geometric(0.0, k), batch=float(batch), context=float(context)).total_s)
+            for k in range(most + 1)
+        ]
+        chain = goodput_chain(trace, most, stop, multiplicities, seconds=np.array(seconds), batch=batch)
+        found.append(replace(chain, holds_at=(batch, context), note=note))
+    return found

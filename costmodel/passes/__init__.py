@@ -1,0 +1,1 @@
+"""One forward pass of one model: operations, kernels, memory."""

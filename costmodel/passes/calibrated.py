@@ -1,0 +1,313 @@
+"""Which operations make up one pass of one model, and what do they cost by the constants of the device's profile?
+
+Sums the operations of every layer, the output head and the sampler on one device of a tensor-parallel group, at the
+fidelities `datasheet` and `calibrated`. Leaves out passes that were timed whole (`costmodel.passes.measured`), the host
+and everything between passes.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from costmodel.architectures.architecture import Attention, Block, Projection
+from costmodel.architectures.state_layers import StateLayer
+from costmodel.passes import kernels, ops, state_update
+from costmodel.passes import transformed_operations as added
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.kernels import Timing
+from costmodel.passes.ops import Array, Mask, Number, Work
+from costmodel.passes.totals import Operation, PassCost, Tally, scaled
+from costmodel.transforms.declared import LayerSchedule
+from hardware_profiles.errors import InputError
+
+Logits = Literal["all", "last", "none"]
+# sharded along the inner dimension
+_INPUT_SPLIT = ("output", "down", "shared_down", "expert_down", "state_output", "state_x")
+_REPLICATED = ("router", "q_down", "kv_down")
+# products that read the vector of another, which is quantised once for all of them
+_SAME_INPUT = {
+    **dict.fromkeys(("q", "q_down", "kv_down", "kv", "qkv", "state_input", "state_gates"), "mixer"),
+    **dict.fromkeys(("router", "shared_gate_up", "shared_up", "gate_up", "up"), "feed_forward"),
+}
+_MANY_POINTS = 2048  # from which on looking for points with equal rows pays
+
+Index = npt.NDArray[np.intp]
+
+
+def calibrated_pass(
+    deployment: Deployment,
+    *,
+    batch: Number,
+    query_tokens: Number,
+    context: Number,
+    logits: Logits = "all",
+    prefill: bool = False,
+) -> PassCost:
+    """Cost of a pass as the sum of its operations; arguments as in `costmodel.passes.forward.pass_cost`.
+
+    Raises:
+        InputError: a negative, zero or non-finite argument.
+    """
+    b, n, context_tokens = _checked(batch, query_tokens, context)
+    tally = Tally()
+    schedule = deployment.schedule
+    for block, count in deployment.architecture.blocks:
+        once = block.cross_decoder and prefill and logits == "last"
+        shape = (b, np.ones_like(n), context_tokens + n - 1.0) if once else (b, n, context_tokens)
+        if schedule is not None and (schedule.prompts or not prefill):
+            for operation in _scheduled(deployment, schedule, block, count, *shape, prefill and not once):
+                tally.add(operation)
+            continue
+        for operation in _block(deployment, block, *shape, prefill and not once):
+            tally.add(operation._replace(calls=count))
+    for operation in _head(deployment, b, n, logits):
+        tally.add(operation)
+    return tally.cost()
+
+
+def _scheduled(
+    d: Deployment, schedule: LayerSchedule, block: Block, count: int, b: Array, n: Array, context: Array, prefill: bool
+) -> Iterator[Operation]:
+    """The layer's operations where tokens skip layers: parts that run for some tokens, weighted by how often."""
+    hidden, rank = d.architecture.hidden, schedule.substitute_rank
+    each = count / len(schedule.shares)
+    for share in schedule.shares:
+        cached = context if schedule.keeps_cache else context * share
+        if share and (schedule.together or share == 1.0):
+            for operation in _block(d, block, b, n, cached, prefill):
+                yield operation._replace(calls=each * share)
+        elif share:  # requests go their own ways: the layer runs once any of them needs it, for those alone
+            runs = 1.0 - (1.0 - share) ** b
+            for operation in _block(d, block, b * share / runs, n, cached, prefill):
+                yield scaled(operation, runs)._replace(calls=each)
+        if rank and share < 1.0:
+            for shape in (("substitute_down", rank, hidden), ("substitute_up", hidden, rank)):
+                yield _gemm(d, shape, b * n)._replace(calls=each * (1.0 - share))
+
+
+def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, prefill: bool) -> Iterator[Operation]:
+    hidden, rows, p = d.architecture.hidden, b * n, d.precision
+    feed_forward, projections = block.feed_forward, block.projections(hidden)
+    few, back = _distinct(rows)
+    for projection in projections:
+        yield _spread(_gemm(d, projection, few), back, rows)
+    if block.attention.heads:
+        yield from _attention(d, block.attention, b, n, context, prefill)
+    if block.state is not None:
+        yield _state(d, block.state, b, n, prefill)
+    if feed_forward.is_moe:
+        yield _experts(d, block, b, n)
+    if p.quantises or p.unpacks:
+        yield from _beside_products(d, block, projections, b, n)
+    width = (feed_forward.shared_width if feed_forward.is_moe else feed_forward.width) / d.tensor_parallel
+    work = ops.elementwise(rows, hidden, width, activation_bytes=p.residual_bytes)
+    timing = _timed(d, work, lambda: kernels.elementwise(d.device, work), p.activations)
+    yield scaled(Operation("elementwise", timing, work), block.sublayers / 2.0)
+    if d.tensor_parallel > 1:
+        timing = kernels.allreduce(d.device, rows * hidden * p.residual_bytes, d.tensor_parallel, graphs=d.graphs)
+        for _ in range(block.sublayers):
+            yield Operation("allreduce", timing, Work(np.zeros(()), np.zeros(())))
+
+
+def _beside_products(
+    d: Deployment, block: Block, projections: tuple[Projection, ...], b: Array, n: Array
+) -> Iterator[Operation]:
+    """Narrowing of the inputs of the block's products, and unpacking of their weights."""
+    hidden, f = d.architecture.hidden, block.feed_forward
+    shapes = {projection[0]: _sharded(d, projection) for projection in projections}
+    if d.precision.quantises and shapes:
+        inputs = {_SAME_INPUT.get(role, role): k for role, (_, k) in shapes.items()}
+        if f.is_moe:  # each expert's inner vector; what enters it is what enters the router
+            inputs["expert_down"] = f.experts_per_token * f.width / d.tensor_parallel
+        yield added.narrowing(d, b * n * sum(inputs.values()), len(inputs))
+    if d.precision.unpacks and shapes:
+        weights = np.asarray(sum(outputs * k for outputs, k in shapes.values()))
+        if f.is_moe:
+            weights = weights + _visited(d, block, b, n) * f.expert_parameters(hidden) / d.tensor_parallel
+        yield added.unpacking(d, weights, 1)
+
+
+def _sharded(d: Deployment, projection: Projection) -> tuple[float, float]:
+    """Outputs and inputs of a projection on one device."""
+    role, outputs, inputs = projection
+    n, k = float(outputs), float(inputs)
+    if role in _REPLICATED:
+        return n, k
+    return (n, k / d.tensor_parallel) if role in _INPUT_SPLIT else (n / d.tensor_parallel, k)
+
+
+def _gemm(d: Deployment, projection: Projection, rows: Array, name: str = "gemm") -> Operation:
+    n, k = _sharded(d, projection)
+    p = d.precision
+    work = ops.gemm(rows, n, k, weight_bytes=p.read_weight_bytes, activation_bytes=p.residual_bytes)
+    if p.quantises:  # inputs were quantised before, outputs are not
+        work = work._replace(bytes=work.bytes - rows * k * (p.residual_bytes - p.activation_bytes))
+    if p.arithmetic_ratio < 1.0:
+        work = work._replace(flops=work.flops * p.arithmetic_ratio)
+    timing = _timed(d, work, lambda: kernels.gemm(d.device, work, rows, p.activations, outputs=n), p.activations)
+    return Operation(name, timing, work, projection[0], sizes={"rows": rows, "outputs": n, "inputs": k})
+
+
+def _distinct(rows: Array) -> tuple[Array, Index | None]:
+    """The distinct numbers of rows and where each point finds its own, where many scattered points share few."""
+    if rows.ndim != 1 or rows.size < _MANY_POINTS:
+        return rows, None
+    few, back = np.unique(rows, return_inverse=True)
+    return (few, back) if 4 * few.size <= rows.size else (rows, None)
+
+
+def _spread(operation: Operation, back: Index | None, rows: Array) -> Operation:
+    """The operation of every point, from that of each distinct one of its rows."""
+    if back is None:
+        return operation
+
+    def everywhere(values: Array) -> Array:
+        return values[back] if np.ndim(values) else values
+
+    t, w = operation.timing, operation.work
+    timing = Timing(*(everywhere(part) for part in t))
+    work = Work(everywhere(w.flops), everywhere(w.bytes), everywhere(np.asarray(w.written_bytes)))
+    return operation._replace(timing=timing, work=work, sizes={**(operation.sizes or {}), "rows": rows})
+
+
+def _attention(
+    d: Deployment, attention: Attention, b: Array, n: Array, context: Array, prefill: bool
+) -> Iterator[Operation]:
+    p, dtype = d.precision, _wide(d)
+    if d.sparse_attention is not None and not prefill:
+        reach = context if attention.window is None else np.minimum(context, float(attention.window))
+        yield added.selection(d, attention, b, n, reach)
+        context = added.selected_tokens(d, reach)
+    heads = attention.heads / d.tensor_parallel
+    read = context if attention.window is None else np.minimum(context, float(attention.window))
+    if p.cache_transform is not None:
+        yield from added.cache_operations(d, attention, b, n, read)
+    if attention.is_mla:
+        work = ops.latent_attention(
+            b, n, context, heads=heads, latent=attention.kv_lora_rank, rope=attention.rope_dim,
+            kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes,
+        )  # fmt: skip
+        work = _with_latest(d, attention, work, b, read)
+        timing = _timed(d, work, lambda: kernels.latent_attention(d.device, work, dtype, context=context), dtype)
+        yield Operation("mla", timing, work, sizes={"requests": b, "context": context, "heads": heads})
+        return
+    kv_heads = max(1.0, attention.kv_heads / d.tensor_parallel)
+    work = ops.attention(
+        b, n, context, heads=heads, kv_heads=kv_heads, head_dim=attention.head_dim, window=attention.window,
+        kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes,
+    )  # fmt: skip
+    work = _with_latest(d, attention, work, b, read)
+
+    def calibrated() -> Timing:
+        if prefill:
+            return kernels.prefill_attention(
+                d.device, work, dtype, requests=b, query_tokens=n, context=read, heads=heads,
+                head_dim=attention.head_dim,
+            )  # fmt: skip
+        split = kernels.split_attention(
+            d.device, work, requests=b, query_tokens=n, context=read, heads=heads, kv_heads=kv_heads, dtype=dtype,
+            head_dim=attention.head_dim * p.tile_ratio,
+        )  # fmt: skip
+        if d.split_verify:
+            return split
+        whole = kernels.unsplit_attention(
+            d.device, work, requests=b, query_tokens=n, context=read, heads=heads, kv_heads=kv_heads, dtype=dtype
+        )
+        return _where(n > 1, whole, split)
+
+    sizes = {
+        "requests": b, "query_tokens": n, "context": read, "heads": heads, "kv_heads": kv_heads,
+        "head_dim": attention.head_dim, "beside_requests": 0.0, "beside_context": 0.0,
+    }  # fmt: skip
+    yield Operation("attention", _timed(d, work, calibrated, dtype), work, sizes=sizes)
+
+
+def _wide(d: Deployment) -> str:
+    """Format that attention and states compute in: 16 bits, unless the device lacks them."""
+    dtype = d.precision.attention
+    return dtype if dtype in d.device.peak_flops_per_s else d.precision.activations
+
+
+def _with_latest(d: Deployment, attention: Attention, work: Work, b: Array, read: Array) -> Work:
+    """The work with the latest tokens read as they were, where a cache transform leaves them so."""
+    t = d.precision.cache_transform
+    if t is None or not t.dense_tokens:
+        return work
+    return work._replace(bytes=work.bytes + added.dense_bytes(d, attention, b, read))
+
+
+def _state(d: Deployment, layer: StateLayer, b: Array, n: Array, prefill: bool) -> Operation:
+    """Convolution and state update, on the vector units while decoding; no kernel of these was ever measured here."""
+    work = state_update.state_update(
+        layer, b, n, activation_bytes=d.precision.residual_bytes, rollback=d.rollback, prefill=prefill,
+        share=1.0 / d.tensor_parallel,
+    )  # fmt: skip
+    paired = prefill and layer.kind != "mamba"
+    dtype = _wide(d) if paired or "fp32" not in d.device.peak_flops_per_s else "fp32"
+    return Operation("state", _timed(d, work, lambda: kernels.state_update(d.device, work, dtype), dtype), work)
+
+
+def _visited(d: Deployment, block: Block, b: Array, n: Array) -> Array:
+    tokens = ops.independent_tokens(b, n, d.expert_correlation)
+    return ops.distinct_experts(tokens, block.feed_forward.experts, block.feed_forward.experts_per_token)
+
+
+def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
+    feed_forward, p = block.feed_forward, d.precision
+    visited = _visited(d, block, b, n)
+    work = ops.experts(
+        b * n, visited, hidden=d.architecture.hidden, width=feed_forward.width / d.tensor_parallel,
+        matrices=3 if feed_forward.gated else 2, experts_per_token=feed_forward.experts_per_token,
+        weight_bytes=p.read_weight_bytes, experts=feed_forward.experts,
+        activation_bytes=(p.residual_bytes + p.activation_bytes) / 2.0,  # read as products are, written in 16 bits
+    )  # fmt: skip
+    if p.arithmetic_ratio < 1.0:
+        work = work._replace(flops=work.flops * p.arithmetic_ratio)
+    timing = _timed(d, work, lambda: kernels.experts(d.device, work, visited, p.activations), p.activations)
+    sizes: dict[str, Number] = {
+        "tokens": b * n, "hidden": d.architecture.hidden, "width": feed_forward.width / d.tensor_parallel,
+        "experts": feed_forward.experts, "experts_per_token": feed_forward.experts_per_token, "visited": visited,
+    }  # fmt: skip
+    return Operation("moe", timing, work, sizes=sizes)
+
+
+def _head(d: Deployment, b: Array, n: Array, logits: Logits) -> Iterator[Operation]:
+    if logits == "none":
+        return
+    rows = b * n if logits == "all" else b * np.ones_like(n)
+    head = ("head", d.architecture.vocab, d.architecture.hidden)
+    if d.precision.quantises:
+        yield added.narrowing(d, rows * d.architecture.hidden, 1)
+    if d.precision.unpacks:
+        yield added.unpacking(d, d.architecture.head_parameters / d.tensor_parallel, 1)
+    few, back = _distinct(rows)
+    yield _spread(_gemm(d, head, few, "head"), back, rows)
+    if d.fidelity == "calibrated":
+        yield Operation("sampler", kernels.sampler(d.device, rows), Work(np.zeros(()), np.zeros(())))
+
+
+def _timed(d: Deployment, work: Work, calibrated: Callable[[], Timing], dtype: str) -> Timing:
+    if d.fidelity == "calibrated":
+        return calibrated()
+    return kernels.roofline(d.device, work, dtype)
+
+
+def _where(condition: Mask, yes: Timing, no: Timing) -> Timing:
+    return Timing(*(np.where(condition, y, x) for y, x in zip(yes, no, strict=True)))
+
+
+def _checked(batch: Number, query_tokens: Number, context: Number) -> tuple[Array, Array, Array]:
+    values = []
+    for key, value, least in (
+        ("batch", batch, 0.0),
+        ("query_tokens", query_tokens, 0.0),
+        ("context", context, -1.0),
+    ):
+        array = np.asarray(value, dtype=np.float64)
+        if not np.all(np.isfinite(array)) or np.any(array <= least) or np.any(array < 0.0):
+            rule = "must be finite and > 0" if least == 0.0 else "must be finite and >= 0"
+            raise InputError(rule, key=key, value=value)
+        values.append(array)
+    return values[0], values[1], values[2]

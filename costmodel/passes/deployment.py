@@ -1,0 +1,72 @@
+"""What runs where, and how: the setting of a pass.
+
+A model, one device of its group, number formats, transforms and the few switches that move the cost of a pass.
+Leaves out the drafter and the engine's overhead (`estimate.Setting`).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodel.architectures.architecture import Architecture
+from costmodel.passes.precision import Precision
+from costmodel.passes.state_update import Rollback
+from costmodel.transforms.declared import LayerSchedule, SparseAttention
+from hardware_profiles.errors import InputError
+from hardware_profiles.profile import Device
+
+Fidelity = Literal["datasheet", "calibrated", "measured"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deployment:
+    """A model on a device, and how it runs there.
+
+    Args:
+        architecture: the model.
+        device: one device of the group.
+        precision: number formats.
+        tensor_parallel: devices N that share every layer; must divide the query heads.
+        fidelity: `datasheet` (bare roofs), `calibrated` (the profile's constants) or `measured` (the same, corrected
+            by whole passes that were timed on the device; see `measured`).
+        split_verify: the attention kernel can split a request's cache among processors when it has several
+            query tokens; False bills the whole context to one unit.
+        graphs: passes are captured in graphs, so that the host costs nothing per layer.
+        expert_correlation: of the experts that one request's tokens of a pass choose, 0 to 1.
+        rollback: what recurrent layers keep to undo rejected tokens: a state per token, or inputs to replay.
+        shared_prefix_tokens: cached tokens at the beginning of every request that are the same for all and read once.
+        host_weights_ratio: share of the layers' weights that stays in the host's memory and is fetched in every pass.
+        sparse_attention: which cached tokens are attended to; None: all. Set by `transform.apply`.
+        schedule: which layers tokens run; None: all. Set by `transform.apply`.
+
+    Raises:
+        InputError: a tensor-parallel degree that does not divide the heads, a correlation outside [0, 1].
+    """
+
+    architecture: Architecture
+    device: Device
+    precision: Precision
+    tensor_parallel: int = 1
+    fidelity: Fidelity = "calibrated"
+    split_verify: bool = True
+    graphs: bool = True
+    expert_correlation: float = 0.0
+    rollback: Rollback = "copies"
+    shared_prefix_tokens: int = 0
+    host_weights_ratio: float = 0.0
+    sparse_attention: SparseAttention | None = None
+    schedule: LayerSchedule | None = None
+
+    def __post_init__(self) -> None:
+        n = self.tensor_parallel
+        blocks = [block for block, _ in self.architecture.blocks]
+        shared = [block.attention.heads for block in blocks] + [block.state.heads for block in blocks if block.state]
+        if n < 1 or any(heads % n for heads in shared):
+            raise InputError(f"must be >= 1 and divide the heads of {self.architecture.name}", key="tp", value=n)
+        for name in ("expert_correlation", "host_weights_ratio"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise InputError("must lie in [0, 1]", key=name, value=getattr(self, name))
+        if self.shared_prefix_tokens < 0:
+            raise InputError("must be >= 0", key="shared_prefix_tokens", value=self.shared_prefix_tokens)
+        if self.fidelity == "measured" and (self.shared_prefix_tokens or self.host_weights_ratio):
+            rule = "passes with shared prefixes or weights on the host are not measured; use calibrated"
+            raise InputError(rule, key="fidelity", value=self.fidelity)

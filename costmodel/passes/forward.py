@@ -1,0 +1,67 @@
+"""What does one pass of one model cost: b requests of n new tokens each over a cache?
+
+The front door of the passes: it chooses between the calibrated sum of operations and passes that were measured whole.
+Leaves out the host (see `costmodel.answers.step`) and everything between passes.
+"""
+
+import numpy as np
+
+from costmodel.passes.calibrated import Logits, calibrated_pass
+from costmodel.passes.deployment import Deployment, Fidelity
+from costmodel.passes.ops import Number
+from costmodel.passes.prefixes import shared_prefix_cost
+from costmodel.passes.streaming import with_streamed_weights
+from costmodel.passes.totals import Operation, PassCost
+
+__all__ = ["Deployment", "Fidelity", "Logits", "Operation", "PassCost", "pass_cost"]
+
+
+def pass_cost(
+    deployment: Deployment,
+    *,
+    batch: Number,
+    query_tokens: Number,
+    context: Number,
+    logits: Logits = "all",
+    prefill: bool = False,
+) -> PassCost:
+    """Cost of one pass of `batch` requests with `query_tokens` new tokens each over `context` cached ones.
+
+    Example:
+        >>> from hardware_profiles.loader import load_device
+        >>> from costmodel.architectures.library import load_model
+        >>> from costmodel.passes.precision import Precision
+        >>> model, device = load_model("llama-3.1-8b"), load_device("h100-sxm")
+        >>> deployment = Deployment(architecture=model, device=device, precision=Precision())
+        >>> cost = pass_cost(deployment, batch=1, query_tokens=1, context=1024)
+        >>> bool(4.5e-3 < cost.total_s < 8e-3), str(cost.limit)
+        (True, 'bandwidth')
+
+    Args:
+        deployment: model, device and how they run.
+        batch: requests b, > 0; arrays broadcast, and fractions are allowed (mean values).
+        query_tokens: new tokens per request n, > 0.
+        context: cached tokens per request, >= 0.
+        logits: rows that reach the output head: `all` tokens (decode, verify), the `last` of each request
+            (prefill), or `none`.
+        prefill: use the prompt-processing form of attention.
+
+    Raises:
+        InputError: a negative, zero or non-finite argument.
+    """
+    if deployment.fidelity == "measured":
+        from costmodel.passes.measured import measured_pass
+
+        return measured_pass(
+            deployment, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
+        )
+    prefix = np.minimum(deployment.shared_prefix_tokens, context)
+    if np.any(prefix > 0) and not prefill:
+        cost = shared_prefix_cost(
+            deployment, batch=batch, query_tokens=query_tokens, prefix=prefix, unique=context - prefix, logits=logits
+        )
+    else:
+        cost = calibrated_pass(
+            deployment, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
+        )
+    return with_streamed_weights(deployment, cost) if deployment.host_weights_ratio else cost

@@ -1,0 +1,228 @@
+"""How long does attention take: decode, verification, prompt processing, and latent attention?
+
+Work is cut into units of 64 query rows; a unit walks its part of the cache tile by tile, and units share the
+processors in waves. Leaves out tree masks, which add no bytes, and the compaction of rejected tokens.
+"""
+
+import numpy as np
+
+from costmodel.passes.kernels.timing import Timing, joined, rounded
+from costmodel.passes.ops import Array, Mask, Number, Work
+from hardware_profiles.profile import Device
+
+ROW_TILE = 64  # query rows that one attention tile holds
+SPLIT_CONTEXT = 128  # least context of one split
+SHORT_CONTEXT = 256  # longest context that decode kernels for short caches take
+HEAD_DIM = 128  # head width that tile times hold for
+
+
+def split_attention(
+    device: Device,
+    work: Work,
+    *,
+    requests: Number,
+    query_tokens: Number,
+    context: Number,
+    heads: Number,
+    kv_heads: Number,
+    dtype: str,
+    head_dim: Number = HEAD_DIM,
+) -> Timing:
+    """Decode or verify attention with split-KV: the n query rows of a request share one read of its cache.
+
+    R = n·heads/kv_heads packed rows make ⌈R/64⌉ tiles per key/value head; U = b·kv_heads·tiles units are split
+    s = clamp(⌊P/U⌋, 1, ⌈context/128⌉) ways over P processors, in w = max(1, U·s/P) waves, rounded up in part:
+    ta + tc·w + [s > 1]·t_combine + max(bytes/W, padded FLOPs/peak, ⌈context/64s⌉·w·t_tile), roofs derated. One
+    query token per request takes the decode constants, several take those of `verify`, and never less time than one:
+    the two may have been measured with kernels of different libraries.
+
+    Args:
+        device: profile.
+        work: FLOPs and bytes of the operation.
+        requests: batch b.
+        query_tokens: query tokens per request n.
+        context: cached tokens that are read per request.
+        heads: query heads of one device.
+        kv_heads: key/value heads of one device.
+        dtype: format that the matrix units compute in.
+        head_dim: width of a head.
+
+    Returns:
+        Launch, one term per wave of work units, the combination of splits, and the larger of bandwidth,
+        padded arithmetic and the tile loop.
+    """
+    b, n, ctx = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
+    several = n > 1.0
+    forms = {
+        verify: _split(device, work, b, n, ctx, heads, kv_heads, dtype, head_dim, verify=verify)
+        for verify in _needed(device, several)
+    }
+    if True not in forms:
+        return forms[False]
+    alone = Work(work.flops / n, work.bytes)
+    one = _split(device, alone, b, np.ones_like(n), ctx, heads, kv_heads, dtype, head_dim, verify=False)
+    verify = chosen(forms[True].seconds >= one.seconds, forms[True], one)
+    return chosen(several, verify, forms[False]) if False in forms else verify
+
+
+def _needed(device: Device, several: Mask) -> tuple[bool, ...]:
+    """Which constants a call needs: decode's (False), verify's (True), or both where they differ."""
+    if not several.any() or _alike(device):
+        return (False,)
+    return (True,) if several.all() else (False, True)
+
+
+def chosen(condition: Mask, yes: Timing, no: Timing) -> Timing:
+    """`yes` where the condition holds, `no` elsewhere."""
+    return Timing(*(np.where(condition, y, x) for y, x in zip(yes, no, strict=True)))
+
+
+_PAIRS = ("launch_s", "wave_s", "combine_s", "bandwidth_efficiency", "compute_efficiency", "tile_s", "wave_ratio")
+
+
+def _alike(device: Device) -> bool:
+    """Whether verification was given the constants of decoding, for want of its own: then it is timed as decoding."""
+    c = device.constants
+    same = all(getattr(c, f"attention_{name}") == getattr(c, f"verify_{name}") for name in _PAIRS)
+    return same and c.verify_mask_ratio == 0.5
+
+
+def _split(
+    device: Device,
+    work: Work,
+    b: Array,
+    n: Array,
+    ctx: Array,
+    heads: Number,
+    kv_heads: Number,
+    dtype: str,
+    head_dim: Number,
+    *,
+    verify: bool,
+) -> Timing:
+    c = device.constants
+    launch_s, wave_s, combine_s, read_share, peak_share, tile_s, rounding = (
+        getattr(c, f"{'verify' if verify else 'attention'}_{name}") for name in _PAIRS
+    )
+    rows = n * heads / kv_heads
+    tiles = np.ceil(rows / ROW_TILE - 1e-9)
+    units = np.maximum(b * kv_heads * tiles, 1e-9)
+    splits = np.clip(np.floor(device.processors / units), 1.0, np.maximum(np.ceil(ctx / SPLIT_CONTEXT), 1.0))
+    waves = rounded(units * splits / device.processors, rounding)
+    padding = tiles * ROW_TILE / rows
+    if verify:
+        padding = padding * (ctx + c.verify_mask_ratio * n) / (ctx + 0.5 * n)
+    compute = work.flops * (padding / (device.peak(dtype) * peak_share))
+    memory = work.bytes / (device.bandwidth_bytes_per_s * read_share)
+    loop = np.ceil(ctx / (ROW_TILE * splits)) * waves * (tile_s * head_dim / HEAD_DIM)
+    per_wave = wave_s if verify else np.where(ctx > SHORT_CONTEXT, wave_s, c.attention_short_wave_s)
+    launch = launch_s + per_wave * waves + np.where(splits > 1, combine_s, 0.0)
+    return Timing(launch + np.maximum(np.maximum(compute, memory), loop), compute, memory, launch)
+
+
+def unsplit_attention(
+    device: Device,
+    work: Work,
+    *,
+    requests: Number,
+    query_tokens: Number,
+    context: Number,
+    heads: Number,
+    kv_heads: Number,
+    dtype: str,
+    beside: tuple[Number, Number] | None = None,
+) -> Timing:
+    """Attention whose kernel cannot split a request's cache: one unit walks the whole context tile by tile.
+
+    A unit is one head's block of 64 query tokens; it takes tu + t_tile per 64 cached or new tokens before it.
+    With ℓ the longest unit and L all units together, the walk takes ℓ·max(1, L/(P·ℓ)), rounded up in part.
+    Heads of a group read the same cache; they find it in the last-level cache unless so many requests are in
+    flight that a head's turn ends before the next one's begins, and then the cache is read up to once per head:
+    bytes·(1 + (heads/kv_heads - 1)·min(1, κ·blocks/P)·(1 - exp(-KV of a head/cache))).
+
+    Args:
+        device: profile.
+        work: FLOPs and bytes of the operation.
+        requests: batch b.
+        query_tokens: new tokens per request n.
+        context: cached tokens per request.
+        heads: query heads of one device.
+        kv_heads: key/value heads of one device.
+        dtype: format that the matrix units compute in.
+        beside: requests and cached tokens of requests with one query token in the same call; their traffic is to
+            be part of `work`.
+    """
+    c = device.constants
+    b, n, ctx = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
+    blocks = np.ceil(n / ROW_TILE - 1e-9)
+    longest = np.ceil((ctx + n) / ROW_TILE)
+    mean = np.minimum(ctx / ROW_TILE + (blocks + 1.0) / 2.0, longest)
+    unit_s = c.unsplit_unit_s + longest * c.unsplit_tile_s
+    total_s = b * blocks * (c.unsplit_unit_s + mean * c.unsplit_tile_s)
+    streams = b * blocks
+    if beside is not None:
+        others, cached = (np.asarray(x, dtype=np.float64) for x in beside)
+        one_s = c.unsplit_unit_s + np.ceil((cached + 1.0) / ROW_TILE) * c.unsplit_tile_s
+        unit_s = np.where(others > 0, np.maximum(unit_s, one_s), unit_s)
+        total_s, streams = total_s + others * one_s, streams + others
+    walk = unit_s * rounded(heads * total_s / (device.processors * unit_s), c.unsplit_wave_ratio)
+    missed = -np.expm1(-work.bytes / kv_heads / max(device.cache_bytes, 1.0))
+    crowded = np.minimum(1.0, c.unsplit_reread_ratio * streams / device.processors)
+    rereads = 1.0 + (heads / kv_heads - 1.0) * crowded * missed
+    compute = work.flops / (device.peak(dtype) * c.attention_compute_efficiency)
+    memory = work.bytes * rereads / (device.bandwidth_bytes_per_s * c.unsplit_bandwidth_efficiency)
+    launch = np.asarray(c.unsplit_launch_s)
+    return Timing(launch + np.maximum(np.maximum(compute, memory), walk), compute, memory, launch)
+
+
+def prefill_attention(
+    device: Device,
+    work: Work,
+    dtype: str,
+    *,
+    requests: Number,
+    query_tokens: Number,
+    context: Number,
+    heads: Number,
+    head_dim: Number = HEAD_DIM,
+) -> Timing:
+    """Causal attention over a prompt or chunk: ta + ‖walk of the tiles, the larger of the two roofs‖ₚ.
+
+    The walk is that of `unsplit_attention`, with constants of prompt kernels.
+
+    Args:
+        device: profile.
+        work: FLOPs and bytes of the operation.
+        dtype: format that the matrix units compute in.
+        requests: batch b.
+        query_tokens: new tokens per request n.
+        context: cached tokens per request.
+        heads: query heads of one device.
+        head_dim: width of a head.
+    """
+    c = device.constants
+    b, n, ctx = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
+    blocks = np.ceil(n / ROW_TILE - 1e-9)
+    longest = np.ceil((ctx + n) / ROW_TILE)
+    mean = np.minimum(ctx / ROW_TILE + (blocks + 1.0) / 2.0, longest)
+    tile_s = c.context_tile_s * head_dim / HEAD_DIM
+    unit_s = c.context_unit_s + longest * tile_s
+    total_s = b * heads * blocks * (c.context_unit_s + mean * tile_s)
+    walk = unit_s * rounded(total_s / np.maximum(device.processors * unit_s, 1e-300), c.context_wave_ratio)
+    compute = work.flops / (device.peak(dtype) * c.context_compute_efficiency)
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.context_bandwidth_efficiency)
+    launch = np.asarray(c.context_launch_s)
+    return Timing(launch + joined(walk, np.maximum(compute, memory), c.context_norm), compute, memory, launch)
+
+
+def latent_attention(device: Device, work: Work, dtype: str, *, context: Number) -> Timing:
+    """Absorbed multi-head latent attention: ta + ‖the larger of the two derated roofs, ⌈context/64⌉·t_tile‖ₚ.
+
+    The second term is one unit's walk over a cache that its kernel does not split; about 0 where it does.
+    """
+    c = device.constants
+    walk = np.ceil(np.asarray(context, dtype=np.float64) / ROW_TILE) * c.mla_tile_s
+    compute = work.flops / (device.peak(dtype) * c.mla_compute_efficiency)
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.mla_bandwidth_efficiency)
+    launch = np.asarray(c.mla_launch_s)
+    return Timing(launch + joined(np.maximum(compute, memory), walk, c.mla_norm), compute, memory, launch)

@@ -1,0 +1,73 @@
+"""How long does an all-reduce take, by the library that runs it?
+
+Small messages go through an engine's own kernels, large ones through NCCL. Leaves out links shared with other
+traffic and groups that span several servers.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from costmodel.passes.kernels.timing import Timing
+from costmodel.passes.ops import Array, Number
+from hardware_profiles.errors import InputError
+from hardware_profiles.profile import Device
+
+Backend = Literal["vllm", "trtllm", "nccl"]
+BACKENDS: tuple[Backend, ...] = ("vllm", "trtllm", "nccl")
+VLLM_MOST_BYTES = 16 * 2**20  # messages of this size and more leave vLLM's own kernels
+
+
+def allreduce(
+    device: Device, message_bytes: Number, devices: int, *, graphs: bool = True, backend: Backend = "vllm"
+) -> Timing:
+    """All-reduce over `devices`: the cheaper of one-shot and two-shot kernels, or NCCL's ring for large messages.
+
+    Args:
+        device: profile of each participant.
+        message_bytes: bytes reduced per device.
+        devices: participants N; 1 costs nothing.
+        graphs: captured in a graph; outside of one no call is shorter than its launch on the host.
+        backend: whose kernels: vLLM's, TensorRT-LLM's, or NCCL alone.
+
+    Returns:
+        min[a + b·log2 N + (N-1)B/(e1·link), a + g + b·log2 N + 2(N-1)/N·B/(e2·link)] below the backend's largest
+        message, and from there on a' + b'·N + 2(N-1)/N·B/(e'·link).
+
+    Raises:
+        InputError: an unknown backend.
+    """
+    size = np.asarray(message_bytes, dtype=np.float64)
+    if backend not in BACKENDS:
+        raise InputError(f"must be one of {', '.join(BACKENDS)}", key="backend", value=backend)
+    if devices == 1:
+        return Timing(np.zeros_like(size), np.zeros(()), np.zeros(()), np.zeros(()))
+    ring_launch, ring = _ring(device, size, devices)
+    if backend == "nccl":
+        launch, moved = ring_launch, ring
+    else:
+        own_launch, own = _own_kernels(device, size, devices, backend)
+        large = size >= (VLLM_MOST_BYTES if backend == "vllm" else device.constants.trtllm_most_bytes)
+        launch, moved = np.where(large, ring_launch, own_launch), np.where(large, ring, own)
+    if not graphs:
+        launch = np.maximum(launch, device.constants.allreduce_eager_s - moved)
+    return Timing(np.asarray(launch + moved), np.zeros(()), np.asarray(moved), np.asarray(launch))
+
+
+def _ring(device: Device, size: Array, devices: int) -> tuple[Array, Array]:
+    c = device.constants
+    launch = np.asarray(c.nccl_launch_s + c.nccl_hop_s * devices)
+    return launch, 2.0 * (devices - 1) / devices * size / (c.nccl_efficiency * device.link_bytes_per_s)
+
+
+def _own_kernels(device: Device, size: Array, devices: int, backend: Backend) -> tuple[Array, Array]:
+    c, link = device.constants, device.link_bytes_per_s
+    if backend == "vllm":
+        fixed, hop, second = c.allreduce_launch_s, c.allreduce_hop_s, c.allreduce_two_shot_s
+        one, two = c.allreduce_one_shot_efficiency, c.allreduce_two_shot_efficiency
+    else:
+        fixed, hop, second = c.trtllm_launch_s, c.trtllm_hop_s, c.trtllm_two_shot_s
+        one, two = c.trtllm_one_shot_efficiency, c.trtllm_two_shot_efficiency
+    one_shot = (devices - 1) * size / (one * link)
+    two_shot = second + 2.0 * (devices - 1) / devices * size / (two * link)
+    return np.asarray(fixed + hop * np.log2(devices)), np.minimum(one_shot, two_shot)

@@ -1,0 +1,110 @@
+"""How long do matrix products, expert layers and the small kernels between them take?
+
+Tile and wave rounding of products is included; leaves out operands that are still in the cache.
+"""
+
+import numpy as np
+
+from costmodel.passes.kernels.correction import by_share, by_size
+from costmodel.passes.kernels.timing import Timing, joined
+from costmodel.passes.ops import Array, Number, Work
+from hardware_profiles.profile import Device
+
+ROW_TILES = (16, 32, 64, 128)  # rows of the output tiles that a library chooses among
+COLUMN_TILE = 128
+LARGEST_DECODE_ROWS = 1024.0  # rows up to which products were measured
+PREFILL_ROWS = 4096.0
+
+
+def gemm_efficiency(device: Device, rows: Number) -> Array:
+    """Share of the peak that a matrix product reaches: the decode constant to 1024 rows, prefill's from 4096.
+
+    Between them it moves linearly in the logarithm of the rows.
+    """
+    c = device.constants
+    if np.size(rows) and np.max(rows) <= LARGEST_DECODE_ROWS:
+        return np.asarray(c.gemm_compute_efficiency)
+    span = np.log(PREFILL_ROWS / LARGEST_DECODE_ROWS)
+    position = np.clip(np.log(np.maximum(rows, 1.0) * (1.0 / LARGEST_DECODE_ROWS)) * (1.0 / span), 0.0, 1.0)
+    return np.asarray(c.gemm_compute_efficiency + position * (c.prefill_compute_efficiency - c.gemm_compute_efficiency))
+
+
+def gemm(device: Device, work: Work, rows: Number, dtype: str, *, outputs: Number | None = None) -> Timing:
+    """Matrix product: t0 + ‖tiles, bytes‖ₚ, with the best of the output tiles of 16 to 128 rows.
+
+    With m rows in tiles of r, the arithmetic is that of ⌈m/r⌉·r rows at the share of the peak that the device
+    reaches, times 1 + ρ·((128/r + 1)/2 - 1) because small tiles read their operands more often, and times the
+    waves of ⌈m/r⌉·⌈N/128⌉ tiles over the processors, rounded up in part. On a processor without such tiles (a
+    CPU) rows are not rounded. Outputs are written at a share of the bandwidth of their own. Where the profile has a
+    table of what measurements leave of this form, the time is corrected by interpolation in it.
+
+    Args:
+        device: profile.
+        work: FLOPs and bytes of the product.
+        rows: tokens M.
+        dtype: format that the matrix units compute in.
+        outputs: N; None leaves waves and corrections out and writes outputs at the speed of reads.
+    """
+    c = device.constants
+    m = np.asarray(rows, dtype=np.float64)
+    full = work.flops / (device.peak(dtype) * gemm_efficiency(device, m))
+    compute = full if device.kind == "cpu" else full * _tile_factor(device, m, outputs)
+    moved = work.bytes / c.gemm_bandwidth_efficiency
+    if outputs is not None:
+        penalty = 1.0 / c.gemm_output_efficiency - 1.0 / c.gemm_bandwidth_efficiency
+        moved = moved + work.written_bytes * penalty
+    memory = moved / device.bandwidth_bytes_per_s
+    launch = np.asarray(c.gemm_launch_s)
+    timing = Timing(launch + joined(compute, memory, c.gemm_norm), compute, memory, launch)
+    if outputs is None or "gemm" not in c.corrections:
+        return timing
+    n = np.asarray(outputs, dtype=np.float64)
+    return by_size(device, timing, m, n, _inputs(work, m, n))
+
+
+def _inputs(work: Work, rows: Array, outputs: Array) -> Array:
+    """K of a product, a single number where the outputs are."""
+    if np.size(outputs) == 1 and np.size(work.flops):
+        return np.asarray(work.flops.flat[0] / (2.0 * rows.flat[0] * outputs))
+    return np.asarray(work.flops / (2.0 * rows * outputs))
+
+
+def _tile_factor(device: Device, m: Array, outputs: Number | None) -> Array:
+    c = device.constants
+    per_tile = None
+    if outputs is not None and c.gemm_wave_ratio:
+        per_tile = np.ceil(np.asarray(outputs, dtype=np.float64) / COLUMN_TILE) / device.processors
+    best = None
+    for tile in ROW_TILES:
+        tiles = np.ceil(m * (1.0 / tile) - 1e-9)
+        rows = tiles * (tile * (1.0 + c.gemm_tile_ratio * (COLUMN_TILE / tile - 1.0) / 2.0))
+        if per_tile is not None:
+            waves = np.maximum(tiles * per_tile, 1.0)
+            rows = rows * (1.0 - c.gemm_wave_ratio + c.gemm_wave_ratio * np.ceil(waves - 1e-9) / waves)
+        best = rows if best is None else np.minimum(best, rows)
+    assert best is not None
+    return np.asarray(best / m)
+
+
+def experts(device: Device, work: Work, visited: Number, dtype: str) -> Timing:
+    """Grouped expert products: launch, a term per visited expert, and the p-norm of the two roofs."""
+    c = device.constants
+    compute = work.flops / (device.peak(dtype) * c.moe_compute_efficiency)
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.moe_bandwidth_efficiency)
+    launch = c.moe_launch_s + c.moe_expert_s * np.asarray(visited, dtype=np.float64)
+    return by_share(device, Timing(launch + joined(compute, memory, c.moe_norm), compute, memory, launch), "moe")
+
+
+def elementwise(device: Device, work: Work) -> Timing:
+    """Norms, residuals, rotary embedding and activation of one layer: launches plus bytes."""
+    c = device.constants
+    memory = work.bytes / (device.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
+    launch = np.asarray(c.elementwise_kernel_s * c.elementwise_kernels_per_layer)
+    return Timing(launch + memory, np.zeros(()), memory, launch)
+
+
+def sampler(device: Device, rows: Number) -> Timing:
+    """Sampling or argmax over `rows` rows of logits: a launch and a term per row."""
+    c = device.constants
+    launch = c.sampler_launch_s + c.sampler_row_s * np.asarray(rows, dtype=np.float64)
+    return Timing(launch, np.zeros(()), np.zeros(()), launch)

@@ -1,0 +1,163 @@
+"""How much memory does a configuration need on each device?
+
+Weights, drafter, KV cache, recurrent states and the activations of a pass, to the byte. Leaves out what an engine
+gives its cache (`costmodel.engines.record.memory`), whether it fits there (`costmodel.answers.fit`) and prefix sharing.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.architectures.architecture import Architecture
+from costmodel.passes.ops import Array, Number
+from costmodel.passes.precision import Precision
+from costmodel.passes.state_update import Rollback, held_states
+
+PAGE_TOKENS = 16  # paged caches round every request up to a page
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Footprint:
+    """Bytes that a configuration needs on each device, arrays over batch and context.
+
+    Args:
+        weights_bytes: of target and drafter.
+        cache_bytes: keys, values and states of all requests.
+        pass_bytes: activations of a verify pass.
+    """
+
+    weights_bytes: float
+    cache_bytes: Array
+    pass_bytes: Array
+
+    @property
+    def total_bytes(self) -> Array:
+        """All of it."""
+        return np.asarray(self.weights_bytes + self.cache_bytes + self.pass_bytes)
+
+
+def weight_bytes(architecture: Architecture, precision: Precision, tensor_parallel: int = 1) -> float:
+    """Bytes of the weights on each device; the embedding is kept in 16 bits or wider.
+
+    Args:
+        architecture: the model.
+        precision: number formats.
+        tensor_parallel: devices that share the weights.
+    """
+    embedding = architecture.embedding_parameters
+    other = float(architecture.parameters - embedding)
+    if precision.held_layers_ratio < 1.0:
+        layers = sum(count * block.parameters(architecture.hidden) for block, count in architecture.blocks)
+        other -= (1.0 - precision.held_layers_ratio) * layers
+    return (embedding * precision.embedding_bytes + other * precision.weight_bytes) / tensor_parallel
+
+
+def layer_weight_bytes(architecture: Architecture, precision: Precision, tensor_parallel: int = 1) -> float:
+    """Bytes of the layers' weights on each device, embedding and output head left out."""
+    layers = sum(count * block.parameters(architecture.hidden) for block, count in architecture.blocks)
+    return layers * precision.held_layers_ratio * precision.weight_bytes / tensor_parallel
+
+
+def kv_bytes(
+    architecture: Architecture,
+    precision: Precision,
+    *,
+    batch: Number,
+    context: Number,
+    tensor_parallel: int = 1,
+    page_tokens: int = PAGE_TOKENS,
+    states: Number = 1,
+) -> Array:
+    """Bytes that `batch` requests of `context` tokens keep on each device: paged KV cache and recurrent states.
+
+    Layers with a sliding window keep at most the window; key/value heads are replicated where there are fewer
+    than devices. Every request is rounded up to pages of `page_tokens`. Layers without attention keep `states`
+    states per request, whatever the context. Arguments broadcast.
+    """
+    tokens = np.ceil(np.asarray(context, dtype=np.float64) / page_tokens) * page_tokens
+    each = precision.kv_bytes * precision.held_cache_ratio + precision.label_bytes
+    transform = precision.cache_transform
+    latest = float(transform.dense_tokens) if transform is not None else 0.0
+    total = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(context)))
+    for block, count in architecture.blocks:
+        a = block.attention
+        kept = tokens if a.window is None else np.minimum(tokens, np.ceil(a.window / page_tokens) * page_tokens)
+        share = 1.0 if a.is_mla else 1.0 / min(tensor_parallel, a.kv_heads)
+        held = kept * each
+        if latest:
+            held = held + np.minimum(kept, latest) * (precision.dense_kv_bytes - precision.kv_bytes)
+        total = total + count * a.kv_values_per_token * share * held
+    if architecture.is_recurrent:
+        state = state_bytes(architecture, precision, tensor_parallel)
+        total = total + state * np.asarray(states, dtype=np.float64)
+    return np.asarray(total * np.asarray(batch, dtype=np.float64))
+
+
+def state_bytes(architecture: Architecture, precision: Precision, tensor_parallel: int = 1) -> float:
+    """Bytes of one request's recurrent states on each device, convolution windows included; 0 where all attend."""
+    each = sum(
+        count * block.state.state_bytes(precision.residual_bytes)
+        for block, count in architecture.blocks
+        if block.state is not None
+    )
+    return each / tensor_parallel
+
+
+def activation_bytes(
+    architecture: Architecture, precision: Precision, *, tokens: Number, logit_rows: Number | None = None
+) -> Array:
+    """Peak activations of a pass of `tokens` tokens: the widest layer, and logits in 32 bits.
+
+    Args:
+        architecture: the model.
+        precision: number formats.
+        tokens: of the pass.
+        logit_rows: tokens that reach the output head; None: all.
+    """
+    widest = max(
+        block.feed_forward.width * max(block.feed_forward.experts_per_token, 1) * (2 if block.feed_forward.gated else 1)
+        for block, _ in architecture.blocks
+    )
+    per_token = (4 * architecture.hidden + widest) * precision.residual_bytes
+    logits = np.asarray(tokens if logit_rows is None else logit_rows, dtype=np.float64) * 4.0 * architecture.vocab
+    return np.asarray(np.asarray(tokens, dtype=np.float64) * per_token + logits)
+
+
+def footprint(
+    architecture: Architecture,
+    precision: Precision,
+    *,
+    batch: Number,
+    context: Number,
+    tensor_parallel: int = 1,
+    query_tokens: Number = 1,
+    drafter_bytes: float = 0.0,
+    drafter_kv_bytes_per_token: float = 0.0,
+    rollback: Rollback = "copies",
+    page_tokens: int = PAGE_TOKENS,
+) -> Footprint:
+    """Bytes on each device: weights, drafter, KV of context and tree, states, activations of a verify pass.
+
+    Args:
+        architecture: the target.
+        precision: number formats.
+        batch: requests.
+        context: tokens per request at the longest.
+        tensor_parallel: devices that share the model.
+        query_tokens: tokens per request in a verify pass; their keys and values are written before some are kept.
+        drafter_bytes: weights of the drafter on each device.
+        drafter_kv_bytes_per_token: cached bytes of the drafter per token, on each device.
+        rollback: what recurrent layers keep while tokens are verified: a state of each, or one to replay from.
+        page_tokens: of a page of the cache, to which every request is rounded up.
+    """
+    b = np.asarray(batch, dtype=np.float64)
+    held = np.asarray(context, dtype=np.float64) + np.asarray(query_tokens, dtype=np.float64)
+    cache = kv_bytes(
+        architecture, precision, batch=b, context=held, tensor_parallel=tensor_parallel, page_tokens=page_tokens,
+        states=held_states(query_tokens, rollback),
+    )  # fmt: skip
+    return Footprint(
+        weights_bytes=weight_bytes(architecture, precision, tensor_parallel) + drafter_bytes,
+        cache_bytes=np.asarray(cache + b * held * drafter_kv_bytes_per_token),
+        pass_bytes=np.asarray(activation_bytes(architecture, precision, tokens=b * query_tokens) / tensor_parallel),
+    )

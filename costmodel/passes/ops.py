@@ -1,0 +1,184 @@
+"""How many FLOPs and bytes does each operation of a pass need?
+
+Counts only, independent of any device; `kernels` turns them into seconds. All arguments broadcast. Leaves out
+cache reuse between operations: every operand is read from memory once per operation.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Number = float | int | Array
+
+NOTHING: Array = np.zeros(())
+FEW_ROWS, MANY_ROWS = 16.0, 64.0  # rows of a grouped product's tile, below and above one token per expert
+
+
+class Work(NamedTuple):
+    """FLOPs and bytes of one operation, arrays that broadcast; `written_bytes` where writes differ."""
+
+    flops: Array
+    bytes: Array
+    written_bytes: Array = NOTHING
+
+
+def gemm(rows: Number, outputs: Number, inputs: Number, *, weight_bytes: float, activation_bytes: float) -> Work:
+    """Matrix product of `rows` tokens with a weight of shape (outputs, inputs).
+
+    Args:
+        rows: tokens M, >= 0.
+        outputs: N.
+        inputs: K (the inner dimension).
+        weight_bytes: bytes of one weight.
+        activation_bytes: bytes of one activation.
+
+    Returns:
+        2MNK FLOPs; weight, input and output bytes, of which output bytes are written.
+    """
+    m, n, k = (np.asarray(x, dtype=np.float64) for x in (rows, outputs, inputs))
+    moved = weight_bytes * n * k + activation_bytes * m * (n + k)
+    return Work(2.0 * m * n * k, moved, activation_bytes * m * n)
+
+
+def attention_context(query_tokens: Number, context: Number, window: int | None) -> Array:
+    """Cached positions that one query token reads on average, with its causal share of the new tokens.
+
+    Args:
+        query_tokens: new tokens per request n, >= 1.
+        context: cached tokens per request before them, >= 0.
+        window: sliding window in tokens, or None.
+    """
+    n = np.asarray(query_tokens, dtype=np.float64)
+    reach = np.asarray(context, dtype=np.float64) + (n + 1.0) / 2.0
+    return reach if window is None else np.minimum(reach, float(window))
+
+
+def attention(
+    requests: Number,
+    query_tokens: Number,
+    context: Number,
+    *,
+    heads: Number,
+    kv_heads: Number,
+    head_dim: Number,
+    window: int | None,
+    kv_bytes: float,
+    activation_bytes: float,
+) -> Work:
+    """Attention of n new tokens per request over its cache; keys and values are read once per request.
+
+    Args:
+        requests: batch b.
+        query_tokens: n.
+        context: cached tokens per request.
+        heads: query heads (of one device).
+        kv_heads: key/value heads (of one device).
+        head_dim: width of a head.
+        window: sliding window in tokens, or None.
+        kv_bytes: bytes of one cached value.
+        activation_bytes: bytes of one activation.
+
+    Returns:
+        FLOPs of the score and value products (causal), bytes of the cache and of queries and outputs.
+    """
+    b, n, c = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
+    read = c + n if window is None else np.minimum(c + n, window + n - 1.0)
+    flops = 4.0 * b * n * heads * head_dim * attention_context(n, c, window)
+    moved = b * (read * 2.0 * kv_heads * head_dim * kv_bytes + 2.0 * n * heads * head_dim * activation_bytes)
+    return Work(flops, moved)
+
+
+def latent_attention(
+    requests: Number,
+    query_tokens: Number,
+    context: Number,
+    *,
+    heads: Number,
+    latent: int,
+    rope: int,
+    kv_bytes: float,
+    activation_bytes: float,
+) -> Work:
+    """Absorbed multi-head latent attention: b·ctx·(latent+rope) values, 2·T·h·ctx·(2·latent+rope) FLOPs.
+
+    Reference: DeepSeek-V2 (arXiv:2405.04434), section 2.1.2 and appendix C.
+    """
+    b, n, c = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
+    flops = 2.0 * b * n * heads * attention_context(n, c, None) * (2.0 * latent + rope)
+    moved = b * ((c + n) * (latent + rope) * kv_bytes + n * heads * (2.0 * latent + rope) * activation_bytes)
+    return Work(flops, moved)
+
+
+def distinct_experts(tokens: Number, experts: int, experts_per_token: int) -> Array:
+    """Experts that at least one of `tokens` independently routed tokens visits: E(1 - (1 - k/E)^T).
+
+    Raises no error: `tokens` may be fractional, so that correlated tokens count as fewer.
+    """
+    missed = 1.0 - experts_per_token / experts
+    return np.asarray(experts * (1.0 - missed ** np.asarray(tokens, dtype=np.float64)))
+
+
+def independent_tokens(requests: Number, query_tokens: Number, correlation: float) -> Array:
+    """Tokens that choose experts as if independent: b·(1 + (n-1)(1-correlation)).
+
+    Args:
+        requests: batch b.
+        query_tokens: tokens per request n.
+        correlation: of the expert choices of one request's tokens, 0 (independent) to 1 (identical).
+    """
+    b, n = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens))
+    return np.asarray(b * (1.0 + (n - 1.0) * (1.0 - correlation)))
+
+
+def experts(
+    rows: Number,
+    visited: Number,
+    *,
+    hidden: Number,
+    width: Number,
+    matrices: Number,
+    experts_per_token: Number,
+    weight_bytes: float,
+    activation_bytes: float,
+    experts: int | None = None,
+    padded_rows: Number | None = None,
+) -> Work:
+    """Expert layers: the weights of the visited experts once, rows per expert padded to tiles.
+
+    Tiles hold 16 rows, or 64 once there are more tokens than experts: that is where grouped kernels change over.
+
+    Args:
+        rows: tokens T.
+        visited: distinct experts D.
+        hidden: model width.
+        width: width of one expert (of one device).
+        matrices: 3 gated, 2 plain.
+        experts_per_token: k.
+        weight_bytes: bytes of one weight.
+        activation_bytes: bytes of one activation.
+        experts: experts of the layer E; None keeps tiles of 16 rows.
+        padded_rows: rows of all experts after padding, where the load of each is known; None takes equal loads.
+    """
+    t, d = (np.asarray(x, dtype=np.float64) for x in (rows, visited))
+    if padded_rows is None:
+        tile = FEW_ROWS if experts is None else np.where(t > experts, MANY_ROWS, FEW_ROWS)
+        per_expert = t * experts_per_token / np.maximum(d, 1e-9)
+        padded = np.ceil(per_expert / tile - 1e-9) * tile * d
+    else:
+        padded = np.asarray(padded_rows, dtype=np.float64)
+    flops = 2.0 * padded * matrices * hidden * width
+    moved = d * matrices * hidden * width * weight_bytes
+    return Work(flops, moved + 2.0 * t * experts_per_token * (hidden + width) * activation_bytes)
+
+
+def elementwise(rows: Number, hidden: int, width: float, *, activation_bytes: float) -> Work:
+    """Norms, residual adds, rotary embedding and activation of one layer.
+
+    Two norms with residual read and write four rows of the model width each; the gate reads two and writes one
+    row of the feed-forward width.
+    """
+    t = np.asarray(rows, dtype=np.float64)
+    return Work(t * (10.0 * hidden + 4.0 * width), t * (8.0 * hidden + 3.0 * width) * activation_bytes)

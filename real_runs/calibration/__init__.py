@@ -1,0 +1,1 @@
+"""A device's profile from measurements on it."""

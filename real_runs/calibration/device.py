@@ -1,0 +1,251 @@
+"""What are the constants of the device at hand?
+
+Measures copies, matrix products, attention and whole passes with a campaign of its own, fits the nearest profile's
+constants to them, and lays what whole passes take beyond their operations on the small kernels and the sampler.
+Leaves out timing (`kernels`), the fit of single operations (`costmodel.calibration`), and what a decoding loop adds
+(`validation`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from costmodel.architectures.library import load_model
+from costmodel.calibration.own_trace import trace_measurements
+from costmodel.passes.precision import BYTES_PER_VALUE
+from hardware_profiles.errors import InputError
+from hardware_profiles.loader import load_device
+from hardware_profiles.profile import Device, Provenance
+from hardware_profiles.writer import write_device
+from real_runs.calibration.operations import OperationScore, fit_operations
+from real_runs.calibration.passes import PASS_FLOOR_ROWS, PassScore, fit_passes
+from real_runs.campaigns.campaign import CampaignReport, run_campaign
+from real_runs.campaigns.results import kernel_files, read_results
+from real_runs.kernels.machine import profile_of
+from traces.storage.kernels import KernelTrace, write_kernels
+
+CONTEXTS = (32, 416, 1472)  # of whole passes; a validation keeps away from them
+PLAN = "calibrate.yaml"
+_START_S = 8.0  # of a job's process
+_CPU_ROUNDS = 4  # neighbours on a shared machine come and go within seconds
+_NEAREST = {"cpu": "cpu-generic", "cuda": "h100-sxm"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceCalibration:
+    """What a calibration found.
+
+    Attributes:
+        device: the profile.
+        scores: errors by operation on rows that were not fitted.
+        passes: the same of whole passes.
+        profile: TOML file.
+        trace: kernel trace with the rows of all jobs.
+        seconds: wall time.
+    """
+
+    device: Device
+    scores: Mapping[str, OperationScore]
+    passes: PassScore
+    profile: Path
+    trace: Path
+    seconds: float
+
+
+def calibrate_device(
+    *,
+    out: Path,
+    device: str = "cpu",
+    model: str = "smollm2-135m",
+    dtype: str | None = None,
+    threads: int = 1,
+    budget_s: float = 600.0,
+    base: str | None = None,
+    resume: bool = False,
+    isolate: bool = True,
+    progress: Callable[[str], None] = lambda text: None,
+) -> DeviceCalibration:
+    """Measure this device and fit its profile.
+
+    Args:
+        out: folder for the rows, the campaign and the profile.
+        device: torch device.
+        model: shipped name; the shapes that are measured.
+        dtype: number format; None: fp32 on a CPU, bf16 elsewhere.
+        threads: CPU threads; the profile holds for that many.
+        budget_s: wall time, > 0; what does not fit is left out, largest shapes first.
+        base: profile to start from; None: the device's own where it is shipped, else the nearest.
+        resume: go on in a folder that holds rows.
+        isolate: run every job in a process of its own.
+        progress: called with what is under way.
+
+    Raises:
+        InputError: no such device or model, a folder that holds results, or too little was measured.
+    """
+    kind = device.split(":", maxsplit=1)[0]
+    form = dtype or ("fp32" if kind == "cpu" else "bf16")
+    load_model(model)
+    out.mkdir(parents=True, exist_ok=True)
+    plan = out / PLAN
+    jobs = _jobs(model, form, budget_s, cpu=kind == "cpu")
+    plan.write_text(
+        yaml.safe_dump(
+            {"schema": 1, "title": f"calibration of {kind} with {model}", "device": device, "threads": threads,
+             "jobs": jobs},
+            sort_keys=False,
+        ),
+        encoding="utf-8",
+    )  # fmt: skip
+    report = run_campaign(plan, budget_s=budget_s, out=out, resume=resume, isolate=isolate, progress=progress)
+    progress("fitting")
+    return _fitted(report, kind=kind, dtype=form, base=base, progress=progress)
+
+
+def fit_results(folder: Path, *, base: str | None = None, dtype: str = "fp32") -> DeviceCalibration:
+    """Fit again what an earlier calibration measured; arguments as in `calibrate_device`.
+
+    Raises:
+        InputError: the folder holds no rows.
+    """
+    found = read_results(folder)
+    if found is None:
+        raise InputError("holds no measured rows", file=folder)
+    kind = "cpu" if found.provenance.device.startswith("CPU") else "cuda"
+    report = CampaignReport(out=folder, outcomes=(), seconds=0.0, measures={})
+    return _fitted(report, kind=kind, dtype=dtype, base=base, progress=lambda text: None)
+
+
+def profile_name(title: str, threads: int) -> str:
+    """The file name of a device's own profile: its processor, and the threads of a CPU.
+
+    Example:
+        >>> profile_name("CPU: AMD EPYC 9554 64-Core Processor", 1)
+        'cpu-amd-epyc-9554--1-thread'
+        >>> profile_name("NVIDIA H100 80GB HBM3", 1)
+        'nvidia-h100-80gb-hbm3'
+    """
+    text = re.sub(r"\b(\d+-core|processor|cpu @.*|\(r\)|\(tm\))", " ", title.casefold())
+    slug = re.sub(r"[^a-z0-9]+", "-", text).strip("-")[:50]
+    if not title.startswith("CPU"):
+        return slug
+    return f"{slug}--{threads}-thread" + ("s" if threads > 1 else "")
+
+
+def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[str, Any]]:
+    """Jobs with shares of the budget as estimates; a campaign lets each one run half as long again."""
+    layers = load_model(model).layers
+    part = max(1, round(layers / 3))
+    batches = [1, 2, 4] if cpu else [1, 4, 16, 64]
+    tokens = [*range(1, 10), 13, 17, 25, 33] if cpu else [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256]
+    few = [1, 2, 4, 8, 16, 32] if cpu else [1, 2, 4, 8, 16, 32, 64, 128]
+    trees = [5, 9, 17] if cpu else [8, 16, 32, 64, 128, 256]
+    contexts = list(CONTEXTS) if cpu else [160, 1472, 6144, 24576]
+    between = [160, 800, 3008] if cpu else [512, 3072, 98304]
+    rows = [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 512] if cpu else [*few, 256, 512, 1024, 4096]
+    megabytes = [4, 16, 64] if cpu else [64, 256, 1024]
+    every: dict[str, Any] = {"dtype": dtype, "repeats": 9, "budget_s": 0.06, "kernel_names": False}
+    every |= {"rounds": _CPU_ROUNDS} if cpu else {}
+    forms = {"implementations": ["sdpa-packed"]} if cpu else {}
+    passes = every | {"budget_s": 0.4, "repeats": 8, "longest_call_s": 3.0, "model": model, "requests": batches}
+    listed: list[tuple[float, dict[str, Any]]] = [
+        (0.02, {"name": "copy", "kind": "copy", "sizes_bytes": [m << 20 for m in megabytes]}),
+        (0.16, {"name": "passes", "kind": "steps", "query_tokens": tokens, "context": contexts, **passes,
+                "requests": batches[:1]}),
+        (0.40, {"name": "batch-passes", "kind": "steps", "query_tokens": tokens[:-2], "context": contexts,
+                **passes, "requests": batches[1:]}),
+        (0.04, {"name": "part-passes", "kind": "steps", "query_tokens": few[:4], "context": contexts[1:2],
+                "layers": part, **passes}),
+        (0.12, {"name": "tree-passes", "kind": "steps", "masks": ["tree"], "query_tokens": trees,
+                "context": contexts, **passes}),
+        (0.12, {"name": "gemm", "kind": "gemm", "models": [model], "rows": rows}),
+        (0.09, {"name": "attention", "kind": "attention", "model": model, "requests": batches,
+                "query_tokens": few, "context": sorted([*contexts, *between]), **forms}),
+        (0.05, {"name": "prefill", "kind": "prefill", "model": model, "requests": [1],
+                "chunk": [128, 512] if cpu else [512, 2048, 8192], "prefix": [0, 512]}),
+    ]  # fmt: skip
+    usable = max(budget_s - len(listed) * _START_S, 0.3 * budget_s)
+    return [
+        every | {"priority": place + 1, "estimate_s": round(max(1.0, share * usable / 1.5), 1)} | job
+        for place, (share, job) in enumerate(listed)
+    ]
+
+
+def _fitted(
+    report: CampaignReport, *, kind: str, dtype: str, base: str | None, progress: Callable[[str], None]
+) -> DeviceCalibration:
+    found = read_results(report.out)
+    steps = [row for row in found.rows if row.operation == "step"] if found else []
+    if found is None or len(steps) < PASS_FLOOR_ROWS:
+        rule = f"too little was measured: {len(steps)} whole passes, at least {PASS_FLOOR_ROWS}; raise the budget"
+        raise InputError(rule, key="--budget")
+    near = base or profile_of(found.provenance.device) or _NEAREST.get(kind, "h100-sxm")
+    start = _start(found, near, dtype, cpu=kind == "cpu")
+    tables = [table for path in kernel_files(report.out) for table in trace_measurements(path)]
+    fitted, scores = fit_operations(tables, start, dtype=dtype)
+    progress("fitting whole passes")
+    passes = fit_passes(fitted, steps, dtype=dtype)
+    kinds = {passes.device.provenance[f"constants.{name}_launch_s"].kind for name in ("gemm", "attention")}
+    calibrated = kinds == {"measured"}
+    device = replace(passes.device, calibrated=calibrated, constants_from=passes.device.name)
+    trace = replace(found, provenance=replace(found.provenance, profile=device.name))
+    for path in kernel_files(report.out):
+        path.unlink()
+    place = report.out / "kernels.parquet"
+    write_kernels(trace, place)
+    profile = report.out / f"{device.name}.toml"
+    write_device(device, profile)
+    return DeviceCalibration(
+        device=device, scores=scores, passes=passes.score, profile=profile, trace=place, seconds=report.seconds
+    )
+
+
+def _start(trace: KernelTrace, base: str, dtype: str, *, cpu: bool) -> Device:
+    """The profile that a fit starts from; on a CPU with its own roofs, for no datasheet knows the threads' share."""
+    near, about = load_device(base), trace.provenance
+    if not cpu:
+        near.peak(dtype)
+        return near
+    moved = [row.bytes / row.median_s for row in trace.rows if row.operation in ("copy", "read", "write") and row.cold]
+    rates = [row.flops / row.median_s for row in trace.rows if row.operation == "gemm" and row.dtype == dtype]
+    if not moved or not rates:
+        raise InputError("neither copies nor matrix products were measured; raise the budget", key="--budget")
+    threads = f"{about.threads} thread" + ("s" if about.threads > 1 else "")
+    bandwidth, peak = max(moved), float(np.max(rates))
+    timed = Provenance(kind="measured", source=f"timed with {threads}, torch {about.torch}")
+    own = ("bandwidth_bytes_per_s", "cache_bytes", "processors", f"peak_flops_per_s.{dtype}")
+    origins = dict(near.provenance) | dict.fromkeys(own, timed)
+    half = Provenance(kind="assumed", source="memory of the same machine, at half the rate timed")
+    origins |= dict.fromkeys(("host_link_bytes_per_s", "link_bytes_per_s"), half)
+    kept = {dtype: peak} | {
+        name: value * peak / near.peak_flops_per_s.get(dtype, peak)
+        for name, value in near.peak_flops_per_s.items()
+        if name != dtype and BYTES_PER_VALUE.get(name)
+    }
+    for name in kept:
+        if name != dtype:
+            source = f"the ratio of {near.name} to its {dtype}, times what was timed in {dtype}"
+            origins[f"peak_flops_per_s.{name}"] = Provenance(kind="assumed", source=source)
+    origins = {
+        name: each
+        for name, each in origins.items()
+        if not name.startswith("peak_flops_per_s.") or name.split(".", 1)[1] in kept
+    }
+    return replace(
+        near, name=profile_name(about.device, about.threads), title=f"{about.device.removeprefix('CPU: ')}, {threads}",
+        vendor=_vendor(about.device), bandwidth_bytes_per_s=bandwidth, peak_flops_per_s=kept, processors=about.threads,
+        cache_bytes=about.cache_bytes, host_link_bytes_per_s=bandwidth / 2,
+        link_bytes_per_s=min(near.link_bytes_per_s, bandwidth / 2), provenance=origins,
+    )  # fmt: skip
+
+
+def _vendor(title: str) -> str:
+    return next(
+        (name for name in ("AMD", "Intel", "ARM", "Apple", "IBM") if name.casefold() in title.casefold()), "generic"
+    )

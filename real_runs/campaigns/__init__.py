@@ -1,0 +1,1 @@
+"""Campaigns: declared lists of measurements with a budget, and their results."""

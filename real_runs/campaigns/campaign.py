@@ -1,0 +1,302 @@
+"""How does a list of jobs run within a time budget, unattended?
+
+Jobs run by priority, each in a process of its own, while their estimates fit in what is left. A job that
+fails, hangs or loses its device becomes a record and the next one runs; what is finished is on disk at any
+moment and is not run again on resume, and recordings and decode jobs go on where they were cut. Leaves out what
+jobs measure (`job_process`) and what lies where afterwards (`results`).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any, Literal
+
+from hardware_profiles.errors import InputError, RooftreeError
+from real_runs.campaigns.decode_table import read_decode
+from real_runs.campaigns.file import Campaign, digest, read_campaign
+from real_runs.campaigns.job_process import ROWS, STATE, perform, work_folder
+from real_runs.campaigns.jobs import DecodeJob, Job, ModelJob, RecordJob
+from real_runs.campaigns.measures import measures
+from real_runs.campaigns.process import Stop, locked, run_child, stopping
+from real_runs.campaigns.recording_job import trace_files
+from real_runs.campaigns.results import (
+    SUMMARY,
+    WORK,
+    bring_back_unfinished,
+    keep_unfinished,
+    kernel_files,
+    merge_job,
+    merge_recordings,
+    merge_runs,
+    read_summary,
+    write_summary,
+)
+from traces.storage.kernels import read_kernels
+
+State = Literal["finished", "cut", "failed", "skipped", "stopped"]
+OVERRUN = 1.5  # a job is ended at so many times its estimate, and what a process takes to start
+START_S = 20.0
+RESERVE_S = 6.0  # kept at the end of the budget for writing
+LEAST_RESUMABLE_S = 30.0  # with less left, a job that can be resumed is not begun either
+_MODULE = "real_runs.campaigns.job_process"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobOutcome:
+    """What became of one job.
+
+    Attributes:
+        name: of the job.
+        state: "finished"; "cut" (ended before all was done: a later call goes on with recordings and decode jobs);
+            "failed" (the reason says how; rows that were written by then are kept); "skipped" (did not fit in the
+            time left, or its model is not there); "stopped" by a signal.
+        reason: in words; "" where finished.
+        seconds: wall time.
+        rows: rows, runs or trace files that the results hold of it.
+        digest: of its parameters.
+        resumed: finished by an earlier call.
+    """
+
+    name: str
+    state: State
+    reason: str = ""
+    seconds: float = 0.0
+    rows: int = 0
+    digest: str = ""
+    resumed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CampaignReport:
+    """What a campaign left: its folder, the outcome of every job in the order they were tried, and `measures`."""
+
+    out: Path
+    outcomes: tuple[JobOutcome, ...]
+    seconds: float
+    measures: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Call:
+    """One call of a campaign."""
+
+    campaign: Campaign
+    file: Path
+    out: Path
+    budget_s: float
+    isolate: bool
+    command: str
+    started: float
+    stop: Stop
+    lock: int | None
+
+
+def run_campaign(
+    file: Path,
+    *,
+    budget_s: float,
+    out: Path,
+    resume: bool = False,
+    isolate: bool = True,
+    model_file: Path | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> CampaignReport:
+    """Run the jobs of a campaign file.
+
+    Args:
+        file: YAML file.
+        budget_s: wall time for everything, > 0.
+        out: folder for the results, `summary.json` and `log.txt`.
+        resume: go on in a folder that holds results; finished jobs with the same parameters are kept.
+        isolate: run each job in a process of its own; false runs them in this one.
+        model_file: model of the recordings and decode jobs that name none.
+        progress: called with what is under way.
+
+    Raises:
+        InputError: a bad file, or a folder that holds results and `resume` was not asked for, or where another
+            campaign is at work.
+    """
+    campaign = _with_model(read_campaign(file), model_file)
+    if not budget_s > 0:
+        raise InputError("must be positive", key="--budget", value=budget_s)
+    begun = time.monotonic()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"must be a folder that can be made ({error.strerror})", key="--out", value=str(out)) from None
+    with locked(out) as lock, stopping() as stop:
+        earlier = read_summary(out)
+        if (earlier or kernel_files(out)) and not resume:
+            raise InputError("holds results: pass --resume to go on, or name another folder", file=out)
+        call = _Call(
+            campaign=campaign, file=file, out=out, budget_s=budget_s, isolate=isolate, started=time.time(),
+            command=shlex.join(["rooftree", "campaign", file.name, "--budget", f"{budget_s:g}s"]),
+            stop=stop, lock=lock,
+        )  # fmt: skip
+        outcomes = _earlier_outcomes(earlier, campaign)
+        bring_back_unfinished(out)
+        _forget_other_work(out, campaign, outcomes)
+        for job in campaign.by_priority():
+            if job.name in outcomes and outcomes[job.name].state in ("finished", "cut"):
+                continue
+            left = budget_s - RESERVE_S - (time.monotonic() - begun)
+            outcomes[job.name] = _tried(call, job, left, progress)
+            _save(call, outcomes)
+            if outcomes[job.name].state == "finished":
+                shutil.rmtree(work_folder(out, campaign, job), ignore_errors=True)
+        dropped = keep_unfinished(out)
+        _save(call, outcomes, dropped=dropped)
+        found = measures(out)
+    ordered = tuple(outcomes[job.name] for job in campaign.by_priority())
+    return CampaignReport(out=out, outcomes=ordered, seconds=time.monotonic() - begun, measures=found)
+
+
+def _tried(call: _Call, job: Job, left: float, progress: Callable[[str], None]) -> JobOutcome:
+    """Run a job if it fits in the time left."""
+    needed = min(job.estimate_s, LEAST_RESUMABLE_S) if job.resumable else job.estimate_s
+    if call.stop:
+        return JobOutcome(name=job.name, state="stopped", reason="the campaign was stopped before it")
+    if needed > left:
+        reason = f"estimated at {job.estimate_s:g} s with {max(left, 0):.0f} s left"
+        return JobOutcome(name=job.name, state="skipped", reason=reason)
+    progress(f"{job.name}: about {job.estimate_s:g} s, {left:.0f} s left")
+    outcome = _run(call, job, min(left, OVERRUN * job.estimate_s + START_S))
+    progress(f"{job.name}: {outcome.state}, {outcome.rows} rows, {outcome.seconds:.0f} s {outcome.reason}")
+    return outcome
+
+
+def _run(call: _Call, job: Job, limit_s: float) -> JobOutcome:
+    """Run one job and put what it left into the results, whatever became of it."""
+    begun, part, state_file = time.monotonic(), call.out / ROWS, call.out / STATE
+    for path in (part, state_file):
+        path.unlink(missing_ok=True)
+    state: State
+    try:
+        if call.isolate:
+            asked = {
+                "job": job.name, "campaign": call.campaign.model_dump(by_alias=True, mode="json"),
+                "out": str(call.out.resolve()), "deadline_epoch_s": time.time() + limit_s, "command": call.command,
+            }  # fmt: skip
+            run_child(asked, call.out, module=_MODULE, title=job.name, limit_s=limit_s, stop=call.stop, lock=call.lock)
+        else:
+            perform(
+                job, call.campaign, call.out,
+                deadline=time.monotonic() + limit_s, should_stop=lambda: bool(call.stop), command=call.command,
+            )  # fmt: skip
+        state, reason = _reported_state(state_file) if isinstance(job, ModelJob) else _state_of_rows(part, call.stop)
+    except Exception as error:  # a campaign outlives its jobs
+        state, reason = "failed", f"{type(error).__name__}: {error}"[:500]
+    rows = 0
+    try:
+        rows = _merged(call, job, part, state)
+    except (RooftreeError, OSError) as error:
+        state, reason = "failed", str(error)[:500]
+    for path in (part, state_file):
+        path.unlink(missing_ok=True)
+    if state in ("finished", "cut") and rows == 0 and not job.resumable:
+        state, reason = "failed", "no shape could be timed"
+    if state == "cut" and call.stop:
+        state = "stopped"
+    seconds = round(time.monotonic() - begun, 3)
+    known = digest(call.campaign, job)
+    return JobOutcome(name=job.name, state=state, reason=reason, seconds=seconds, rows=rows, digest=known)
+
+
+def _merged(call: _Call, job: Job, part: Path, state: State) -> int:
+    """Put rows, runs or trace files into the results; how many there are."""
+    if isinstance(job, RecordJob):
+        files = trace_files(work_folder(call.out, call.campaign, job)) if state == "finished" else {}
+        if files:
+            merge_recordings(call.out, job.name, files)
+        return len(files)
+    if not part.exists():
+        return 0
+    if isinstance(job, DecodeJob):
+        return merge_runs(call.out, job.name, read_decode(part))
+    return merge_job(call.out, job.name, read_kernels(part))
+
+
+def _reported_state(report: Path) -> tuple[State, str]:
+    found = json.loads(report.read_text(encoding="utf-8"))
+    return found["state"], found["reason"]
+
+
+def _state_of_rows(part: Path, stop: Stop) -> tuple[State, str]:
+    """What the rows say: finished, or cut short by the deadline, a signal or a lost device."""
+    skipped = read_kernels(part).skipped
+    short = [each for each in skipped if each.get("reason") in ("no time left", "stopped")]
+    lost = [each for each in skipped if "answers no more" in str(each.get("reason"))]
+    if lost:
+        return "failed", str(lost[0]["reason"])
+    if not short:
+        return "finished", ""
+    if stop:
+        return "stopped", f"{short[0]['cases']} shapes left"
+    return "cut", f"{short[0]['cases']} shapes left"
+
+
+def _earlier_outcomes(earlier: Mapping[str, Any], campaign: Campaign) -> dict[str, JobOutcome]:
+    """Jobs that an earlier call has done with, whose parameters are still the same."""
+    jobs = {job.name: job for job in campaign.jobs}
+    kept = {}
+    for name, entry in earlier.get("jobs", {}).items():
+        if not isinstance(entry, dict) or name not in jobs or entry.get("digest") != digest(campaign, jobs[name]):
+            continue
+        if entry.get("state") == "finished" or (entry.get("state") == "cut" and not jobs[name].resumable):
+            kept[name] = JobOutcome(
+                name=name, state=entry["state"], reason=str(entry.get("reason", "")), digest=str(entry["digest"]),
+                seconds=float(entry.get("seconds", 0.0)), rows=int(entry.get("rows", 0)), resumed=True,
+            )  # fmt: skip
+    return kept
+
+
+def _forget_other_work(out: Path, campaign: Campaign, done: Mapping[str, JobOutcome]) -> None:
+    """Delete unfinished work of jobs that are done, gone or changed."""
+    wanted = {work_folder(out, campaign, job) for job in campaign.jobs if job.resumable and job.name not in done}
+    for folder in (out / WORK).glob("*"):
+        if folder not in wanted:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _with_model(campaign: Campaign, model_file: Path | None) -> Campaign:
+    """The campaign with a model for the jobs that want one and name none."""
+    if model_file is None:
+        return campaign
+    jobs = [
+        job.model_copy(update={"model_file": str(model_file)})
+        if isinstance(job, ModelJob) and job.model_file is None
+        else job
+        for job in campaign.jobs
+    ]
+    return campaign.model_copy(update={"jobs": jobs})
+
+
+def _save(call: _Call, outcomes: Mapping[str, JobOutcome], dropped: list[str] | None = None) -> None:
+    kept = ("state", "reason", "seconds", "rows", "digest")
+    campaign = call.campaign.model_dump(by_alias=True, mode="json")
+    for job in campaign["jobs"]:  # where a file lay is nobody's business
+        job |= {key: PurePath(job[key]).name for key in ("model_file", "prompts") if job.get(key)}
+    write_summary(
+        call.out,
+        {
+            "schema": 1,
+            "title": call.campaign.title,
+            "file": call.file.name,
+            "command": call.command,
+            "budget_s": call.budget_s,
+            "started_epoch_s": round(call.started, 3),
+            "campaign": campaign,
+            "jobs": {name: {key: getattr(each, key) for key in kept} for name, each in outcomes.items()},
+            "measures": measures(call.out),
+            **({"unfinished_dropped": dropped} if dropped else {}),
+        },
+    )
+
+
+__all__ = ["SUMMARY", "CampaignReport", "JobOutcome", "State", "run_campaign"]

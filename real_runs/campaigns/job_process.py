@@ -1,0 +1,131 @@
+"""How is one job of a campaign performed, here or in a process of its own?
+
+A timed job leaves `running.parquet`; a recording or decode job works in a folder of its own below `work/` and
+leaves `running.json`, the latter beside its runs. Run as a module it reads one job on standard input, so that a
+device error ends this job and no other. Leaves out the order of jobs (`campaign`) and where their results go
+(`results`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import whole_file
+from real_runs.campaigns.decode_table import write_decode
+from real_runs.campaigns.file import Campaign, digest
+from real_runs.campaigns.jobs import DecodeJob, Job, ModelJob, RecordJob
+from real_runs.campaigns.results import WORK
+
+ROWS = "running.parquet"
+STATE = "running.json"
+_PARENT_CHECK_S = 0.2
+
+
+def work_folder(out: Path, campaign: Campaign, job: Job) -> Path:
+    """Where a job keeps what it must not lose; another one for other parameters."""
+    return out / WORK / f"{job.name}-{digest(campaign, job)}"
+
+
+def perform(
+    job: Job,
+    campaign: Campaign,
+    out: Path,
+    *,
+    deadline: float,
+    should_stop: Callable[[], bool] = lambda: False,
+    command: str = "",
+) -> None:
+    """Run a job and leave its results in the campaign's folder.
+
+    Args:
+        job: what to do.
+        campaign: device, threads and memory limit.
+        out: the campaign's folder.
+        deadline: `time.monotonic()` at which to end.
+        should_stop: asked between pieces of work.
+        command: for the provenance.
+
+    Raises:
+        InputError: parameters that do not fit the model or the machine.
+    """
+    if isinstance(job, ModelJob):
+        _perform_model_job(job, campaign, out, deadline, should_stop, command)
+        return
+    from real_runs.campaigns import kernel_job as kernels
+    from traces.storage.kernels import write_kernels
+
+    part = out / ROWS
+    trace = kernels.run_job(job, campaign, deadline=deadline, should_stop=should_stop, part=part, command=command)
+    write_kernels(trace, part)
+
+
+def _perform_model_job(
+    job: ModelJob, campaign: Campaign, out: Path, deadline: float, should_stop: Callable[[], bool], command: str
+) -> None:
+    from real_runs.models.loading.weights import find_model
+
+    try:
+        find_model(job.model_file)
+    except InputError as error:
+        _leave(out, "skipped", error.message)
+        return
+    folder = work_folder(out, campaign, job)
+    if isinstance(job, RecordJob):
+        from real_runs.campaigns.recording_job import run_recording
+
+        recorded = run_recording(job, campaign, folder=folder, deadline=deadline, should_stop=should_stop)
+        left = f"{recorded.total - recorded.done} of {recorded.total} requests left" if recorded.total else "in its fit"
+        _leave(out, "finished" if recorded.finished else "cut", "" if recorded.finished else left)
+    elif isinstance(job, DecodeJob):
+        from real_runs.campaigns.decode_runs import run_decode
+
+        report = run_decode(job, campaign, folder=folder, deadline=deadline, should_stop=should_stop, command=command)
+        write_decode(report.table, out / ROWS)
+        _leave(out, "cut" if report.missing else "finished", f"{report.missing} runs left" if report.missing else "")
+    else:
+        raise TypeError(f"no job of a model: {type(job).__name__}")
+
+
+def _leave(out: Path, state: str, reason: str) -> None:
+    """Say what became of the job; the last thing it does."""
+    with whole_file(out / STATE) as part:
+        part.write_text(json.dumps({"state": state, "reason": reason[:500]}), encoding="utf-8")
+
+
+def main() -> int:
+    """Perform the job on standard input; SIGTERM ends it after the piece of work at hand."""
+    asked: dict[str, Any] = json.load(sys.stdin)
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign decides what an interrupt means
+    campaign = Campaign.model_validate(asked["campaign"])
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    perform(
+        next(job for job in campaign.jobs if job.name == asked["job"]),
+        campaign,
+        Path(asked["out"]),
+        deadline=time.monotonic() + asked["deadline_epoch_s"] - time.time(),
+        should_stop=lambda: bool(stopped),
+        command=asked["command"],
+    )
+    return 0
+
+
+def _end_with_parent(parent: int) -> None:
+    """End at once when the campaign is gone: what is finished is on disk, and another call may be waiting."""
+    while os.getppid() == parent:
+        time.sleep(_PARENT_CHECK_S)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Trained draft heads: their layers, training and storage."""

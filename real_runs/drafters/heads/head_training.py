@@ -1,0 +1,228 @@
+"""How are heads trained, whatever their shape, and how are they stored?
+
+Soft labels of the target over the words that matter, one optimiser and one schedule, and a safetensors file that
+is used again only for the very same recipe. Leaves out what each head computes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import whole_file
+from real_runs.drafters.heads.head_data import HeadText
+
+_FORMAT = "1"
+_WARMUP_RATIO = 0.05
+_LARGEST_NORM = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeadTraining:
+    """How long and how a head is trained.
+
+    Attributes:
+        steps: of the optimiser.
+        rows: rows of text per step.
+        learning_rate: of AdamW after the warm-up; falls to zero by a cosine.
+        vocabulary: the likeliest tokens of the text, over which labels and predictions are compared.
+        others: further tokens, drawn anew for every step, that no prediction may lean on.
+        seed: of the order of rows, of initial weights and of those tokens.
+
+    Raises:
+        InputError: out of range.
+    """
+
+    steps: int = 150
+    rows: int = 4
+    learning_rate: float = 1e-3
+    vocabulary: int = 4096
+    others: int = 512
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        rules = {
+            "steps": 1 <= self.steps <= 10_000_000,
+            "rows": 1 <= self.rows <= 4096,
+            "learning_rate": 0 < self.learning_rate < 1,
+            "vocabulary": self.vocabulary >= 2,
+            "others": self.others >= 0,
+        }
+        for key, holds in rules.items():
+            if not holds:
+                raise InputError("is out of range", key=key, value=getattr(self, key))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeadRecipe:
+    """Everything that a trained head depends on.
+
+    Attributes:
+        model_sha256: digest of the target's weights.
+        dtype: number format that it runs in.
+        kind: of head.
+        shape: its own numbers, by name.
+        training: how it was trained.
+        data: the text in words.
+        data_sha256: its digest.
+    """
+
+    model_sha256: str
+    dtype: str
+    kind: str
+    shape: dict[str, Any]
+    training: HeadTraining
+    data: str
+    data_sha256: str
+
+
+class Labels:
+    """What the target holds likely after every token, over the words compared in a step.
+
+    Args:
+        text: the text with the target's likeliest tokens.
+        vocabulary: words compared in every step.
+        words: ids that the target has.
+    """
+
+    def __init__(self, text: HeadText, *, vocabulary: int, words: int) -> None:
+        mass = torch.zeros(words)
+        mass.index_add_(0, text.likeliest.flatten().long(), text.probabilities.flatten().float())
+        self._text, self._words = text, words
+        self._common = mass.topk(min(vocabulary, words)).indices.sort().values
+
+    def words(self, others: int, generator: torch.Generator) -> torch.Tensor:
+        """Ids compared in one step, ascending: the common ones and a few drawn ones."""
+        drawn = torch.randint(0, self._words, (others,), generator=generator)
+        compared: torch.Tensor = torch.unique(torch.cat([self._common, drawn]))
+        return compared
+
+    def rows(self, rows: torch.Tensor, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Places among `words` [rows, T, likeliest] and probabilities there; 0 for what is not among them."""
+        ids = self._text.likeliest[rows].long()
+        places = torch.searchsorted(words, ids).clamp(max=len(words) - 1)
+        return places, self._text.probabilities[rows].float() * (words[places] == ids)
+
+
+def cross_entropy(logits: torch.Tensor, places: torch.Tensor, probabilities: torch.Tensor) -> torch.Tensor:
+    """Mean over positions of -sum p log q; p is zero but at some places of the last axis."""
+    wanted = (probabilities * logits.gather(-1, places)).sum(dim=-1)
+    return (probabilities.sum(dim=-1) * logits.logsumexp(dim=-1) - wanted).mean()
+
+
+def train(
+    module: nn.Module,
+    training: HeadTraining,
+    text: HeadText,
+    *,
+    words: int,
+    loss: Callable[[torch.Tensor, torch.Tensor, Labels], torch.Tensor],
+    report: Callable[[int, int, float], None] | None = None,
+) -> None:
+    """Minimise a loss over the rows of a text, every row as often as every other.
+
+    Args:
+        module: what is trained; its parameters change in place.
+        training: how.
+        text: rows.
+        words: ids that the target has.
+        loss: indices of the step's rows, ids compared, labels -> loss.
+        report: called with (steps done, steps, loss).
+    """
+    generator = torch.Generator().manual_seed(training.seed)
+    labels = Labels(text, vocabulary=training.vocabulary, words=words)
+    parameters = list(module.parameters())
+    optimiser = torch.optim.AdamW(parameters, lr=training.learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
+    order: list[int] = []
+    for step in range(training.steps):
+        while len(order) < training.rows:
+            order += torch.randperm(text.rows, generator=generator).tolist()
+        chosen, order = torch.tensor(order[: training.rows]), order[training.rows :]
+        for group in optimiser.param_groups:
+            group["lr"] = training.learning_rate * _warmed(step, training.steps)
+        optimiser.zero_grad()
+        value = loss(chosen, labels.words(training.others, generator), labels)
+        value.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(parameters, _LARGEST_NORM)
+        optimiser.step()
+        if report:
+            report(step + 1, training.steps, float(value.detach()))
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+
+
+def _warmed(step: int, steps: int) -> float:
+    """Share of the learning rate: a linear rise, then half a cosine down to zero."""
+    warmup = max(1, round(_WARMUP_RATIO * steps))
+    if step < warmup:
+        return (step + 1) / warmup
+    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
+
+
+def save_head(module: nn.Module, recipe: HeadRecipe, path: Path) -> None:
+    """Write a head and its recipe as safetensors, whole or not at all."""
+    from safetensors.torch import save_file
+
+    tensors = {name: value.detach().contiguous() for name, value in module.state_dict().items()}
+    with whole_file(path) as part:
+        save_file(tensors, part, metadata=_metadata(recipe))
+
+
+def load_head(module: nn.Module, recipe: HeadRecipe, path: Path) -> bool:
+    """Fill a head from a file that this very recipe made; False, and nothing changed, where there is none."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        return False
+    wanted = module.state_dict()
+    try:
+        with safe_open(path, framework="pt") as stored:
+            if (stored.metadata() or {}) != _metadata(recipe) or set(stored.keys()) != set(wanted):
+                return False
+            tensors = {name: stored.get_tensor(name) for name in wanted}
+    except (SafetensorError, OSError, ValueError):
+        return False
+    if any(tensors[name].shape != value.shape for name, value in wanted.items()):
+        return False
+    module.load_state_dict(tensors)
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+    return True
+
+
+def head_sha256(module: nn.Module) -> str:
+    """Digest of the values."""
+    digest = hashlib.sha256()
+    for name, value in sorted(module.state_dict().items()):
+        digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def ridge(inputs: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor], *, penalty: float = 1e-3) -> torch.Tensor:
+    """The matrix [outputs, inputs] that maps inputs to what is wanted with least squares; parts come row by row.
+
+    Args:
+        inputs: parts [rows, inputs].
+        wanted: parts [rows, outputs].
+        penalty: per row, relative to inputs of unit size.
+    """
+    gram = sum((part.T @ part).double() for part in inputs)
+    cross = sum((part.T @ other).double() for part, other in zip(inputs, wanted, strict=True))
+    assert isinstance(gram, torch.Tensor)
+    count = sum(len(part) for part in inputs)
+    identity = torch.eye(len(gram), dtype=torch.float64)
+    solved: torch.Tensor = torch.linalg.solve(gram + penalty * count * identity, cross)
+    return solved.T.float().contiguous()
+
+
+def _metadata(recipe: HeadRecipe) -> dict[str, str]:
+    return {"format": _FORMAT, "recipe": json.dumps(asdict(recipe), sort_keys=True)}

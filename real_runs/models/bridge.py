@@ -1,0 +1,39 @@
+"""What carries a hidden state from an early exit to where the last layer would have left it?
+
+A linear map that drafters read through and decoding loops apply. Leaves out how it is fitted
+(`real_runs.drafters.bridge_fit`).
+
+Reference: Yom Din et al., Jump to Conclusions, arXiv 2303.09435, eq. 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bridge:
+    """Linear map from the hidden state after `exit_layer` layers to the one before the final norm.
+
+    Attributes:
+        exit_layer: layers run before the exit, 1..layers-1.
+        weight: float32 [width, width]; rows are outputs.
+        bias: float32 [width].
+        fit_tokens: tokens it was fitted on.
+    """
+
+    exit_layer: int
+    weight: torch.Tensor
+    bias: torch.Tensor
+    fit_tokens: int = 0
+
+    def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Map hidden states [..., width]; they are divided by their root mean square first."""
+        return torch.nn.functional.linear(unit_rms(hidden), self.weight.to(hidden), self.bias.to(hidden))
+
+
+def unit_rms(hidden: torch.Tensor) -> torch.Tensor:
+    """Hidden states scaled to a root mean square of 1."""
+    return hidden * torch.rsqrt(hidden.square().mean(dim=-1, keepdim=True) + 1e-12)

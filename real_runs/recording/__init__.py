@@ -1,0 +1,1 @@
+"""Recording acceptance traces from real models."""

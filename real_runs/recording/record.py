@@ -1,0 +1,165 @@
+"""What would these drafters have proposed while this model wrote its answers?
+
+`record` runs a model for real over a set of prompts and writes one acceptance trace per drafter and sampling
+mode. The target runs once per mode; every drafter watches the same text, but for those that a finished text tells
+nothing: they decode it themselves. Leaves out how drafters are made (`drafters`) and how part files and
+trace files are laid out (`log`, `files`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from real_runs.models.loading.weights import find_model, load_weights
+from real_runs.prompt_set import Prompt, read_prompts
+from real_runs.recording.files import RecordReport, mode_name, write_recordings
+from real_runs.recording.log import RecordingLog
+from real_runs.recording.options import OnProgress, RecordOptions
+from real_runs.recording.session import Session, recording_setup, require_libraries, thread_count
+
+if TYPE_CHECKING:
+    from real_runs.decoding.generate import Generation
+    from real_runs.decoding.sampling import Sampler
+    from real_runs.drafters.recorded import RecordedDrafter
+
+
+def record(options: RecordOptions, *, progress: OnProgress | None = None) -> RecordReport:
+    """Run the model over the prompts and write one trace per drafter and sampling mode.
+
+    Safe to kill: finished requests are kept in a part file in `options.out`, and `resume=True` goes on after
+    them.
+
+    Args:
+        options: what to record.
+        progress: called after every finished piece of work.
+
+    Returns:
+        The files written and a summary of each.
+
+    Raises:
+        InputError: options, prompts or model files that cannot be used; torch or transformers missing; an
+            unfinished recording in the way, one of other options, or one that another process works on.
+    """
+    require_libraries()
+    import torch
+
+    from real_runs.drafters.recorded import check_drafters
+    from real_runs.models.device import checked_device, device_title
+    from real_runs.models.llama import Llama
+    from real_runs.models.loading.tokenizer import Tokenizer
+    from real_runs.recording.drafters import make_drafters
+
+    check_drafters(options.drafters)
+    device = checked_device(options.device)
+    prompts = read_prompts(options.prompts)
+    if options.prompts_per_kind is not None:
+        prompts = prompts.first_of_each_kind(options.prompts_per_kind)
+    source = find_model(options.model)
+    torch.set_num_threads(thread_count(options))
+    weights = load_weights(source)
+    setup = recording_setup(options, source, prompts, layers=weights.config.layers) | {
+        "model_sha256": weights.sha256,
+        "device": device_title(device),
+    }
+    with RecordingLog(options.out / f"{source.name}.part.jsonl", setup, resume=options.resume) as log:
+        session = Session(
+            options=options,
+            prompts=prompts,
+            setup=setup,
+            model=Llama(weights, device=device, dtype=getattr(torch, options.dtype)),
+            tokenizer=Tokenizer(source.path),
+            progress=progress,
+        )
+        drafters = make_drafters(session)
+        _record_missing(session, drafters, log)
+        report = write_recordings(options.out, setup, prompts, drafters, log.finished)
+        log.remove()
+    return report
+
+
+def _record_missing(session: Session, drafters: Sequence[RecordedDrafter], log: RecordingLog) -> None:
+    """Run every request that the log does not hold yet."""
+    prompts = session.prompts.prompts
+    jobs = [(temperature, prompt) for temperature in session.options.temperatures for prompt in prompts]
+    finished = {(entry["temperature"], entry["request"]) for entry in log.finished}
+    for done, (temperature, prompt) in enumerate(jobs, start=1):
+        if (temperature, prompt.id) not in finished:
+            log.append(_recorded(session, drafters, prompt, temperature))
+        session.report("record", done, len(jobs), f"{mode_name(temperature)} {prompt.id}")
+
+
+def _recorded(
+    session: Session, drafters: Sequence[RecordedDrafter], prompt: Prompt, temperature: float
+) -> dict[str, Any]:
+    """Run one request and let every drafter watch it."""
+    from real_runs.decoding.generate import generate
+    from real_runs.decoding.sampling import Sampler
+
+    options = session.options
+    ids = session.tokenizer.chat_ids(prompt.text)
+    sampler = Sampler(temperature=temperature, seed=options.seed, request=prompt.id, positions=options.max_new_tokens)
+    capture = next((item.capture_layer for item in drafters if item.capture_layer is not None), None)
+    clock = _Clock()
+    generation = generate(
+        session.model,
+        ids,
+        sampler,
+        max_new_tokens=options.max_new_tokens,
+        capture_layer=capture,
+        keep_logits=options.level >= 3,
+    )
+    seconds = clock.seconds("")
+    return {
+        "temperature": temperature,
+        "request": prompt.id,
+        "prompt_tokens": len(ids),
+        **_text_columns(generation.tokens, generation.ended),
+        **seconds,
+        **generation.seconds,
+        "drafters": {item.name: _watched(item, ids, generation, sampler, options) for item in drafters},
+    }
+
+
+def _watched(
+    drafter: RecordedDrafter, ids: Sequence[int], generation: Generation, sampler: Sampler, options: RecordOptions
+) -> dict[str, Any]:
+    """What one drafter leaves of a request: its arrays, and columns that stand in place of the request's."""
+    from real_runs.drafters.recorded import walked_lengths
+    from real_runs.recording.arrays import encoded
+    from real_runs.recording.probabilities import target_arrays
+
+    clock = _Clock()
+    if drafter.decode is not None:
+        run = drafter.decode(ids, sampler, options.max_new_tokens)
+        columns = _text_columns(run.tokens, run.ended) | clock.seconds("")
+        return {"arrays": {key: encoded(value) for key, value in walked_lengths(run).items()}, "columns": columns}
+    arrays = dict(drafter.observe(ids, generation))
+    columns = clock.seconds("observe_")
+    if "draft_ids" in arrays:
+        arrays |= target_arrays(generation, arrays["draft_ids"], sampler.temperature)
+    return {"arrays": {key: encoded(value) for key, value in arrays.items()}, "columns": columns}
+
+
+def _text_columns(tokens: Sequence[int], ended: str) -> dict[str, Any]:
+    from real_runs.decoding.stopping import looped_tokens
+
+    return {
+        "tokens": len(tokens),
+        "output_sha256": hashlib.sha256(" ".join(map(str, tokens)).encode()).hexdigest(),
+        "ended": ended,
+        "looped_tokens": looped_tokens(tokens) if ended == "loop" else 0,
+    }
+
+
+class _Clock:
+    """Wall and CPU seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def seconds(self, prefix: str) -> dict[str, float]:
+        wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        return {f"{prefix}wall_s": wall, f"{prefix}cpu_s": cpu}

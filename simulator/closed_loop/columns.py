@@ -1,0 +1,68 @@
+"""What may stand in a row of a table of serving runs?
+
+The columns that published tables of measured runs carry, as text, whole numbers or nothing. Leaves out reading files
+(the app) and what a row asks for (`simulator.closed_loop.table_rows`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hardware_profiles.errors import InputError
+from simulator.closed_loop.users import MOST_TOKENS
+
+REQUIRED = ("backend", "model_path", "system", "isl", "osl")
+COUNTS = ("isl", "osl", "concurrency", "batch_size", "tp_size", "pp_size", "attention_dp_size", "moe_tp_size",
+          "moe_ep_size")  # fmt: skip
+TEXTS = ("id", "backend", "model_path", "system", "precision", "gemm_quant_mode", "moe_quant_mode", "mode",
+         "backend_version", "image")  # fmt: skip
+MOST_COUNT = 1 << 20
+_TEXT_LIMIT = 300
+
+
+def read_columns(record: Mapping[str, Any], *, file: str, row: int) -> dict[str, Any]:
+    """Known columns of a row as text, whole numbers or None.
+
+    Args:
+        record: values by column.
+        file: where the row comes from, for messages.
+        row: its number, which is its id where it has none.
+
+    Raises:
+        InputError: a value that no table can mean; names file, column and row.
+    """
+    found: dict[str, Any] = {name: _text(record.get(name), name, file, row) for name in TEXTS}
+    found |= {name: _count(record.get(name), name, file, row) for name in COUNTS}
+    found["id"] = found["id"] or str(row)
+    return found
+
+
+def _absent(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value)) or value == ""
+
+
+def _text(value: Any, column: str, file: str, row: int) -> str | None:
+    if _absent(value):
+        return None
+    if isinstance(value, bytes | list | dict | tuple):
+        raise InputError("must be text", file=file, key=f"row {row}, column {column}", value=type(value).__name__)
+    return str(value)[:_TEXT_LIMIT]
+
+
+def _count(value: Any, column: str, file: str, row: int) -> int | None:
+    if _absent(value) or (isinstance(value, str) and value.strip().casefold() in ("", "nan", "none", "null")):
+        return None
+    most = MOST_TOKENS if column in ("isl", "osl") else MOST_COUNT
+    least = 1 if column in ("isl", "osl") else 0
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if isinstance(value, bool) or not (least <= number <= most) or number != int(number):
+        shown = str(value)[:40]
+        raise InputError(
+            f"must be a whole number in {least}..{most}", file=file, key=f"row {row}, column {column}", value=shown
+        )
+    return int(number)

@@ -1,0 +1,182 @@
+"""What do c users see who keep an engine busy: time to first token, time per output token, throughput?
+
+The front door for closed loops: a deployment under an engine's defaults, timed in the engine's own kernels and run by
+the simulator. Leaves out the network, what streaming costs, open-loop arrivals and prefix sharing.
+
+Reference: Agrawal et al. 2024, "Sarathi-Serve" (arXiv:2403.02310), section 4, for iterations that mix prompts and
+decodes; Kwon et al. 2023, "PagedAttention" (arXiv:2309.06180), section 4.5, for preemption by recomputation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.answers.estimate import Setting
+from costmodel.answers.fit import cache_tokens
+from costmodel.answers.step import StepCost
+from costmodel.answers.uncertainty import DRAWS, draw_steps, interval
+from costmodel.drafters.drafter import build_drafter
+from costmodel.engines.record.engine import Engine
+from costmodel.method_library import load_method
+from costmodel.passes.deployment import Deployment
+from hardware_profiles.errors import InfeasibleError
+from simulator.closed_loop.users import Users
+from simulator.engine import simulate
+from simulator.loop.options import Scenario, SchedulerOptions
+from simulator.results.metrics import SimulationResult
+from simulator.scenario.defaults import engine_options
+from simulator.timing.cost_timer import CostModelTimer, TableSize
+from simulator.timing.engine_passes import EnginePasses
+
+# What a front end needs to receive and queue a prompt, ASSUMED, and to tokenise it, which engines do in one thread
+# (vLLM issue 25301; SGLang's tokenizer manager): 2.4 us a token, measured with Hugging Face tokenizers 0.23 on English
+# text and one core of an EPYC server, best CPU time of 20 prompts of 4096 tokens. Published figures run from 1.2
+# (tokenizers pull request 1967) to 10 (tt-inference-server issue 2173).
+INTAKE_S = 1e-3
+INTAKE_TOKEN_S = 2.4e-6
+_HOST = "host"
+# tables of this size serve nearly every closed loop, so that loops of one deployment share them
+_USUAL_SIZE = TableSize(rows=1 << 14, requests=512, context_tokens=1 << 14, query_tokens=1)
+# Half-widths of the 80 % interval of what a simulation leaves out: settings that no table states, front ends, the load
+# generator. ASSUMED: 1.9 times (80 % over 50 % of a normal distribution) the median errors, 12 % in TPOT and 46 % in
+# TTFT, of the configurator that answers such tables from kernel times measured in its engines.
+TPOT_LEFT_OUT_RATIO = 0.23
+TTFT_LEFT_OUT_RATIO = 0.87
+_SIGMA_80 = 1.2816  # standard normal quantile at 0.9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Served:
+    """What the users see, means over all requests.
+
+    Args:
+        ttft_s: time to first token.
+        tpot_s: time per output token after the first; of one token alone, nan.
+        in_flight: mean requests that are sent and not answered.
+        cache_tokens: tokens that the cache holds.
+        seconds: of the run by operation, the engine's overhead and exposed host time included.
+        result: everything else that the simulation tells.
+    """
+
+    ttft_s: float
+    tpot_s: float
+    in_flight: float
+    cache_tokens: int
+    seconds: Mapping[str, float]
+    result: SimulationResult
+
+    @property
+    def requests_per_s(self) -> float:
+        """Finished requests over the time of the run."""
+        return self.result.request.size / self.result.clock_s
+
+
+def timer_for(deployment: Deployment, engine: Engine) -> CostModelTimer:
+    """Times the iterations of plain decoding in an engine's own kernels; closed loops of a deployment can share it."""
+    drafter, overhead = build_drafter(load_method("plain-decoding"), deployment.architecture), engine.overhead("none")
+    setting = Setting(
+        deployment=deployment, drafter=drafter, overhead=overhead, plain_overhead=overhead, engine=engine
+    )  # fmt: skip
+    return CostModelTimer(setting, passes=EnginePasses(deployment, engine), least=_USUAL_SIZE)
+
+
+def scheduler_for(deployment: Deployment, engine: Engine, users: Users) -> SchedulerOptions:
+    """The scheduler and the cache of an engine that serves these users.
+
+    Where prompts stay whole, the budget of an iteration holds the longest of them beside everybody who decodes: an
+    engine that was launched for these requests has room for them.
+
+    Raises:
+        InfeasibleError: not even one request fits.
+    """
+    usual, options = engine.scheduling, engine_options(engine)
+    if not usual.chunks:
+        most = users.prompt_tokens + min(users.users, usual.requests)
+        options["token_budget"] = max(usual.batch_tokens, most)
+    tokens = cache_tokens(deployment, engine, context=users.context_tokens)
+    options["kv_blocks"] = int(tokens // engine.memory.block_tokens)
+    return SchedulerOptions(**options, intake_s=INTAKE_S, intake_token_s=INTAKE_TOKEN_S)
+
+
+def serve(deployment: Deployment, engine: Engine, users: Users, *, timer: CostModelTimer | None = None) -> Served:
+    """Simulate a closed loop and report what its users see.
+
+    Args:
+        deployment: model, device and how they run.
+        engine: with its defaults on the device.
+        users: and their requests.
+        timer: of `timer_for`; None makes one.
+
+    Raises:
+        InfeasibleError: one request does not fit.
+
+    >>> from costmodel.architectures.library import load_model
+    >>> from costmodel.engine_library import load_engine
+    >>> from costmodel.passes.precision import Precision
+    >>> from hardware_profiles.loader import load_device
+    >>> h100 = load_device("h100-sxm")
+    >>> d = Deployment(architecture=load_model("llama-3.1-8b"), device=h100, precision=Precision())
+    >>> seen = serve(d, load_engine("vllm").on(h100), Users(users=8, prompt_tokens=1024, output_tokens=128))
+    >>> bool(0.02 < seen.ttft_s < 0.3), bool(0.005 < seen.tpot_s < 0.012)
+    (True, True)
+    """
+    timer = timer or timer_for(deployment, engine)
+    options = scheduler_for(deployment, engine, users)
+    result = simulate(Scenario(workload=users.workload(), scheduler=options, timer=timer, series=False))
+    if not result.finished.all():
+        raise _no_room(deployment, users)
+    tpot_s = result.tpot_s[result.output_tokens > 1]
+    return Served(
+        ttft_s=float(result.ttft_s.mean()),
+        tpot_s=float(tpot_s.mean()) if tpot_s.size else float("nan"),
+        in_flight=float(result.e2e_s.sum() / result.clock_s),
+        cache_tokens=options.kv_blocks * options.block_tokens,
+        seconds=_seconds(timer, result),
+        result=result,
+    )
+
+
+def served_interval(
+    served: Served, timer: CostModelTimer, *, generator: np.random.Generator, draws: int = DRAWS
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """80 % intervals of (TTFT, TPOT): the run's seconds by operation under drawn errors, and what is left out.
+
+    Both scale with the time of the run; that the schedule itself would change counts among what is left out.
+    """
+    setting = timer.setting
+    passes = {name: np.asarray(value) for name, value in served.seconds.items() if name not in ("overhead", _HOST)}
+    fixed = np.asarray(served.seconds["overhead"] + served.seconds[_HOST])
+    zero = np.zeros(())
+    run = StepCost(draft={}, verify=passes, overhead_s=fixed, compute_s=zero, memory_s=zero, launch_s=zero)
+    drawn = draw_steps(
+        run, run, setting.device.constants.residual_ratio, setting.plain_overhead, generator=generator, draws=draws
+    )
+    scale = drawn.plain_s[:, 0] / sum(served.seconds.values())
+    bounds = []
+    for value, ratio in ((served.ttft_s, TTFT_LEFT_OUT_RATIO), (served.tpot_s, TPOT_LEFT_OUT_RATIO)):
+        sigma = np.log1p(ratio) / _SIGMA_80
+        low, high = interval(value * scale * np.exp(sigma * generator.standard_normal(draws)))
+        bounds.append((float(low), float(high)))
+    return bounds[0], bounds[1]
+
+
+def _seconds(timer: CostModelTimer, result: SimulationResult) -> dict[str, float]:
+    """Seconds of a run by operation; attention is what remains of them."""
+    assert timer.passes is not None
+    spent = timer.passes.spent_s(result.iterations_by_rows, result.iterations_by_sampled)
+    overhead = timer.setting.plain_overhead
+    sampled = int(result.iterations_by_sampled @ np.arange(result.iterations_by_sampled.size))
+    spent[_HOST] = result.exposed_host_s
+    spent["overhead"] = result.iterations * overhead.step_s + sampled * overhead.token_s
+    spent[timer.passes.attention] = max(result.busy_s - sum(spent.values()), 0.0)
+    return spent
+
+
+def _no_room(deployment: Deployment, users: Users) -> InfeasibleError:
+    return InfeasibleError(
+        f"{deployment.architecture.name} in {deployment.precision.weights} leaves no room for a request of "
+        f"{users.context_tokens} tokens on {deployment.tensor_parallel} x {deployment.device.name}"
+    )

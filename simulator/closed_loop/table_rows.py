@@ -1,0 +1,202 @@
+"""What do users of each row of a table of serving runs see?
+
+A row names a model, a system, an engine, number formats, lengths and a concurrency, in the columns that published
+tables of measured runs carry. What the model cannot answer gets a reason instead of a number. Leaves
+out reading files (the app) and values by column (`simulator.closed_loop.columns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from costmodel.architectures.library import ModelCard, model_card
+from costmodel.engine_library import load_engine
+from costmodel.engines.record.engine import Engine
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.precision import Precision
+from hardware_profiles.errors import InputError, RooftreeError, UnknownNameError
+from hardware_profiles.loader import device_names, load_device
+from hardware_profiles.profile import Device
+from hardware_profiles.units import MILLI
+from simulator.closed_loop.columns import REQUIRED, read_columns
+from simulator.closed_loop.launches import launched
+from simulator.closed_loop.serve import serve, served_interval, timer_for
+from simulator.closed_loop.users import Users
+
+_SYSTEMS = {"a100-sxm": "a100-sxm-80", "gh200-sxm": "gh200-96", "h200": "h200-sxm", "h100": "h100-sxm"}
+# number formats as tables of serving runs write them -> (weights, arithmetic)
+_FORMATS: Mapping[str, tuple[str, str]] = {
+    "bf16": ("bf16", "bf16"), "bfloat16": ("bf16", "bf16"), "fp16": ("bf16", "bf16"), "float16": ("bf16", "bf16"),
+    "half": ("bf16", "bf16"), "fp8": ("fp8", "fp8"), "fp8_block": ("fp8", "fp8"), "fp8_static": ("fp8", "fp8"),
+    "fp8_ootb": ("fp8", "fp8"), "int8": ("int8", "int8"), "sq": ("int8", "int8"), "int8_wo": ("int8", "bf16"),
+    "int4": ("int4", "bf16"), "int4_wo": ("int4", "bf16"), "w4afp8": ("int4", "fp8"), "fp4": ("fp4", "fp4"),
+    "nvfp4": ("fp4", "fp4"), "mxfp4": ("fp4", "fp4"), "w4a16_mxfp4": ("fp4", "bf16"),
+    "w4a8_mxfp4_mxfp8": ("fp4", "fp8"),
+}  # fmt: skip
+# arithmetic -> what stands in for it where the device has no such peak: wider, with weights unpacked on the way
+_WIDER = {"fp4": "bf16", "fp8": "bf16", "int8": "bf16"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowAnswer:
+    """The answer to a row; times are None where there is a reason.
+
+    Args:
+        id: of the row.
+        ttft_ms: mean time to first token, milliseconds.
+        tpot_ms: mean time per output token after the first, milliseconds; None for outputs of one token.
+        ttft_ms_interval: 80 % interval.
+        tpot_ms_interval: 80 % interval.
+        reason: why there is no answer.
+    """
+
+    id: str
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    ttft_ms_interval: tuple[float, float] | None = None
+    tpot_ms_interval: tuple[float, float] | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Question:
+    """A row made sense of; questions with equal `key` share a timer."""
+
+    key: tuple[Any, ...]
+    deployment: Deployment
+    engine: Engine
+    users: Users
+
+
+def answer_rows(records: Sequence[Mapping[str, Any]], *, file: str, seed: int = 0) -> list[RowAnswer]:
+    """Answer every row of a table, in order.
+
+    Args:
+        records: rows by column; absent columns, None and nan mean that the table does not say.
+        file: where they come from, for messages.
+        seed: of the draws behind the intervals.
+
+    Raises:
+        InputError: a value that no table can mean (text for a number, a count below 0); names file, column and row.
+    """
+    parsed = [read_columns(record, file=file, row=index) for index, record in enumerate(records)]
+    answers: list[RowAnswer] = [RowAnswer(id=row["id"]) for row in parsed]
+    groups: dict[tuple[Any, ...], list[tuple[int, _Question]]] = {}
+    for index, row in enumerate(parsed):
+        try:
+            question = _question(row)
+        except RooftreeError as error:
+            answers[index] = replace(answers[index], reason=str(error))
+            continue
+        groups.setdefault(question.key, []).append((index, question))
+    for members in groups.values():
+        for index, answer in _answered(members, seed):
+            answers[index] = replace(answer, id=parsed[index]["id"])
+    return answers
+
+
+def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple[int, RowAnswer]]:
+    """Answers of rows that differ in users, lengths and limits alone: one timer serves them all."""
+    first = members[0][1]
+    timer = timer_for(first.deployment, first.engine)
+    for index, q in members:
+        try:
+            seen = serve(q.deployment, q.engine, q.users, timer=timer)
+        except RooftreeError as error:
+            yield index, RowAnswer(id="", reason=str(error))
+            continue
+        ttft, tpot = served_interval(seen, timer, generator=np.random.default_rng(seed))
+        single = q.users.output_tokens == 1
+        yield (
+            index,
+            RowAnswer(
+                id="",
+                ttft_ms=seen.ttft_s / MILLI,
+                tpot_ms=None if single else seen.tpot_s / MILLI,
+                ttft_ms_interval=(ttft[0] / MILLI, ttft[1] / MILLI),
+                tpot_ms_interval=None if single else (tpot[0] / MILLI, tpot[1] / MILLI),
+            ),
+        )
+
+
+def _question(row: Mapping[str, Any]) -> _Question:
+    missing = [name for name in REQUIRED if row[name] is None]
+    users = row["concurrency"] or row["batch_size"]
+    if missing or not users:
+        raise InputError("the row does not say", key=missing[0] if missing else "concurrency")
+    if (row["mode"] or "agg") != "agg":
+        raise InputError("only aggregated serving is modelled", key="mode", value=row["mode"])
+    for name in ("pp_size", "attention_dp_size"):
+        if (row[name] or 1) > 1:
+            raise InputError("only tensor and expert parallelism are modelled", key=name, value=row[name])
+    device = _device(row["system"])
+    launch = launched(
+        load_engine(row["backend"]).on(device, row["backend_version"] or _tag(row["image"])),
+        users=users, batch=row["batch_size"], prompt_tokens=row["isl"], output_tokens=row["osl"], image=row["image"],
+    )  # fmt: skip
+    model = _model(row["model_path"])
+    architecture = model.architecture
+    moe = architecture.blocks[-1][0].feed_forward.is_moe
+    deployment = Deployment(
+        architecture=architecture,
+        device=device,
+        precision=_precision(row, moe=moe, device=device, fp8_cache=launch.engine.kernels.fp8_cache),
+        tensor_parallel=row["tp_size"] or max(1, (row["moe_tp_size"] or 1) * (row["moe_ep_size"] or 1)),
+    )
+    p = deployment.precision
+    return _Question(
+        key=(model.name, device.name, launch.engine.name, p.weights, p.activations, p.kv, deployment.tensor_parallel),
+        deployment=deployment,
+        engine=launch.engine,
+        users=Users(
+            users=users, prompt_tokens=row["isl"], output_tokens=row["osl"], length_spread=launch.length_spread
+        ),
+    )
+
+
+def _tag(image: str | None) -> str | None:
+    """The version that the tag of an engine's own image names."""
+    return image.rsplit(":", 1)[1] if image and ":" in image and "ai-dynamo" not in image else None
+
+
+def _device(system: str) -> Device:
+    name = system.casefold().replace("_", "-")
+    name = _SYSTEMS.get(name, name)
+    if name not in device_names():  # never a path: a table must not choose which files are read
+        raise UnknownNameError("system", system, device_names())
+    return load_device(name)
+
+
+@lru_cache(maxsize=256)
+def _model(path: str) -> ModelCard:
+    """The shipped model that a path or hub id means, formats at its end aside."""
+    last = path.rstrip("/").split("/")[-1]
+    short = last.casefold()
+    for ending in ("-fp8", "-fp4", "-nvfp4", "-bf16", "-instruct", "-it"):
+        short = short.removesuffix(ending)
+    for name in (path, last, short):
+        try:
+            return model_card(name)
+        except UnknownNameError:
+            continue
+    model_card(path)  # offers the nearest names
+    raise UnknownNameError("model", path, [])
+
+
+def _precision(row: Mapping[str, Any], *, moe: bool, device: Device, fp8_cache: bool) -> Precision:
+    """Formats of a row: the experts' of a mixture, else the matrix products', else the row's, else bf16."""
+    modes = (row["moe_quant_mode"] if moe else None, row["gemm_quant_mode"], row["precision"], "bf16")
+    mode = next(name for name in modes if name)
+    if mode.casefold() not in _FORMATS:
+        raise UnknownNameError("number format", mode, list(_FORMATS))
+    weights, arithmetic = _FORMATS[mode.casefold()]
+    if arithmetic not in device.peak_flops_per_s:
+        arithmetic = _WIDER.get(arithmetic, arithmetic)
+    device.peak(arithmetic)
+    cache = "fp8" if fp8_cache and weights == "fp8" else "bf16"
+    return Precision(weights=weights, activations=arithmetic, kv=cache)

@@ -1,0 +1,1 @@
+"""Several replicas: routing, disaggregation and the clock that they share."""

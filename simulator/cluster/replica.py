@@ -1,0 +1,199 @@
+"""One simulated engine, as the processes around it see it: send requests, let it run, ask how it stands.
+
+Leaves out where requests come from and which engine gets them (`simulator.cluster.environment`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardware_profiles.errors import InputError
+from simulator.loop.compiled import Compiled, plain_rows, plain_tuple
+from simulator.loop.drafting import PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
+from simulator.loop.iteration import COMPOSED, COUNTED, PAUSED, advance, begin, settle, start
+from simulator.loop.passes import drafts_at_once, group, groups, part, parts, tabled_seconds, with_pass
+from simulator.loop.scheduler import receive_all
+from simulator.loop.state import Limits, Prefixes, Requests, Small, new_buffers, new_replica
+from simulator.loop.step_time import DraftTimer, StepTimer
+from simulator.loop.tables import Tables, no_tables
+from simulator.results.metrics import Series
+
+_NEVER = 1 << 62  # iterations between two noted states
+
+
+class Pool(NamedTuple):
+    """What the replicas of a stage share.
+
+    Args:
+        requests: of the workload.
+        prefixes: their blocks.
+        limits: of every replica.
+        drafts: the decoder.
+        tables: seconds of iterations; None: the timers are asked.
+        timer: for iterations.
+        draft_timer: for draft passes; None: they are free.
+        merge: advance iterations that differ in context alone together.
+        series: note states over time.
+        machine: run machine code; False: the same functions as Python.
+    """
+
+    requests: Requests
+    prefixes: Prefixes
+    limits: Limits
+    drafts: Drafts
+    tables: Tables | None
+    timer: StepTimer
+    draft_timer: DraftTimer | None
+    merge: bool
+    series: bool = True
+    machine: bool = True
+
+
+class SimulatedReplica:
+    """One engine of a pool.
+
+    Args:
+        pool: what it shares with others.
+        index: its number.
+        inbox: most requests that it can be sent.
+    """
+
+    def __init__(self, pool: Pool, index: int, inbox: int) -> None:
+        self.pool = pool
+        self.index = index
+        self.state = new_replica(pool.limits, machine=pool.machine)
+        if not pool.series:
+            self.state.sample_stride = _NEVER
+        self.buffers = new_buffers(pool.limits, pool.prefixes, inbox)
+        tables = no_tables() if pool.tables is None else pool.tables
+        parts = (self.buffers, pool.requests, pool.prefixes, pool.limits, pool.drafts, tables)
+        if not pool.machine:
+            buffers, requests, *others = parts
+            parts = (plain_tuple(buffers), plain_rows(requests), *(plain_tuple(each) for each in others))
+        self._parts: tuple[Any, ...] = (self.state, *parts)
+
+    @property
+    def clock_s(self) -> float:
+        """End of its latest iteration, or start of the one under way."""
+        return float(self.state.clock_s)
+
+    @property
+    def end_s(self) -> float:
+        """End of the iteration under way."""
+        return float(self.state.end_s)
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that were sent to it and have not ended."""
+        return int(self.state.sent - self.state.ended)
+
+    def send(self, requests: Small | Iterable[int]) -> None:
+        """Hand over requests, by their order of arrival; they must not be ready before those sent earlier."""
+        indices = np.atleast_1d(np.asarray(requests, dtype=np.int32))
+        at = int(self.state.sent)
+        self.buffers.inbox[at : at + indices.size] = indices
+        self.state.sent = at + indices.size
+        self.pool.requests["replica"][indices] = self.index
+        limits = self.pool.limits
+        if limits.intake_s + limits.intake_token_s > 0.0:
+            # of a closed loop that the replica keeps itself, later requests are received once they are sent
+            end = min(at + indices.size, limits.users + int(self.state.ended))
+            self._run(receive_all, *self._parts[:3], limits, at, end)
+
+    def advance(self, until_s: float, most: int) -> int:
+        """Run iterations that start before `until_s`, at most about `most`; a status of `simulator.loop.iteration`."""
+        p = self.pool
+        if p.tables is not None:
+            return int(self._run(advance, *self._parts, until_s, most, p.merge))
+        for _ in range(most):
+            if self.state.busy:
+                if self.end_s > until_s:
+                    return PAUSED
+                self.settle()
+            status = self.begin(until_s)
+            if status != COMPOSED:
+                return status
+        return COUNTED
+
+    def begin(self, until_s: float = np.inf) -> int:
+        """Start the next iteration, if there is anything to do before `until_s`."""
+        status = int(self._run(begin, *self._parts, until_s))
+        if status == COMPOSED:
+            self._run(start, *self._parts[:2], self._seconds())
+        return status
+
+    def settle(self) -> None:
+        """End the iteration under way."""
+        self._run(settle, *self._parts[:6])
+
+    def series(self) -> Series:
+        """Its states over time."""
+        series, count = self.buffers.series, int(self.state.samples)
+        return Series(
+            t_s=series[0, :count].copy(),
+            running=series[1, :count].astype(np.int32),
+            waiting=series[2, :count].astype(np.int32),
+            kv_used_ratio=series[3, :count] / self.pool.limits.kv_blocks,
+        )
+
+    def _run(self, function: Compiled, *arguments: Any) -> Any:
+        return function.machine(*arguments) if self.pool.machine else function(*arguments)
+
+    def _seconds(self) -> float:
+        """Seconds of the composed iteration, by the timers."""
+        p, state = self.pool, self.state
+        if p.tables is not None:
+            return float(self._run(tabled_seconds, *self._parts[:3], *self._parts[5:]))
+        drafts = self._parts[5]
+        count = int(self._run(parts, self._parts[0], drafts))
+        draft = 0.0
+        if p.draft_timer is not None and p.drafts.decoder != PLAIN:
+            count_at_once, context = self._run(drafts_at_once, self._parts[0])
+            prompt_rows = int(state.rows - state.decode_rows)
+            draft = p.draft_timer(int(count_at_once), int(state.longest_new_draft), float(context), prompt_rows) / count
+        seconds = 0.0 if p.drafts.decoder in (PARALLEL, PLAIN) else draft
+        for at in range(count):
+            if count > 1:
+                verify = self._asked(self._run(part, *self._parts[:3], drafts, at, count), prompts=at == 0)
+            else:
+                verify = self._whole_pass()
+            seconds = float(self._run(with_pass, drafts, seconds, draft, verify, at == count - 1))
+        if not 0.0 < seconds < np.inf:
+            raise InputError("a timer must answer positive, finite seconds", key="timer", value=seconds)
+        return seconds
+
+    def _whole_pass(self) -> float:
+        """Seconds of verifying everything, in groups where batches are padded."""
+        state, drafts = self.state, self.pool.drafts
+        decoding = int(state.decoding)
+        if drafts.ragged == SPLIT or not decoding:
+            queries = float(state.decode_rows / decoding) if decoding else 0.0
+            return self._asked((decoding, queries, float(state.context_tokens)), prompts=True)
+        ways = (False, True) if drafts.ragged == REGROUP else (False,)
+        return min(self._in_groups(by_length) for by_length in ways)
+
+    def _in_groups(self, by_length: bool) -> float:
+        count = int(self._run(groups, *self._parts[:3], self._parts[5], by_length))
+        seconds = 0.0
+        for at in range(count):
+            held = self._run(group, *self._parts[:3], self._parts[5], at)
+            seconds += self._asked(held, prompts=at == 0, equal_lengths=True)
+        return seconds
+
+    def _asked(self, held: tuple[int, float, float], *, prompts: bool, equal_lengths: bool = False) -> float:
+        """What the timer says of a pass: decoding requests, query tokens and context, beside the prompts or not."""
+        members, queries, context = held
+        count = int(self.state.chunks) if prompts else 0
+        if not members and not prompts:
+            return 0.0
+        new, cached = self.buffers.chunks[:, :count].tolist()
+        longest = context / members if equal_lengths else float(self.state.longest_context)
+        seconds = self.pool.timer(
+            int(members), float(queries), float(context), list(zip(new, cached, strict=True)), longest
+        )
+        if not 0.0 < seconds < np.inf:
+            raise InputError("a timer must answer positive, finite seconds", key="timer", value=seconds)
+        return float(seconds)

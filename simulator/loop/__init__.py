@@ -1,0 +1,1 @@
+"""The serving loop: admission, scheduling, drafting and delivery, iteration by iteration."""

@@ -1,0 +1,228 @@
+"""How many tokens does a decoding request draft, and how many does it keep?
+
+Every simulated request walks along a recording from a place of its own; where a recorded text ends, the walk goes on
+with the next one. Leaves out what drafting costs and when a request decodes at all.
+
+Reference: Liu et al. 2025, "PEARL" (arXiv:2408.11850), section 4, for drafting during verification; Shen et al. 2025,
+"SpecBranch" (arXiv:2506.01979), for branches; Liu et al. 2024, "SmartSpec" (arXiv:2406.14066), section 4, for goodput.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from simulator.loop.compiled import compiled, inlined
+from simulator.loop.state import Buffers, Byte, Real, Replica, Requests, Small
+from simulator.loop.tables import Tables, draft_seconds, target_seconds
+
+PLAIN, CHAIN, TREE, PARALLEL, BLOCK = range(5)
+SPLIT, PAD, REGROUP = range(3)
+# what a request has of the draft that was made during the latest verification
+WHOLE, NOTHING, WITHOUT_FIRST = range(3)
+ALWAYS, EMA, GOODPUT = range(3)
+ALIKE, LIKELIEST, BY_REQUEST = range(3)  # which requests' draft tokens are verified
+PROBE_EVERY = 64  # iterations after which the goodput controller drafts although it seems not to pay
+
+
+class Drafts(NamedTuple):
+    """Decoder of every request; arrays over the places of a recording, or over the passes of recorded blocks."""
+
+    decoder: int
+    controller: int
+    most: int  # draft tokens
+    weight: float
+    branches: int  # 0: a draft made during verification goes on behind the drafter's own token
+    parts: int  # passes in which a draft is verified
+    prunes: bool  # requests with a rejected token take no part in later ones
+    interference_ratio: float
+    ragged: int
+    group: int  # most requests that are padded together
+    by_batch: Small  # draft tokens by decoding requests; the last entry serves all larger batches
+    emits: Small  # tokens of a step that drafts enough; of a pass of a block decoder
+    proposes: Small  # draft tokens that the drafter has there; query tokens of a pass of a block decoder
+    passes: (
+        Small  # draft passes of a step there, where that is not its tokens: a tree of its own, a look beyond the last
+    )
+    left: Small  # tokens to the end of the recorded text; passes since the start of the block
+    branches_at: Byte  # branches of a draft made during verification that begins there
+    slots: int
+    budget_per_request: float  # draft tokens that are verified, of a mean request; infinity: all
+    sure: Real  # the drafter's probability of its likeliest token there
+    foreseen: Byte  # 1 where a draft made during verification would have begun with the recorded token
+
+
+@compiled
+def batch_drafts(d: Drafts, t: Tables, replica: Replica, buffers: Buffers, decoding: int, context_tokens: float) -> int:
+    """Draft tokens that a request may have in an iteration in which `decoding` requests decode."""
+    if d.decoder in (PLAIN, BLOCK):
+        return 0
+    most = int(d.by_batch[min(decoding, len(d.by_batch) - 1)])
+    if d.controller != GOODPUT or most == 0 or decoding == 0:
+        return most
+    rate = replica.recent_accepted / replica.recent_tried if replica.recent_tried > 0.0 else 1.0
+    best, best_rate, expected, power = 0, 0.0, 0.0, 1.0
+    for k in range(most + 1):
+        expected += power
+        power *= rate
+        seconds = target_seconds(t, decoding, 1.0 + k, context_tokens, buffers.chunks, 0, 0)
+        seconds += draft_seconds(t, decoding, k, context_tokens, 0)
+        if expected / seconds > best_rate:
+            best, best_rate = k, expected / seconds
+    if best == 0 and replica.iterations % PROBE_EVERY == 0:
+        return 1
+    return best
+
+
+@inlined
+def wanted(d: Drafts, requests: Requests, r: int, batch: int) -> int:
+    """Query tokens beyond the first that a decoding request would like to have."""
+    if d.decoder == PLAIN:
+        return 0
+    place = requests[r].place
+    if d.decoder == BLOCK:
+        return int(d.proposes[place]) - 1
+    if batch == 0 or requests[r].pending == NOTHING:
+        return 0
+    if d.decoder == TREE:
+        return int(d.proposes[place])
+    if d.controller == EMA:
+        batch = min(batch, int(requests[r].recent_accepted + 0.5) + 1)
+    if requests[r].pending == WITHOUT_FIRST:
+        batch -= 1
+    tokens = drafted_tokens(d, requests, r, batch)
+    return int(tokens if d.slots == ALIKE else min(tokens, requests[r].granted))
+
+
+@inlined
+def drafted_tokens(d: Drafts, requests: Requests, r: int, batch: int) -> int:
+    """Tokens of a request's draft, of which the batch may verify fewer."""
+    return int(min(batch, d.proposes[requests[r].place]))
+
+
+@inlined
+def draft_length(d: Drafts, requests: Requests, r: int, drafts: int, batch: int) -> int:
+    """Draft passes of a request's step that verifies `drafts` tokens, or the tokens that they make one by one."""
+    if drafts > 0 and len(d.passes) > 0:
+        passes = d.passes[requests[r].place]
+        return int(passes if d.decoder == TREE else min(passes, batch))
+    return drafts if d.slots == ALIKE else drafted_tokens(d, requests, r, batch)
+
+
+@inlined
+def fits(d: Drafts, extra: int, room: int) -> int:
+    """What remains of `extra` query tokens where there is room for `room`; trees and blocks are not cut."""
+    if extra <= room:
+        return extra
+    return max(room, 0) if d.decoder in (CHAIN, PARALLEL) else 0
+
+
+@compiled
+def start_again(d: Drafts, requests: Requests, r: int) -> None:
+    """A request lost its cache: an unfinished block starts again."""
+    if d.decoder == BLOCK:
+        requests[r].place -= d.left[requests[r].place]
+    requests[r].pending = NOTHING if d.decoder == PARALLEL else WHOLE
+
+
+@compiled
+def _one_pass(d: Drafts, requests: Requests, r: int) -> int:
+    place = requests[r].place
+    requests[r].place = (place + 1) % len(d.emits)
+    return int(d.emits[place])
+
+
+@inlined
+def accepted_tokens(d: Drafts, requests: Requests, r: int, drafts: int) -> int:
+    """Draft tokens that a step keeps, before the request's end cuts it."""
+    place = requests[r].place
+    return int(min(d.emits[place], drafts + 1, d.left[place])) - 1
+
+
+@compiled
+def branches_behind(d: Drafts, requests: Requests, r: int) -> int:
+    """Branches of the draft that is made while a request's pending one is verified: they begin where that one ends."""
+    if d.branches <= 1:
+        return 1
+    return int(d.branches_at[(requests[r].place + requests[r].drafts) % len(d.branches_at)])
+
+
+@compiled
+def meanwhile_tokens(d: Drafts, requests: Requests, r: int, batch: int) -> int:
+    """Tokens of the draft that is made while a request's pending one is verified, as if that one were accepted."""
+    following = (requests[r].place + requests[r].drafts + 1) % len(d.proposes)
+    return int(min(batch, 1 + d.proposes[following]))
+
+
+@compiled
+def _throw_away(d: Drafts, replica: Replica, requests: Requests, r: int, batch: int, stays: int) -> None:
+    """Count the draft that was made meanwhile: the branches beside the one that stays, and that one if none does."""
+    tokens = meanwhile_tokens(d, requests, r, batch)
+    unselected = (branches_behind(d, requests, r) - 1) * tokens
+    rolled_back = (1 - stays) * tokens
+    replica.unselected += unselected
+    replica.rolled_back += rolled_back
+    replica.wasted += unselected + rolled_back
+
+
+@compiled
+def _parallel_step(d: Drafts, replica: Replica, requests: Requests, r: int, accepted: int, batch: int) -> int:
+    """What becomes of the draft that was made while this step's was verified; tokens that the step emits."""
+    drafts, place = requests[r].drafts, requests[r].place
+    if drafts > 0 and d.branches == 0 and accepted == drafts:  # the draft goes on behind its own last token
+        requests[r].pending = WHOLE
+        return accepted
+    decided = place + accepted  # the token behind those that were accepted
+    whole = accepted == drafts and d.left[place] > accepted + 1 and (drafts == 0 or d.branches > 0)
+    if whole and d.foreseen[decided] and batch > 0:
+        requests[r].pending = WITHOUT_FIRST
+        _throw_away(d, replica, requests, r, batch, 1)
+    else:
+        requests[r].pending = NOTHING
+        _throw_away(d, replica, requests, r, batch, 0)
+    return accepted + 1
+
+
+@inlined
+def _walk(d: Drafts, replica: Replica, requests: Requests, r: int, drafts: int, batch: int) -> tuple[int, int]:
+    """Tokens that a step emits and draft tokens that it keeps, before the request's end cuts it; the walk moves on."""
+    accepted = accepted_tokens(d, requests, r, drafts)
+    emitted = _parallel_step(d, replica, requests, r, accepted, batch) if d.decoder == PARALLEL else accepted + 1
+    if drafts > 0:
+        requests[r].recent_accepted += d.weight * (accepted - requests[r].recent_accepted)
+        replica.recent_accepted += accepted
+        replica.recent_tried += accepted + (accepted < drafts)
+    step = requests[r].place + emitted
+    requests[r].place = step if step < len(d.emits) else 0
+    return int(emitted), int(accepted)
+
+
+@inlined
+def advance_walk(d: Drafts, replica: Replica, requests: Requests, r: int, batch: int) -> int:
+    """Let a decoding request take its step: the tokens that it emits, at most as many as it still wants."""
+    missing = requests[r].output - requests[r].generated
+    if d.decoder == PLAIN:
+        emitted = 1
+    elif d.decoder == BLOCK:
+        emitted = min(_one_pass(d, requests, r), missing)
+    else:
+        drafts = requests[r].drafts
+        if d.slots != ALIKE:
+            unselected = drafted_tokens(d, requests, r, batch) - drafts
+            replica.unselected += unselected
+            replica.wasted += unselected
+        emitted, accepted = _walk(d, replica, requests, r, drafts, batch)
+        emitted = min(emitted, missing)
+        accepted = min(emitted, accepted)
+        replica.drafted += drafts
+        replica.accepted += accepted
+        replica.wasted += drafts - accepted
+    replica.emitted += emitted
+    return int(emitted)
+
+
+@compiled
+def forget_slowly(d: Drafts, replica: Replica) -> None:
+    """Old steps count less in the acceptance that a replica remembers."""
+    keep = 1.0 - d.weight
+    replica.recent_accepted *= keep
+    replica.recent_tried *= keep

@@ -1,0 +1,390 @@
+"""What goes into the next iteration?
+
+Decoding requests first, then prompts under way, then the queue, within a budget of query tokens, of requests and of
+cache blocks; or prompts alone, before anybody decodes. Whoever lacks blocks takes them from the request with the last
+key; the request with the first key therefore always gets on, and no two of them can wait for each other. Leaves out
+what an iteration brings about: `simulator.loop.iteration`.
+
+Reference: Agrawal et al. 2024, "Sarathi-Serve" (arXiv:2403.02310), algorithm 3; Kwon et al. 2023, "PagedAttention"
+(arXiv:2309.06180), section 4.5.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.loop.compiled import compiled, inlined
+from simulator.loop.drafting import (
+    BLOCK,
+    PARALLEL,
+    Drafts,
+    batch_drafts,
+    branches_behind,
+    draft_length,
+    fits,
+    meanwhile_tokens,
+    start_again,
+    wanted,
+)
+from simulator.loop.kv_cache import cached_prefix, claim, grow, obtainable, publish, release
+from simulator.loop.request import DECODING, PREFILLING, REJECTED, SWAPPED, WAITING
+from simulator.loop.slots import share_slots
+from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
+from simulator.loop.tables import Tables
+from simulator.loop.waiting import dequeue, enqueue
+
+
+@compiled
+def most_blocks(requests: Requests, limits: Limits, r: int) -> int:
+    """Blocks that a request may come to hold."""
+    tokens = requests[r].prompt + requests[r].output - limits.lag + limits.lookahead
+    if requests[r].output == 1 and limits.lag:
+        tokens = requests[r].prompt
+    return int((tokens + limits.block_tokens - 1) // limits.block_tokens)
+
+
+@compiled
+def promised_blocks(requests: Requests, limits: Limits, r: int) -> int:
+    """Blocks that a request holds once it has generated the reserved share of its missing tokens."""
+    missing = requests[r].output - requests[r].generated
+    tokens = requests[r].prompt + requests[r].output - limits.lag + limits.lookahead
+    tokens -= int((1.0 - limits.reserve_ratio) * missing)
+    blocks = int((tokens + limits.block_tokens - 1) // limits.block_tokens)
+    return int(min(blocks, most_blocks(requests, limits, r)))
+
+
+@inlined
+def missing_blocks(requests: Requests, limits: Limits, r: int, tokens: int) -> int:
+    """Blocks without which a request cannot hold so many tokens."""
+    short = tokens - requests[r].slots
+    return int((short + limits.block_tokens - 1) // limits.block_tokens) if short > 0 else 0
+
+
+@compiled
+def leave(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, at: int) -> None:
+    """Take the request at a place of the running list out of it."""
+    running = buffers.running
+    replica.running -= 1
+    for i in range(at, replica.running):
+        running[i] = running[i + 1]
+
+
+@compiled
+def receive(replica: Replica, requests: Requests, limits: Limits, r: int) -> None:
+    """The front end receives a request that has been sent, after those that were sent before it."""
+    spent_s = limits.intake_s + limits.intake_token_s * requests[r].prompt
+    replica.received_s = max(replica.received_s, requests[r].sent_s) + spent_s
+    requests[r].ready_s = replica.received_s
+
+
+@compiled
+def receive_all(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, first: int, end: int) -> None:
+    """The front end receives the requests at places `first` to `end` of the inbox."""
+    for i in range(first, end):
+        receive(replica, requests, limits, buffers.inbox[i])
+
+
+@compiled
+def end_request(
+    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, r: int, phase: int, now: float
+) -> None:  # fmt: skip
+    """A request ends, one way or another; in a closed loop the next one is sent."""
+    requests[r].phase = phase
+    buffers.over[replica.ended] = r
+    follower = limits.users + replica.ended
+    replica.ended += 1
+    if follower < replica.sent:
+        following = buffers.inbox[follower]
+        requests[following].sent_s = max(requests[following].sent_s, now + limits.think_s)
+        receive(replica, requests, limits, following)
+
+
+@compiled
+def _preempt(
+    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts, at: int
+) -> None:  # fmt: skip
+    """The request at a place of the running list loses its blocks and waits again."""
+    r = buffers.running[at]
+    if limits.swap and requests[r].computed > 0:
+        blocks = (requests[r].computed + limits.block_tokens - 1) // limits.block_tokens
+        replica.swap_s += blocks * limits.swap_block_s
+        requests[r].phase = SWAPPED
+    else:
+        requests[r].phase = WAITING
+        requests[r].computed = 0
+        start_again(d, requests, r)
+    requests[r].granted = 0
+    release(replica, buffers, requests, prefixes, limits, r)
+    leave(replica, buffers, requests, limits, at)
+    enqueue(replica, buffers, requests, r)
+    replica.preemptions += 1
+    replica.preempted += 1
+
+
+@compiled
+def _secure(
+    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts,
+    at: int, tokens: int,
+) -> bool:  # fmt: skip
+    """Blocks for `tokens` tokens of the request at a place of the running list, from others behind it if need be.
+
+    Others that already take part in the iteration keep theirs. False: the request sits the iteration out; the last of
+    all has been preempted itself.
+    """
+    r = buffers.running[at]
+    blocks = missing_blocks(requests, limits, r, tokens)
+    while obtainable(replica) < blocks:
+        last = replica.running - 1
+        alone = last == at
+        while last > at and requests[buffers.running[last]].quota > 0:
+            last -= 1
+        if last == at and (at == 0 or not alone):
+            return False
+        _preempt(replica, buffers, requests, prefixes, limits, d, last)
+        if last == at:
+            return False
+    if blocks:
+        grow(replica, buffers, requests, limits, r, blocks)
+    return True
+
+
+@inlined
+def _decode(replica: Replica, requests: Requests, limits: Limits, d: Drafts, r: int, extra: int) -> None:
+    """A request that decodes takes part with 1 + `extra` query tokens."""
+    requests[r].quota = 1 + extra
+    drafts = 0 if d.decoder == BLOCK else extra
+    requests[r].drafts = drafts
+    replica.rows += 1 + extra
+    replica.decode_rows += 1 + extra
+    replica.decoding += 1
+    replica.context_tokens += requests[r].computed
+    replica.longest_context = max(replica.longest_context, requests[r].computed)
+    replica.longest_draft = max(replica.longest_draft, drafts)
+    new = draft_length(d, requests, r, drafts, replica.draft_limit)
+    if new > 0:
+        replica.drafts_at_once += 1
+        replica.longest_new_draft = max(replica.longest_new_draft, new)
+
+
+@compiled
+def _prefill(
+    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, r: int, tokens: int
+) -> None:  # fmt: skip
+    """A prompt takes part with its next `tokens` tokens."""
+    start = requests[r].computed
+    requests[r].quota = tokens
+    buffers.chunks[0, replica.chunks] = tokens
+    buffers.chunks[1, replica.chunks] = start
+    replica.chunks += 1
+    replica.rows += tokens
+    replica.prompts_ending += start + tokens == requests[r].prompt + requests[r].generated
+    replica.prompt_tokens_computed += tokens
+    if limits.prefix_cache:
+        publish(replica, buffers, requests, prefixes, limits, r, start, start + tokens)
+
+
+@compiled
+def _chunk(requests: Requests, limits: Limits, replica: Replica, r: int, computed: int) -> int:
+    """Tokens of a prompt that the rest of the budget lets in; 0: none now."""
+    tokens = requests[r].prompt + requests[r].generated - computed
+    room = limits.token_budget - replica.rows
+    if tokens <= room or (not limits.chunked and replica.rows == 0):
+        return int(tokens)
+    return int(max(room, 0)) if limits.chunked else 0
+
+
+@compiled
+def _decodes(
+    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts, batch: int
+) -> None:  # fmt: skip
+    """Requests that decode, in the order of their keys."""
+    running = buffers.running
+    at = 0
+    while at < replica.running:
+        r = running[at]
+        if requests[r].phase != DECODING or requests[r].quota > 0:
+            at += 1
+            continue
+        room = limits.token_budget - replica.rows - 1
+        extra = wanted(d, requests, r, batch)
+        if room < 0 or (d.decoder == BLOCK and extra > room and replica.rows > 0):
+            return
+        if d.decoder != BLOCK:
+            extra = fits(d, extra, room)
+        tokens = requests[r].computed + 1 + extra
+        if requests[r].slots >= tokens or _secure(replica, buffers, requests, prefixes, limits, d, at, tokens):
+            _decode(replica, requests, limits, d, r, extra)
+            at += 1
+        elif at < replica.running and running[at] == r:
+            at += 1
+
+
+@compiled
+def _prompts(
+    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts
+) -> bool:  # fmt: skip
+    """Prompts under way, in the order of their keys; False: one of them had to sit the iteration out."""
+    running = buffers.running
+    at = 0
+    everybody = True
+    while at < replica.running:
+        r = running[at]
+        if requests[r].phase != PREFILLING:
+            at += 1
+            continue
+        tokens = _chunk(requests, limits, replica, r, requests[r].computed)
+        if tokens == 0:
+            return False
+        if _secure(replica, buffers, requests, prefixes, limits, d, at, requests[r].computed + tokens):
+            _prefill(replica, buffers, requests, prefixes, limits, r, tokens)
+            at += 1
+        else:
+            everybody = False
+            if at < replica.running and running[at] == r:
+                at += 1
+    return everybody
+
+
+@compiled
+def _join(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, r: int) -> None:
+    """Enter the running list at the place of the key."""
+    running = buffers.running
+    at = replica.running
+    while at > 0 and requests[running[at - 1]].key > requests[r].key:
+        running[at] = running[at - 1]
+        at -= 1
+    running[at] = r
+    replica.running += 1
+    if limits.reserve_ratio >= 0.0:
+        replica.reserved_blocks += _owed_blocks(requests, limits, r)
+    if np.isnan(requests[r].scheduled_s):
+        requests[r].scheduled_s = replica.clock_s
+
+
+@compiled
+def _owed_blocks(requests: Requests, limits: Limits, r: int) -> int:
+    """Blocks that a running request was promised and does not hold yet."""
+    return int(max(promised_blocks(requests, limits, r) - requests[r].slots // limits.block_tokens, 0))
+
+
+@compiled
+def _has_room(
+    replica: Replica, requests: Requests, limits: Limits, r: int, blocks: int, hits: int, idle: int
+) -> bool:  # fmt: skip
+    """Whether a waiting request may take `blocks` blocks beside `hits` shared ones, `idle` of which it wakes."""
+    if limits.reserve_ratio >= 0.0:
+        promised = promised_blocks(requests, limits, r) - hits
+        if replica.reserved_blocks + promised > obtainable(replica) - idle:
+            return False
+    spare = limits.watermark_blocks if replica.running > 0 else 0
+    return bool(obtainable(replica) - idle - blocks >= spare)
+
+
+@compiled
+def _admit(
+    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts,
+    r: int, batch: int,
+) -> bool:  # fmt: skip
+    """Let the first of the queue in, if there is room for its next tokens."""
+    computed = requests[r].computed
+    hits, idle = 0, 0
+    known = requests[r].prompt + requests[r].generated
+    swapped = requests[r].phase == SWAPPED
+    if not swapped and limits.prefix_cache:
+        hits, idle = cached_prefix(replica, buffers, requests, prefixes, limits, r, known - 1)
+        computed = hits * limits.block_tokens
+    started = requests[r].generated > 0 or limits.lag == 0
+    decodes = swapped and started and computed >= known - limits.lag
+    extra = 0
+    if decodes:
+        room = limits.token_budget - replica.rows - 1
+        extra = fits(d, wanted(d, requests, r, batch), room)
+        tokens = 0 if d.decoder == BLOCK else 1 + extra  # 0: it joins, and decodes from the next iteration on
+    else:
+        tokens = _chunk(requests, limits, replica, r, computed)
+        if tokens == 0:
+            return False
+    blocks = (computed + tokens + limits.block_tokens - 1) // limits.block_tokens - hits
+    if not _has_room(replica, requests, limits, r, blocks, hits, idle):
+        return False
+    dequeue(replica, buffers, requests)
+    if hits:
+        claim(replica, buffers, requests, prefixes, limits, r, hits)
+    if swapped and not np.isnan(requests[r].scheduled_s):
+        replica.swap_s += ((computed + limits.block_tokens - 1) // limits.block_tokens) * limits.swap_block_s
+    grow(replica, buffers, requests, limits, r, blocks)
+    replica.admitted += 1
+    requests[r].computed = computed
+    _join(replica, buffers, requests, limits, r)
+    requests[r].phase = DECODING if decodes else PREFILLING
+    if not decodes:
+        _prefill(replica, buffers, requests, prefixes, limits, r, tokens)
+    elif tokens:
+        _decode(replica, requests, limits, d, r, extra)
+    return True
+
+
+@compiled
+def _admissions(
+    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts, batch: int
+) -> None:  # fmt: skip
+    """The queue, in the order of keys, until its first request does not fit."""
+    clock = replica.clock_s
+    replica.reserved_blocks = 0
+    if limits.reserve_ratio >= 0.0 and replica.queued > 0:
+        for i in range(replica.running):
+            replica.reserved_blocks += _owed_blocks(requests, limits, buffers.running[i])
+    while replica.queued > 0 and replica.running < limits.max_requests:
+        r = buffers.heap[0]
+        if clock - requests[r].sent_s > limits.slo_ttft_s and np.isnan(requests[r].scheduled_s):
+            dequeue(replica, buffers, requests)
+            end_request(replica, buffers, requests, limits, r, REJECTED, clock)
+            continue
+        if replica.rows >= limits.token_budget:
+            return
+        slow = replica.recent_step_s > limits.slo_tpot_s * replica.recent_tokens
+        if slow and replica.running > 0:
+            return
+        if not _admit(replica, buffers, requests, prefixes, limits, d, r, batch):
+            return
+
+
+@compiled
+def _nothing_yet(replica: Replica) -> None:
+    """An iteration that holds nothing."""
+    replica.rows = replica.decode_rows = replica.prompts_ending = replica.decoding = 0
+    replica.context_tokens = replica.longest_context = replica.chunks = 0
+    replica.drafts_at_once = replica.longest_draft = replica.longest_new_draft = replica.draft_limit = 0
+    replica.preempted = replica.admitted = 0
+
+
+@compiled
+def compose(
+    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts, t: Tables
+) -> None:  # fmt: skip
+    """Fill the next iteration, at the replica's clock: see its numbers, and `quota` and `drafts` of the requests."""
+    _nothing_yet(replica)
+    decoding, context, running = 0, 0, replica.running
+    for i in range(running):
+        r = buffers.running[i]
+        if requests[r].phase == DECODING:
+            decoding += 1
+            context += requests[r].computed
+    batch = batch_drafts(d, t, replica, buffers, decoding, float(context))
+    replica.draft_limit = batch
+    share_slots(replica, buffers, requests, d, batch, decoding)
+    if not limits.prefill_first:
+        _decodes(replica, buffers, requests, prefixes, limits, d, batch)
+    no_prompts = decoding == running
+    if (no_prompts or _prompts(replica, buffers, requests, prefixes, limits, d)) and replica.preempted == 0:
+        _admissions(replica, buffers, requests, prefixes, limits, d, batch)
+    if limits.prefill_first and replica.chunks == 0:
+        _decodes(replica, buffers, requests, prefixes, limits, d, batch)
+    if d.decoder == PARALLEL and batch > 0:
+        replica.longest_draft = batch
+        replica.drafts_at_once = replica.longest_new_draft = 0
+        for i in range(replica.running):
+            r = buffers.running[i]
+            if requests[r].phase == DECODING and requests[r].quota > 0:
+                replica.drafts_at_once += branches_behind(d, requests, r)
+                replica.longest_new_draft = max(replica.longest_new_draft, meanwhile_tokens(d, requests, r, batch))

@@ -1,0 +1,289 @@
+"""Which recording do simulated requests walk along, from where, and with which draft lengths?
+
+Turns `SpeculationOptions` and `BlockOptions` into the arrays of `simulator.loop.drafting`. Leaves out the walk itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.laws.acceptance import drawn_lengths
+from costmodel.laws.drafting import stopped
+from costmodel.method import Batch, Stop
+from hardware_profiles.errors import InputError
+from simulator.loop.compiled import compiled
+from simulator.loop.drafting import (
+    ALIKE,
+    ALWAYS,
+    BLOCK,
+    BY_REQUEST,
+    CHAIN,
+    EMA,
+    GOODPUT,
+    LIKELIEST,
+    NOTHING,
+    PAD,
+    PARALLEL,
+    PLAIN,
+    REGROUP,
+    SPLIT,
+    TREE,
+    WHOLE,
+    Drafts,
+)
+from simulator.loop.options import LONGEST_DRAFT, BlockOptions, Scenario, SpeculationOptions
+from simulator.loop.state import Byte, Real, Requests, Small, Whole
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.arrays import IntArray
+from traces.kinds.tree import Tree
+from traces.replay.dynamic import PickedTrees, TreePolicy, pick_trees
+from traces.replay.walk import child_offsets, replay_chain, replay_tree
+
+_CONTROLLERS = {"ema": EMA, "goodput": GOODPUT}
+_SLOTS = {"alike": ALIKE, "likeliest": LIKELIEST, "by_request": BY_REQUEST}
+_RAGGED = {"split": SPLIT, "pad": PAD, "regroup": REGROUP}
+_NONE = np.zeros(0, dtype=np.int32)
+_EVERYBODY = 1 << 24
+_DRAWN_PLACES = 100_000  # of a recording and its copies: the draws of a walk then hardly move its mean
+_PLAIN = Drafts(
+    decoder=PLAIN, controller=ALWAYS, most=0, weight=1.0, branches=0, parts=1, prunes=False, interference_ratio=0.0,
+    ragged=SPLIT, group=_EVERYBODY, by_batch=np.zeros(1, np.int32), emits=_NONE, proposes=_NONE, passes=_NONE,
+    left=_NONE, branches_at=np.ones(1, np.uint8), foreseen=np.zeros(0, np.uint8), slots=ALIKE,
+    budget_per_request=np.inf, sure=np.ones(1),
+)  # fmt: skip
+
+
+def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
+    """The decoder of a scenario.
+
+    Args:
+        scenario: its options.
+        generator: decides which steps had a proposal where a recording knows only their share.
+
+    Raises:
+        InputError: a recording without a step, or too shallow for the topology.
+    """
+    if scenario.blocks is not None:
+        return _blocks(scenario.blocks)
+    options = scenario.speculation
+    most = options.draft_tokens if options is not None else 0
+    if options is None or most == 0:
+        return _PLAIN
+    batch = options.batch
+    emits, proposes, left, branches_at, foreseen = _steps(options, generator)
+    decoder = PARALLEL if batch.drafts_during_verify else CHAIN
+    passes = _NONE
+    if not isinstance(options.topology, int):
+        decoder = TREE
+    if isinstance(options.topology, TreePolicy):
+        passes = _started(options.trace, _picked(options.trace, options.topology).passes)
+    elif decoder == CHAIN and options.stop.rule == "probability" and batch.slots == "alike":
+        passes = np.resize(
+            _started(options.trace, (_lengths(options) + 1).astype(np.int16)), emits.size
+        )  # the one that found it unsure
+    return Drafts(
+        decoder=decoder, controller=_CONTROLLERS.get(options.stop.rule, ALWAYS), most=int(most),
+        weight=float(options.ema_weight), branches=int(batch.branches), parts=int(batch.parts),
+        prunes=bool(batch.prunes), interference_ratio=float(batch.interference_ratio),
+        ragged=_RAGGED[batch.ragged], group=int(options.group_requests or _EVERYBODY),
+        by_batch=_by_batch(options), emits=emits, proposes=proposes, passes=passes, left=left,
+        branches_at=branches_at, foreseen=foreseen, slots=_SLOTS[batch.slots],
+        budget_per_request=np.inf if batch.budget_per_request is None else float(batch.budget_per_request),
+        sure=_sure(options),
+    )  # fmt: skip
+
+
+def lookahead_tokens(scenario: Scenario) -> int:
+    """Most cache slots that a step writes beyond those that it is sure to keep."""
+    if scenario.blocks is not None:
+        return int(max(scenario.blocks.query_tokens.max(), scenario.blocks.block_tokens))
+    return scenario.speculation.draft_tokens if scenario.speculation is not None else 0
+
+
+def place_requests(requests: Requests, drafts: Drafts, generator: np.random.Generator) -> None:
+    """Give every request a place of its own on the recording, from which its walk begins."""
+    if drafts.emits.size:
+        starts = np.nonzero(drafts.left == 0)[0] if drafts.decoder == BLOCK else np.arange(drafts.emits.size)
+        requests["place"] = starts[generator.integers(0, starts.size, requests.size)]
+    requests["recent_accepted"] = drafts.most
+    requests["pending"] = NOTHING if drafts.decoder == PARALLEL else WHOLE
+
+
+def _by_batch(options: SpeculationOptions) -> Small:
+    most = max((last for _, last, _ in options.schedule), default=0)
+    table = np.full(min(most, 1 << 20) + 2, options.draft_tokens, dtype=np.int32)
+    for first, last, draft_tokens in options.schedule:
+        table[first : last + 1] = draft_tokens
+    return table
+
+
+def _steps(options: SpeculationOptions, generator: np.random.Generator) -> tuple[Small, Small, Small, Byte, Byte]:
+    """At every place where a step can start: tokens that it emits, that it drafts, and to the end of its text.
+
+    And in how many branches a draft goes on from there, and whether one of them begins with the token there; where a
+    drafter's ranks depend on the depth, as if it had read everything before. Where acceptance is drawn, the recording
+    is walked along in several copies, each with draws of its own.
+    """
+    trace, topology = options.trace, options.topology
+    if not options.law.by_matching:
+        copies = -(-_DRAWN_PLACES // max(trace.positions, 1))
+        trace = trace.select(np.tile(np.arange(trace.requests), copies))
+        options = replace(options, trace=trace)
+    assert trace.emitted is not None
+    lengths = trace.output_tokens
+    index = np.arange(trace.positions) - np.repeat(trace.offsets[:-1], lengths)
+    starts = index >= trace.first_step_position
+    if not starts.any():
+        raise InputError("the recording has no decoding step to walk along", file=trace.file, key="trace")
+    left = (np.repeat(lengths, lengths) - index).astype(np.int32)
+    if isinstance(topology, Tree):
+        emits, proposes = _tree_steps(trace, topology)
+    elif isinstance(topology, TreePolicy):
+        picked = _picked(trace, topology)
+        emits = picked.emitted.astype(np.int32)
+        proposes = np.where(picked.exact, picked.nodes, topology.nodes).astype(np.int32)
+    else:
+        for draft_tokens in sorted({topology, *(row[2] for row in options.schedule)} - {0}):
+            replay_chain(trace, draft_tokens)
+        emits = trace.emitted.astype(np.int32)
+        proposes = np.full(trace.positions, topology, np.int32)
+        if trace.drafted is not None:
+            proposes = np.minimum(proposes, trace.drafted)
+    if not options.law.by_matching and not isinstance(topology, TreePolicy):
+        emits = drawn_lengths(trace, options.law, topology, generator)
+    elif trace.drafted is None and trace.match_rate is not None and not isinstance(topology, TreePolicy):
+        certain = emits > 1
+        replay = replay_tree(trace, topology) if isinstance(topology, Tree) else replay_chain(trace, topology)
+        known = float(replay.proposed_steps.sum() / replay.steps.sum())
+        share = max(trace.match_rate - known, 0.0) / (1.0 - known) if known < 1.0 else 0.0
+        proposes[~certain & (generator.random(trace.positions) >= share)] = 0
+    branches_at, foreseen = _branches(options.batch, trace, emits)
+    foreseen &= proposes > 0
+    proposes = np.minimum(proposes, _lengths(options))
+    return (
+        np.ascontiguousarray(emits[starts]), np.ascontiguousarray(proposes[starts], dtype=np.int32),
+        np.ascontiguousarray(left[starts]), np.ascontiguousarray(branches_at[starts]),
+        np.ascontiguousarray(foreseen[starts], dtype=np.uint8),
+    )  # fmt: skip
+
+
+def _branches(batch: Batch, trace: AcceptanceTrace, emits: Small) -> tuple[Byte, NDArray[np.bool_]]:
+    """Branches of a draft that goes on from every position, and whether one of them begins with the token there."""
+    if batch.branches <= 1:
+        return np.ones(trace.positions, np.uint8), np.asarray(emits > 1)
+    count = np.full(trace.positions, batch.branches, np.uint8)
+    if batch.branch_at < 1.0:
+        assert trace.draft_probs is not None
+        count[trace.draft_probs[:, 0] >= batch.branch_at] = 1
+    assert trace.rank is not None
+    first = trace.rank if trace.depth is None else trace.rank[:, 0]
+    return count, np.asarray((first >= 0) & (first < count))
+
+
+def _sure(options: SpeculationOptions) -> Real:
+    """The drafter's probability of its likeliest token at every place, where the batch chooses by it."""
+    if options.batch.slots != "likeliest":
+        return np.ones(1)
+    trace = options.trace
+    assert trace.draft_probs is not None
+    index = np.arange(trace.positions) - np.repeat(trace.offsets[:-1], trace.output_tokens)
+    return np.ascontiguousarray(trace.draft_probs[index >= trace.first_step_position, 0], dtype=np.float64)
+
+
+def _lengths(options: SpeculationOptions) -> Small:
+    """Draft tokens from every position on until the drafter stops, as if all before them were accepted."""
+    trace, lengths = options.trace, np.full(options.trace.positions, LONGEST_DRAFT, np.int32)
+    stops = [options.stop] if options.stop.rule in ("probability", "product") else []
+    if options.batch.branches > 1 and options.batch.branch_at < 1.0:
+        stops.append(Stop(rule="probability", at=options.batch.branch_at, least_tokens=0))
+    for stop in stops:
+        ends = stopped(trace, stop).drafted
+        assert ends is not None
+        lengths = np.minimum(lengths, ends.astype(np.int32))
+    return lengths
+
+
+def mean_rows_by_pass(options: SpeculationOptions | None) -> tuple[float, ...]:
+    """Mean tokens that a request reads in each draft pass, among steps that have it; empty but for dynamic trees."""
+    if options is None or not isinstance(options.topology, TreePolicy):
+        return ()
+    picked = _picked(options.trace, options.topology)
+    taking = [picked.passes > place for place in range(picked.rows.shape[1])]
+    return tuple(float(picked.rows[part, place].mean()) for place, part in enumerate(taking) if part.any())
+
+
+def _picked(trace: AcceptanceTrace, policy: TreePolicy) -> PickedTrees:
+    """The tree of a step from every position; one that the recording cuts off counts with the nodes of the policy.
+
+    Raises:
+        InputError: no expansions, a sampled recording, or more nodes, levels or candidates than were recorded.
+    """
+    if trace.expansions is None:
+        raise InputError("dynamic trees need a recording with expansions", file=trace.file, key="topology")
+    if trace.provenance.sampling.get("temperature", 0) != 0:
+        rule = "candidates of a sampled recording are draws, whose trees it does not hold; record greedily"
+        raise InputError(rule, file=trace.file, key="topology")
+    if policy.nodes > trace.expansions.nodes:
+        rule = f"must lie in 0..{trace.expansions.nodes}, the nodes recorded"
+        raise InputError(rule, file=trace.file, key="nodes", value=policy.nodes)
+    return pick_trees(trace.expansions, policy)
+
+
+def _started(trace: AcceptanceTrace, values: IntArray) -> Small:
+    """Values of the positions at which steps can start."""
+    index = np.arange(trace.positions) - np.repeat(trace.offsets[:-1], trace.output_tokens)
+    return np.ascontiguousarray(values[index >= trace.first_step_position], dtype=np.int32)
+
+
+def _tree_steps(trace: AcceptanceTrace, tree: Tree) -> tuple[Small, Small]:
+    replay_tree(trace, tree)  # refuses what the recording cannot tell
+    assert trace.rank is not None
+    below = np.cumsum((0, *tree.level_widths()), dtype=np.int64)
+    drafted = np.full(trace.positions, below.size - 1, np.int64)
+    if trace.drafted is not None:
+        drafted = np.minimum(drafted, trace.drafted)
+    offsets = trace.offsets
+    ends = np.repeat(offsets[1:], trace.output_tokens)
+    table = child_offsets(tree, trace.rank_width)
+    depth = 1 if trace.depth is None else trace.depth
+    emits = np.empty(trace.positions, dtype=np.int32)
+    _descend.machine(trace.rank.reshape(-1), depth, table, drafted, ends, emits)
+    return emits, below[drafted].astype(np.int32)
+
+
+@compiled
+def _descend(rank: IntArray, stride: int, table: NDArray[np.int32], levels: Whole, ends: Whole, emits: Small) -> None:
+    """Write the tokens that a step with the whole tree emits at every position."""
+    for i in range(levels.size):
+        most = min(levels[i], ends[i] - i)
+        place = 1
+        accepted = 0
+        while accepted < most:
+            place = table[place + rank[i * stride + accepted]]
+            if place == 0:
+                break
+            accepted += 1
+        emits[i] = accepted + 1
+
+
+def _blocks(options: BlockOptions) -> Drafts:
+    """Passes of recorded blocks in a row; a block is delivered by the pass that fixes its last token."""
+    passes = options.commits.shape[1]
+    last = passes - 1 - np.argmax(options.commits[:, ::-1] > 0, axis=1)
+    emits: list[int] = []
+    queries: list[int] = []
+    since: list[int] = []
+    for end in last.tolist():
+        closing = options.closing_passes
+        emits += [0] * end + [options.block_tokens] + [0] * closing
+        queries += options.query_tokens[: end + 1].tolist() + [options.block_tokens] * closing
+        since += range(end + 1 + closing)
+    return _PLAIN._replace(
+        decoder=BLOCK,
+        emits=np.array(emits, dtype=np.int32),
+        proposes=np.array(queries, dtype=np.int32),
+        left=np.array(since, dtype=np.int32),
+    )

@@ -1,0 +1,46 @@
+"""Who is next? A queue of requests by their keys, as a binary heap in an array.
+
+Keys order by priority, then arrival, so that a preempted request is served before everybody who came later.
+Leaves out who may start: `simulator.loop.scheduler`.
+"""
+
+from __future__ import annotations
+
+from simulator.loop.compiled import compiled
+from simulator.loop.state import Buffers, Replica, Requests
+
+
+@compiled
+def enqueue(replica: Replica, buffers: Buffers, requests: Requests, r: int) -> None:
+    """Put request `r` into the queue."""
+    at = replica.queued
+    replica.queued += 1
+    while at > 0:
+        above = (at - 1) >> 1
+        if requests[buffers.heap[above]].key <= requests[r].key:
+            break
+        buffers.heap[at] = buffers.heap[above]
+        at = above
+    buffers.heap[at] = r
+
+
+@compiled
+def dequeue(replica: Replica, buffers: Buffers, requests: Requests) -> int:
+    """Take the first request out of a queue that is not empty."""
+    first = buffers.heap[0]
+    replica.queued -= 1
+    size = replica.queued
+    r = buffers.heap[size]
+    at = 0
+    while True:
+        below = 2 * at + 1
+        if below >= size:
+            break
+        if below + 1 < size and requests[buffers.heap[below + 1]].key < requests[buffers.heap[below]].key:
+            below += 1
+        if requests[r].key <= requests[buffers.heap[below]].key:
+            break
+        buffers.heap[at] = buffers.heap[below]
+        at = below
+    buffers.heap[at] = r
+    return int(first)

@@ -1,0 +1,1 @@
+"""What a simulation leaves: metrics, resources, timelines."""

@@ -1,0 +1,209 @@
+"""What did the users of a simulated service see, and what did its engines do?
+
+Columns per request, counters and a time series, with percentiles and goodput. Leaves out joules and dollars
+(`simulator.results.resources`), intervals over seeds and drawing (`simulator.results.timeline`, the app).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.loop.histogram import Histogram
+from simulator.loop.request import ENDINGS, FAILED, FINISHED, REJECTED
+
+Seconds = NDArray[np.float64]
+PERCENTILES = (50, 90, 99)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Series:
+    """States of one replica at the ends of evenly spaced iterations.
+
+    Args:
+        t_s: float64[n].
+        running: int32[n], requests that hold cache.
+        waiting: int32[n], requests in the queue.
+        kv_used_ratio: float64[n], share of the blocks that requests hold.
+    """
+
+    t_s: Seconds
+    running: NDArray[np.int32]
+    waiting: NDArray[np.int32]
+    kv_used_ratio: Seconds
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SimulationResult:
+    """Outcome of a simulation; arrays have one entry per request of the workload, in its order.
+
+    Args:
+        request: int64[r], index in the workload.
+        input_tokens: int32[r].
+        output_tokens: int32[r], tokens asked for.
+        arrival_s: float64[r]; in a closed loop, when the request was sent.
+        scheduled_s: float64[r], start of the first iteration it took part in; nan where there was none.
+        first_token_s: float64[r]; nan for requests that never emitted a token.
+        last_token_s: float64[r], nan for requests that did not finish.
+        ending: uint8[r], `FINISHED`, `REJECTED` or `FAILED` of `simulator.loop.request`.
+        replica: int32[r], which replica decoded it.
+        itl: waits between successive deliveries to a user; a step delivers all tokens that it emits at once.
+        iterations: of all replicas together.
+        clock_s: when the last request ended.
+        busy_s: seconds in which replicas ran iterations, all together.
+        replicas: engines, those for prompts included.
+        counters: totals by name.
+        steps_by_batch: int64[b], (request, step) pairs by the number of requests that decoded together.
+        emitted_by_batch: int64[b], tokens that they emitted.
+        iterations_by_rows: int64[rows], iterations of all replicas by the rows of their pass; the last entry counts
+            larger ones too.
+        iterations_by_sampled: int64[rows], the same by the rows that were sampled.
+        exposed_host_s: of `busy_s`, seconds in which devices waited for the host to launch a pass.
+        kv_peak_ratio: most of its cache that any replica used.
+        series: one per replica.
+    """
+
+    request: NDArray[np.int64]
+    input_tokens: NDArray[np.int32]
+    output_tokens: NDArray[np.int32]
+    arrival_s: Seconds
+    scheduled_s: Seconds
+    first_token_s: Seconds
+    last_token_s: Seconds
+    ending: NDArray[np.uint8]
+    replica: NDArray[np.int32]
+    itl: Histogram
+    iterations: int
+    clock_s: float
+    busy_s: float
+    replicas: int
+    counters: Mapping[str, int]
+    steps_by_batch: NDArray[np.int64]
+    emitted_by_batch: NDArray[np.int64]
+    iterations_by_rows: NDArray[np.int64]
+    iterations_by_sampled: NDArray[np.int64]
+    exposed_host_s: float
+    kv_peak_ratio: float
+    series: tuple[Series, ...]
+
+    @property
+    def state(self) -> NDArray[np.str_]:
+        """`finished`, `rejected` or `failed` for every request."""
+        names = np.array([ENDINGS.get(code, "") for code in range(int(max(ENDINGS)) + 1)])
+        return np.asarray(names[self.ending])
+
+    @property
+    def finished(self) -> NDArray[np.bool_]:
+        """Which requests got all their tokens."""
+        return np.asarray(self.ending == FINISHED)
+
+    @property
+    def ttft_s(self) -> Seconds:
+        """Time to first token of every request, nan where there was none."""
+        return np.asarray(self.first_token_s - self.arrival_s)
+
+    @property
+    def tpot_s(self) -> Seconds:
+        """Time per output token after the first; nan for outputs of one token and for the unfinished."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(
+                np.where(
+                    self.output_tokens > 1,
+                    (self.last_token_s - self.first_token_s) / (self.output_tokens - 1.0),
+                    np.nan,
+                )
+            )
+
+    @property
+    def e2e_s(self) -> Seconds:
+        """Arrival to last token; nan for the unfinished."""
+        return np.asarray(self.last_token_s - self.arrival_s)
+
+    @property
+    def queue_s(self) -> Seconds:
+        """Arrival to the first iteration; nan for the rejected."""
+        return np.asarray(self.scheduled_s - self.arrival_s)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Tokens emitted per decoding request and iteration; nan where nobody decoded."""
+        steps = self.counters["steps"]
+        return self.counters["emitted"] / steps if steps else float("nan")
+
+    def goodput_per_s(self, *, ttft_s: float | None = None, tpot_s: float | None = None) -> float:
+        """Requests a second that finish within both limits.
+
+        Args:
+            ttft_s: most time to the first token; None: no limit.
+            tpot_s: most time per output token; outputs of one token meet any. None: no limit.
+        """
+        good = self.finished
+        if ttft_s is not None:
+            good = good & (self.ttft_s <= ttft_s)
+        if tpot_s is not None:
+            good = good & ~(self.tpot_s > tpot_s)
+        return float(good.sum()) / self.clock_s if self.clock_s > 0 else 0.0
+
+    def summary(self, *, slo_ttft_s: float | None = None, slo_tpot_s: float | None = None) -> dict[str, Any]:
+        """All of it in numbers; what cannot be known is None.
+
+        Args:
+            slo_ttft_s: limit that goodput counts by.
+            slo_tpot_s: limit of the time per output token; None: no limit.
+        """
+        done = self.finished
+        produced = float(self.output_tokens[done].sum())
+        clock = self.clock_s if self.clock_s > 0 else float("nan")
+        steps = np.nonzero(self.steps_by_batch)[0]
+        itl = {"mean": self.itl.mean_s} | {f"p{p}": self.itl.percentile_s(p) for p in PERCENTILES}
+        return {
+            "ttft_s": distribution(self.ttft_s[done]),
+            "tpot_s": distribution(self.tpot_s[done]),
+            "itl_s": {name: known(value) for name, value in itl.items()},
+            "e2e_s": distribution(self.e2e_s[done]),
+            "queue_s": distribution(self.queue_s[done]),
+            "iterations": self.iterations,
+            "requests": int(self.request.size),
+            "finished": int(done.sum()),
+            "rejected": int((self.ending == REJECTED).sum()),
+            "failed": int((self.ending == FAILED).sum()),
+            "clock_s": self.clock_s,
+            "requests_per_s": known(float(done.sum()) / clock),
+            "goodput_per_s": self.goodput_per_s(ttft_s=slo_ttft_s, tpot_s=slo_tpot_s),
+            "tokens_per_s": known(produced / clock),
+            "tokens_per_s_per_replica": known(produced / clock / self.replicas),
+            "tokens_per_step": known(self.tokens_per_step),
+            "busy_ratio": known(self.busy_s / clock / self.replicas),
+            "kv_used_ratio": {"mean": known(self._mean_kv_used()), "peak": self.kv_peak_ratio},
+            "tokens_per_step_by_batch": {
+                int(b): float(self.emitted_by_batch[b] / self.steps_by_batch[b]) for b in steps
+            },
+            **{name: int(count) for name, count in self.counters.items()},
+        }
+
+    def _mean_kv_used(self) -> float:
+        """Time-weighted over the recorded states of all replicas."""
+        total = seconds = 0.0
+        for series in self.series:
+            gaps = np.diff(series.t_s, prepend=0.0)
+            total += float(gaps @ series.kv_used_ratio)
+            seconds += float(gaps.sum())
+        return total / seconds if seconds else float("nan")
+
+
+def distribution(values: Seconds) -> dict[str, float | None]:
+    """Mean and percentiles, nan left out; None where nothing remains."""
+    kept = values[np.isfinite(values)]
+    if not kept.size:
+        return dict.fromkeys(["mean", *(f"p{p}" for p in PERCENTILES)])
+    found = np.percentile(kept, PERCENTILES)
+    return {"mean": float(kept.mean()), **{f"p{p}": float(v) for p, v in zip(PERCENTILES, found, strict=True)}}
+
+
+def known(value: float) -> float | None:
+    """The value, or None for what JSON cannot say."""
+    return float(value) if np.isfinite(value) else None

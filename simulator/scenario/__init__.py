@@ -1,0 +1,1 @@
+"""Scenarios as people write them, and how they become a workload and engines."""

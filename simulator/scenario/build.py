@@ -1,0 +1,344 @@
+"""How does a written scenario become one that runs?
+
+Reads the files that it names, draws arrivals and fills in what an engine does by default: scheduler limits, cache
+blocks, draft costs. Leaves out checking keys (`simulator.scenario.file`) and running (`simulator.engine`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from costmodel.answers.estimate import Setting
+from costmodel.answers.settings import build_setting, method_of, with_match_rate
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.acceptance import MATCHING, law_for
+from costmodel.laws.controllers import EMA_WEIGHT
+from costmodel.method import Batch, Method
+from costmodel.method_library import load_method
+from costmodel.parallel.plan import ParallelPlan
+from hardware_profiles.errors import InputError
+from simulator.loop.options import Disaggregation, Scenario, SchedulerOptions, SpeculationOptions
+from simulator.loop.request import Workload
+from simulator.loop.step_time import DraftTimer, StepTimer
+from simulator.scenario.arrivals import (
+    closed_loop,
+    drawn_lengths,
+    gamma,
+    modulated,
+    open_loop,
+    poisson,
+    recorded,
+    repeated,
+    sharing,
+    with_priorities,
+)
+from simulator.scenario.defaults import block_options, disaggregation_of, feed_forward_of, scheduler_of
+from simulator.scenario.drafted import drafted
+from simulator.scenario.file import Requests, ScenarioFile
+from simulator.scenario.sections import BlocksSection, SpeculationSection
+from simulator.timing.engine_settings import EngineSettings, read_engine
+from traces.importers.formats import read_requests_any
+from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
+from traces.library import read_trace, trace_file
+from traces.replay.dynamic import TreePolicy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Prepared:
+    """Everything of a scenario that does not depend on the seed.
+
+    Args:
+        written: the scenario as written.
+        source: requests to take or to put at other times; None: drawn.
+        setting: what the cost model times; None with a profile and no speculation.
+        engine: of a profile; None without.
+        plan: how the target is spread; None: one tensor-parallel group.
+        scheduler: of every replica.
+        timer: of iterations.
+        speculation: None: plain decoding.
+        blocks: of a block decoder, drawn by the seed; None: no such decoder.
+        disaggregation: None: every replica computes prompts and decodes.
+        notes: what was assumed.
+    """
+
+    written: ScenarioFile
+    source: RequestTrace | None
+    setting: Setting | None
+    engine: EngineSettings | None
+    plan: ParallelPlan | None
+    scheduler: SchedulerOptions
+    timer: StepTimer
+    speculation: SpeculationOptions | None
+    blocks: BlocksSection | None
+    disaggregation: Disaggregation | None
+    notes: tuple[str, ...]
+
+    def scenario(self, seed: int = 0, *, rate_per_s: float | None = None, **changes: Any) -> Scenario:
+        """A scenario that runs.
+
+        Args:
+            seed: of arrivals and of every other draw.
+            rate_per_s: mean requests per second in place of the written ones; recorded arrivals are sped up.
+            changes: fields of `SchedulerOptions` that differ.
+
+        Raises:
+            InputError: a rate for a closed loop, or requests that cannot arrive so.
+        """
+        written = self.written
+        requests = written.requests
+        if rate_per_s is not None:
+            requests = at_rate(requests, rate_per_s, self.source)
+        arriving = workload(requests, self.source, np.random.default_rng(seed))
+        if written.deployment.shared_prefix_tokens:
+            arriving = sharing(arriving, written.deployment.shared_prefix_tokens, self.scheduler.block_tokens)
+        return Scenario(
+            workload=arriving,
+            scheduler=replace(self.scheduler, **changes),
+            timer=self.timer,
+            speculation=self.speculation,
+            blocks=None if self.blocks is None else block_options(self.blocks, seed),
+            replicas=written.replicas or (self.engine.replicas if self.engine is not None else 1),
+            router=written.router,
+            disaggregation=self.disaggregation,
+            seed=seed,
+        )
+
+
+def prepare(written: ScenarioFile) -> Prepared:
+    """Read what a scenario names and fill in defaults.
+
+    Args:
+        written: see `simulator.scenario.file`.
+
+    Raises:
+        InputError: a file or name that does not exist, or parts that do not go together.
+        InfeasibleError: the model leaves no room for a cache.
+    """
+    source = None
+    if written.requests.file is not None:
+        source = read_requests_any(written.requests.file, written.requests.format)
+    trace = _trace(written)
+    notes: list[str] = []
+    plan = _plan(written)
+    engine = read_engine(written.profile.engine) if written.profile is not None else None
+    setting = None if engine is not None and trace is None else _setting(written, trace, engine)
+    if engine is not None and written.profile is not None:
+        from simulator.timing.profile_timer import ProfileTimer
+
+        timer: StepTimer = ProfileTimer.from_files(
+            written.profile.prefix, engine, overhead_s=written.profile.overhead_s
+        )
+        if trace is not None:
+            notes.append("draft passes are timed by the cost model, the target's by the profile")
+    else:
+        assert setting is not None
+        timer = _cost_timer(written, setting, plan)
+        if written.feed_forward is not None and written.disaggregation is None:
+            notes.append("prompts take the time of the whole model on one group of the attention side's devices")
+    speculation, note = (None, "") if trace is None or setting is None else _speculation(written, trace, setting)
+    if note:
+        notes.append(note)
+    if speculation is not None and speculation.law.remark:
+        notes.append(speculation.law.remark)
+    if speculation is not None and setting is not None and _is_borrowed(speculation.trace, setting):
+        notes.append("acceptance borrowed: the trace was recorded on another model")
+    mean_tokens = _mean_tokens(written, source)
+    return Prepared(
+        written=written,
+        source=source,
+        setting=setting,
+        engine=engine,
+        plan=plan,
+        scheduler=_scheduler(written, source, setting, engine, plan, mean_tokens),
+        timer=timer,
+        speculation=speculation,
+        blocks=written.blocks,
+        disaggregation=disaggregation_of(written, setting, mean_tokens),
+        notes=tuple(notes),
+    )
+
+
+def workload(requests: Requests, source: RequestTrace | None, generator: np.random.Generator) -> Workload:
+    """The requests of a scenario.
+
+    Args:
+        requests: as written.
+        source: their recording; None: lengths are drawn.
+        generator: of all draws.
+
+    Raises:
+        InputError: laws or numbers out of range, more recorded requests than there are.
+    """
+    taken = _arriving(requests, source, generator)
+    return with_priorities(taken, requests.priorities, generator) if requests.priorities else taken
+
+
+def _arriving(requests: Requests, source: RequestTrace | None, generator: np.random.Generator) -> Workload:
+    r = requests
+    if r.arrivals == "recorded":
+        assert source is not None
+        return recorded(source, requests=r.count, speed=r.speed)
+    count = r.count or (source.requests if source is not None else 0)
+    if source is None:
+        taken = drawn_lengths(str(r.prompt_tokens), str(r.output_tokens), count, generator)
+    else:
+        taken = repeated(source, count)
+    if r.arrivals == "closed":
+        return closed_loop(taken, r.users or 1, think_s=r.think_s)
+    rate = r.rate_per_s or 0.0
+    if r.arrivals == "poisson":
+        return open_loop(taken, poisson(count, rate, generator))
+    if r.arrivals == "gamma":
+        return open_loop(taken, gamma(count, rate, r.variation, generator))
+    times = modulated(
+        count, rate, generator, burst_ratio=r.burst_ratio, calm_s=r.calm_s, burst_s=r.burst_s
+    )  # fmt: skip
+    return open_loop(taken, times)
+
+
+def at_rate(requests: Requests, rate_per_s: float, source: RequestTrace | None) -> Requests:
+    """The same requests at another mean rate.
+
+    Raises:
+        InputError: a closed loop, whose rate follows from its users, or recorded arrivals that span no time.
+    """
+    if requests.arrivals == "closed":
+        raise InputError("a closed loop has no rate of its own", key="rate_per_s", value=rate_per_s)
+    if requests.arrivals != "recorded":
+        return requests.model_copy(update={"rate_per_s": rate_per_s})
+    assert source is not None
+    count = requests.count or source.requests
+    span = float(source.arrival_s[min(count, source.requests) - 1])
+    if span <= 0.0:
+        raise InputError("recorded arrivals span no time; draw them", file=source.file, key="arrivals")
+    return requests.model_copy(update={"speed": rate_per_s * span / count})
+
+
+def _cost_timer(written: ScenarioFile, setting: Setting, plan: ParallelPlan | None) -> StepTimer:
+    if written.feed_forward is None:
+        from simulator.timing.cost_timer import CostModelTimer
+
+        return CostModelTimer(setting, plan)
+    from simulator.timing.split_timer import SplitTimer
+
+    apart = written.feed_forward
+    other, link = feed_forward_of(apart, setting)
+    return SplitTimer(setting, other, link, copies=apart.attention_groups, micro_batches=apart.micro_batches)
+
+
+def _scheduler(
+    written: ScenarioFile,
+    source: RequestTrace | None,
+    setting: Setting | None,
+    engine: EngineSettings | None,
+    plan: ParallelPlan | None,
+    mean_tokens: int,
+) -> SchedulerOptions:
+    """The scheduler, which heeds priorities where requests have some, unless the scenario says otherwise."""
+    options = scheduler_of(written, setting, engine, plan, mean_tokens)
+    ranked = bool(written.requests.priorities) or (source is not None and source.priority is not None)
+    return options if written.scheduler.priorities is not None else replace(options, priorities=ranked)
+
+
+def _trace(written: ScenarioFile) -> AcceptanceTrace | None:
+    if written.speculation is None:
+        return None
+    trace = read_trace(trace_file(written.speculation.trace))
+    trace.require(1, "simulating speculation")
+    return trace
+
+
+def _setting(written: ScenarioFile, trace: AcceptanceTrace | None, engine: EngineSettings | None) -> Setting:
+    d, s = written.deployment, written.speculation
+    method = "plain-decoding"
+    if s is not None and trace is not None:
+        named = s.method or trace.provenance.method
+        method = method_of(named) if named else "speculative-decoding"
+    return build_setting(
+        DecodingConfiguration(
+            method=method,
+            draft_model=s.draft if s is not None else None,
+            exit_layers=s.exit_layer if s is not None else None,
+            draft_passes=s.draft_passes if s is not None else None,
+            draft_bytes=s.draft_bytes if s is not None else None,
+            deployment=DeploymentNames(
+                model=d.model or (engine.model if engine is not None else ""),
+                device=d.device,
+                engine=d.engine,
+                dtype=d.dtype,
+                kv_dtype=d.kv_dtype,
+                tensor_parallel=d.tensor_parallel if engine is None else engine.tensor_parallel,
+                overrides=d.overrides,
+                fidelity=d.fidelity,
+                split_verify=d.split_verify,
+                transforms=d.transforms,
+                shared_prefix_tokens=d.shared_prefix_tokens,
+                host_weights_ratio=d.host_weights_ratio,
+            ),
+        )
+    )
+
+
+def _speculation(written: ScenarioFile, trace: AcceptanceTrace, setting: Setting) -> tuple[SpeculationOptions, str]:
+    from simulator.timing.cost_timer import CostModelDraft
+
+    s = written.speculation
+    assert s is not None
+    method = load_method(method_of(s.method or trace.provenance.method or "speculative-decoding"))
+    topology, stop, note = drafted(s, method, trace)
+    draft: DraftTimer = CostModelDraft(setting)
+    verify = method.verify
+    options = SpeculationOptions(
+        topology=topology,
+        trace=with_match_rate(trace, method.slug, s.match_rate),
+        law=MATCHING if isinstance(topology, TreePolicy) else law_for(trace, verify.rule, (topology,), at=verify.at),
+        draft=draft,
+        schedule=s.schedule,
+        stop=stop,
+        ema_weight=stop.at if stop.rule in ("ema", "goodput") and stop.at else EMA_WEIGHT,
+        batch=_batch(s, method, trace),
+        group_requests=s.group_requests,
+    )
+    return options, note
+
+
+def _is_borrowed(trace: AcceptanceTrace, setting: Setting) -> bool:
+    # what optimises is not needed to simulate, and would double the time until a plain scenario starts
+    from costmodel.optimizers.recommend import is_borrowed
+
+    return is_borrowed(trace, setting.target.name)
+
+
+def _plan(written: ScenarioFile) -> ParallelPlan | None:
+    """How the target is spread beyond one tensor-parallel group."""
+    d = written.deployment
+    if not d.is_planned:
+        return None
+    return ParallelPlan(
+        tensor=d.tensor_parallel,
+        pipeline=d.pipeline_parallel,
+        expert=d.expert_parallel,
+        data=d.data_parallel,
+        context=d.context_parallel,
+    )
+
+
+def _mean_tokens(written: ScenarioFile, source: RequestTrace | None) -> int:
+    if source is None:
+        drawn = workload(written.requests, None, np.random.default_rng(0))
+        return int(np.ceil(drawn.prompt_tokens.mean() + drawn.output_tokens.mean()))
+    return int(np.ceil(source.prompt_tokens.mean() + source.output_tokens.mean()))
+
+
+def _batch(s: SpeculationSection, method: Method, trace: AcceptanceTrace) -> Batch:
+    """How requests share steps: as the named policy or the method's entry says, but for what is written."""
+    named = load_method(s.overlap) if s.overlap is not None else method
+    batch = replace(named.batch, **s.changed_overlap())
+    if s.ragged is not None:
+        batch = replace(batch, ragged=s.ragged)
+    if trace.level < 3:
+        batch = replace(batch, branch_at=1.0)  # how sure the drafter was is not recorded: every draft branches
+    return batch

@@ -1,0 +1,62 @@
+"""Which sections of a scenario say the same as a decoding configuration?
+
+A configuration names a deployment and how it decodes; traffic, scheduler and limits stand in the other sections. Leaves
+out what becomes of sections (`simulator.scenario.build`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Any, get_args
+
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.method import Shape
+from hardware_profiles.errors import InputError
+from simulator.scenario.file import DeploymentSection
+from simulator.scenario.sections import StopSection, TreeLimit
+
+
+def sections_of(chosen: DecodingConfiguration) -> dict[str, Any]:
+    """The sections `deployment` and `speculation` of a configuration; the latter is None where nothing is drafted.
+
+    Args:
+        chosen: any configuration; what it was chosen for (batch, context) is left to the traffic.
+
+    Raises:
+        InputError: no recording to walk along, or a part that simulations do not have.
+    """
+    return {"deployment": _deployment(chosen.deployment), "speculation": _speculation(chosen)}
+
+
+def _deployment(names: DeploymentNames) -> dict[str, Any]:
+    values = asdict(names)
+    known = DeploymentSection.model_fields
+    for each in fields(DeploymentNames):
+        if each.name not in known and values[each.name] != each.default:
+            raise InputError("is not simulated", key=f"deployment.{each.name}", value=values[each.name])
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items() if name in known}
+
+
+def _speculation(chosen: DecodingConfiguration) -> dict[str, Any] | None:
+    if not chosen.speculates:
+        return None
+    if chosen.trace is None:
+        raise InputError("must name the recording that simulated requests walk along", key="trace")
+    if chosen.topology not in ("chain", "tree", "dynamic_tree"):
+        raise InputError("simulations draft chains and trees", key="shape.kind", value=chosen.topology)
+    section = {
+        "trace": chosen.trace, "method": chosen.method, "draft": chosen.draft_model, "exit_layer": chosen.exit_layers,
+        "draft_passes": chosen.draft_passes, "draft_bytes": chosen.draft_bytes, "match_rate": chosen.match_rate,
+        "schedule": [list(row) for row in chosen.schedule], "stop": _stop(chosen),
+    }  # fmt: skip
+    if chosen.tree is not None:
+        return section | {"tree": chosen.tree.to_json()}
+    if isinstance(chosen.shape, Shape):
+        return section | {"dynamic_tree": {name: getattr(chosen.shape, name) for name in get_args(TreeLimit)}}
+    return section | {"draft_tokens": chosen.draft_tokens}
+
+
+def _stop(chosen: DecodingConfiguration) -> dict[str, Any]:
+    if chosen.stop.rule not in get_args(StopSection.model_fields["rule"].annotation):
+        raise InputError("no kind of recording tells acceptance by exit layer", key="stop.rule", value=chosen.stop.rule)
+    return asdict(chosen.stop)

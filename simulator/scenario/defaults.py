@@ -1,0 +1,224 @@
+"""Which scheduler and which cache does an engine have where a scenario does not say?
+
+Published defaults of engines, the settings that a profile was measured under, the blocks that memory leaves, and what
+moving a cache takes. Leaves out what a person wrote (`simulator.scenario.file`), which goes over all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from costmodel.answers.estimate import Setting
+from costmodel.answers.fit import cache_tokens
+from costmodel.architectures.architecture import NO_FEED_FORWARD
+from costmodel.engines.record.engine import Engine
+from costmodel.parallel import plan as parallel
+from costmodel.parallel.disaggregation import cache_bytes
+from costmodel.parallel.plan import Link, ParallelPlan
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.memory import kv_bytes
+from hardware_profiles.errors import InfeasibleError, InputError
+from hardware_profiles.loader import load_device
+from hardware_profiles.units import format_bytes
+from simulator.loop.options import BlockOptions, Disaggregation, SchedulerOptions
+from simulator.scenario.block_laws import even_commits, random_commits
+from simulator.scenario.file import ScenarioFile
+from simulator.scenario.sections import BlocksSection, FeedForwardSection
+from simulator.timing.engine_settings import EngineSettings
+
+
+def scheduler_of(
+    written: ScenarioFile,
+    setting: Setting | None,
+    engine: EngineSettings | None,
+    plan: ParallelPlan | None,
+    mean_tokens: int,
+) -> SchedulerOptions:
+    """What is written, over what a profile's engine was started with, over what engines do by default.
+
+    Args:
+        written: the scenario.
+        setting: what the cost model times; None with a profile.
+        engine: of a profile; None without.
+        plan: how the target is spread; None: one tensor-parallel group.
+        mean_tokens: of a request, on which the cache of layers with a window depends.
+
+    Raises:
+        InputError: numbers that do not go together.
+        InfeasibleError: no room for a cache.
+    """
+    limits, slo = written.scheduler, written.slo
+    options: dict[str, Any] = {}
+    if engine is not None:
+        options = {
+            "token_budget": engine.token_budget, "max_requests": engine.max_requests, "chunked_prefill":
+            engine.chunked_prefill, "prefix_cache": engine.prefix_cache, "block_tokens": engine.block_tokens,
+        }  # fmt: skip
+    elif setting is not None:
+        options = engine_options(setting.engine)
+        if setting.engine.scheduler is not None:
+            options["prefix_cache"] = setting.engine.scheduler.shares_prefixes
+    if written.deployment.shared_prefix_tokens:
+        options["prefix_cache"] = True
+    options |= {key: value for key, value in limits.model_dump().items() if value is not None}
+    if slo.admission:
+        options |= {"slo_ttft_s": slo.ttft_s, "slo_tpot_s": slo.tpot_s}
+    apart = written.feed_forward
+    if "kv_blocks" not in options and engine is not None:
+        options["kv_blocks"] = engine.kv_blocks()
+    elif "kv_blocks" not in options:
+        assert setting is not None
+        held = setting if apart is None else _attention_side(setting)
+        groups = 1 if apart is None else apart.attention_groups
+        options["kv_blocks"] = groups * kv_blocks(held, plan, options["block_tokens"], mean_tokens)
+    if options["preemption"] == "swap" and "swap_block_s" not in options:
+        options["swap_block_s"] = swap_block_s(setting, options["block_tokens"])
+    return SchedulerOptions(**options)
+
+
+def engine_options(engine: Engine) -> dict[str, Any]:
+    """Fields of `SchedulerOptions` as an engine sets them, but for the size of its cache and shared prefixes."""
+    usual, options = engine.scheduler, {"block_tokens": engine.memory.block_tokens}
+    if usual is None:
+        return options
+    return options | {
+        "token_budget": usual.batch_tokens, "max_requests": usual.requests, "chunked_prefill": usual.chunks,
+        "prefill_first": not usual.mixes, "overlapped_scheduling": usual.overlaps, "reserve_ratio": usual.reserve_ratio,
+    }  # fmt: skip
+
+
+def disaggregation_of(
+    written: ScenarioFile, setting: Setting | None, mean_tokens: int
+) -> Disaggregation | None:  # fmt: skip
+    """Replicas for prompts, and how a cache travels from them.
+
+    Args:
+        written: the scenario.
+        setting: what the cost model times; None with a profile.
+        mean_tokens: of a request, on which the cache of layers with a window depends.
+
+    Raises:
+        InputError: a profile, which does not know the links, and no time stated.
+    """
+    split = written.disaggregation
+    if split is None:
+        return None
+    given = split.model_dump()
+    if given["transfer_token_s"] is None:
+        if setting is None:
+            raise InputError("must be given beside a measured profile", key="disaggregation.transfer_token_s")
+        d = setting.deployment
+        moved = float(cache_bytes(d.architecture, d.precision, float(mean_tokens))) / mean_tokens
+        given["transfer_token_s"] = moved / (d.tensor_parallel * d.device.link_bytes_per_s)
+    if written.feed_forward is not None and setting is not None:
+        from simulator.timing.cost_timer import CostModelTimer
+
+        given["prefill_timer"] = CostModelTimer(setting)  # replicas for prompts hold the whole model
+    return Disaggregation(**given)
+
+
+def feed_forward_of(section: FeedForwardSection, setting: Setting) -> tuple[Deployment, Link]:
+    """The feed-forward side, and the link to it.
+
+    Args:
+        section: as written.
+        setting: of the attention side.
+
+    Raises:
+        InputError: an unknown device, or a degree that does not divide the model.
+        InfeasibleError: the feed-forward layers do not fit.
+    """
+    own = setting.deployment
+    device = own.device if section.device is None else load_device(section.device)
+    other = replace(own, device=device, tensor_parallel=section.tensor_parallel)
+    a, precision = own.architecture, own.precision
+    values = sum(count * block.feed_forward.parameters(a.hidden) for block, count in a.blocks)
+    needed = values * precision.weight_bytes / section.tensor_parallel
+    left = setting.engine.memory.cache_bytes(
+        device.memory_bytes, weights_bytes=needed, activations_bytes=0.0, devices=section.tensor_parallel
+    )
+    if left < 0.0:
+        rule = f"the feed-forward layers of {a.name} need {format_bytes(needed)} on each {device.name}"
+        raise InfeasibleError(rule, key="feed_forward.tensor_parallel", value=section.tensor_parallel)
+    rate = section.link_bytes_per_s or min(own.device.link_bytes_per_s, device.link_bytes_per_s)
+    return other, Link(bytes_per_s=rate, latency_s=section.link_latency_s)
+
+
+def _attention_side(setting: Setting) -> Setting:
+    """What the attention side's memory holds: the model without its feed-forward layers."""
+    d = setting.deployment
+    blocks = tuple((replace(block, feed_forward=NO_FEED_FORWARD), count) for block, count in d.architecture.blocks)
+    return replace(setting, deployment=replace(d, architecture=replace(d.architecture, blocks=blocks)))
+
+
+def block_options(section: BlocksSection, seed: int) -> BlockOptions:
+    """A block decoder as written.
+
+    Args:
+        section: as written.
+        seed: of blocks that are drawn.
+
+    Raises:
+        InputError: commits that do not fill a block, or more passes than tokens.
+    """
+    size = section.block_tokens
+    if section.commits is not None:
+        longest = max(len(row) for row in section.commits)
+        commits = np.array([[*row, *[0] * (longest - len(row))] for row in section.commits], dtype=np.int64)
+    elif section.passes is not None:
+        commits = even_commits(size, section.passes)
+    else:
+        commits = random_commits(size, section.commit_ratio or 0.0, np.random.default_rng([seed, size]))
+    given = section.query_tokens
+    each = (size if given is None else given,) if not isinstance(given, tuple) else given
+    passes = commits.shape[1]
+    queries = np.array([each[min(at, len(each) - 1)] for at in range(passes)], dtype=np.int64)
+    return BlockOptions(block_tokens=size, commits=commits, query_tokens=queries, closing_passes=section.closing_passes)
+
+
+def swap_block_s(setting: Setting | None, block_tokens: int) -> float:
+    """Seconds to move one block between a device and its host.
+
+    Raises:
+        InputError: a profile, which does not know the link.
+    """
+    if setting is None:
+        raise InputError("must be given beside a measured profile", key="scheduler.swap_block_s")
+    d = setting.deployment
+    held = kv_bytes(d.architecture, d.precision, batch=1, context=block_tokens, tensor_parallel=d.tensor_parallel)
+    return float(held) / d.device.host_link_bytes_per_s
+
+
+def kv_blocks(setting: Setting, plan: ParallelPlan | None, block_tokens: int, context: int) -> int:
+    """Blocks of a replica's cache that fit beside weights, drafter and activations.
+
+    Args:
+        setting: target, device, drafter and engine.
+        plan: how the target is spread; None: one tensor-parallel group.
+        block_tokens: tokens of a block.
+        context: tokens of a mean request.
+
+    Raises:
+        InfeasibleError: not one block.
+    """
+    d, drafter = setting.deployment, setting.drafter
+    if plan is None:
+        tokens = cache_tokens(d, setting.engine, context=context, drafter=drafter)
+    else:
+        # of a request on one data copy, so many times as there are copies
+        whole = float(parallel.kv_bytes(d.architecture, d.precision, plan, batch=1, context=context)) / plan.data
+        whole += context * drafter.kv_values_per_token * d.precision.kv_bytes / plan.tensor
+        weights = float(parallel.weight_bytes(d.architecture, d.precision, plan))
+        weights += drafter.resident_values * d.precision.weight_bytes / plan.tensor
+        free = setting.engine.cache_bytes(
+            d.device, d.architecture, d.precision, weights_bytes=weights, tensor_parallel=plan.tensor,
+            devices=plan.devices,
+        )  # fmt: skip
+        tokens = float(free) / whole * context
+    blocks = int(np.floor(tokens / block_tokens))
+    if blocks < 1:
+        raise InfeasibleError(f"{d.architecture.name} leaves no room for a cache on {d.device.name}", key="kv_blocks")
+    return blocks

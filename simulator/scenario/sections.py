@@ -1,0 +1,214 @@
+"""What may a person write about how requests are decoded, and on which devices apart?
+
+Sections of a scenario file: speculation, block decoders, prompts and feed-forward layers apart. Leaves out the other
+sections and reading (`simulator.scenario.file`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from costmodel.laws.batching import MOST_BRANCHES, MOST_PARTS
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=1, le=1 << 30)]
+Ratio = Annotated[float, Field(ge=0, le=1)]
+BlockTokens = Annotated[int, Field(ge=1, le=4096)]
+
+
+def _ranges(given: Any) -> Any:
+    """Rows (first batch, last batch, K) of a schedule written as `1-16:5,17-64:3`; anything else as it is."""
+    if not isinstance(given, str):
+        return given
+    found = [re.fullmatch(r"\s*([0-9]{1,6})-([0-9]{1,6}):([0-9]{1,4})\s*", part) for part in given.split(",")]
+    if None in found:
+        raise ValueError("must be ranges such as 1-16:5,17-64:3")
+    return tuple(tuple(int(number) for number in row.groups()) for row in found if row is not None)
+
+
+def _shares(given: Any) -> Any:
+    """Shares by priority written as `0:0.2,1:0.8`; anything else as it is."""
+    if not isinstance(given, str):
+        return given
+    pairs = [re.fullmatch(r"\s*(-?[0-9]{1,9}):([0-9]*\.?[0-9]+)\s*", part) for part in given.split(",")]
+    shares = {int(pair[1]): float(pair[2]) for pair in pairs if pair is not None}
+    if len(shares) != len(pairs):
+        raise ValueError("must be shares by different priorities such as 0:0.2,1:0.8")
+    return shares
+
+
+def _rule(given: Any) -> Any:
+    """A stop rule written as `ema` or `product:0.3`; anything else as it is."""
+    if not isinstance(given, str):
+        return given
+    rule, _, at = given.partition(":")
+    return {"rule": rule, "at": at} if at else {"rule": rule}
+
+
+Schedule = Annotated[tuple[tuple[int, int, int], ...], BeforeValidator(_ranges)]
+Shares = Annotated[dict[Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)], Ratio], BeforeValidator(_shares)]
+
+
+TreeLimit = Literal["nodes", "depth", "width", "beam", "least_probability"]
+
+
+class Section(BaseModel):
+    """Keys of one part of a scenario."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StopSection(Section):
+    """When a draft ends before its length: see `costmodel.method.Stop`.
+
+    Attributes:
+        rule: length, probability, product, ema or goodput of chains; gain of trees that every step picks anew.
+        at: threshold of the rule; of ema and goodput the weight of the latest step, 0 for 0.2.
+        least_tokens: draft tokens that are made in any case; goodput may always leave drafting out.
+        most_tokens: draft tokens after which it ends in any case; 0: those of the draft.
+    """
+
+    rule: Literal["length", "probability", "product", "gain", "ema", "goodput"]
+    at: NotNegative = 0.0
+    least_tokens: Annotated[int, Field(ge=0, le=4095)] = 1
+    most_tokens: Annotated[int, Field(ge=0, le=4095)] = 0
+
+    @model_validator(mode="after")
+    def _in_range(self) -> StopSection:
+        if self.rule != "gain" and self.at > 1.0:
+            raise ValueError(f"at of {self.rule} must lie in 0..1")
+        if self.rule in ("ema", "goodput") and self.least_tokens > 1:
+            raise ValueError(f"{self.rule} has no least_tokens above 1")
+        return self
+
+
+class SpeculationSection(Section):
+    """Speculation: a recording, and how much of it is drafted.
+
+    Without draft_tokens, tree and dynamic_tree the method's own entry says what a step drafts.
+
+    Attributes:
+        trace: acceptance trace, a file or the name of a shipped one.
+        draft_tokens: K of a chain.
+        tree: file of a tree's JSON instead, or the JSON itself.
+        dynamic_tree: or limits of a tree that every step picks anew: nodes, depth, width, beam, least_probability.
+        method: slug; None: the trace's.
+        draft: draft model.
+        exit_layer: of an early-exit drafter.
+        draft_passes: of an unpublished drafter.
+        draft_bytes: read by each of its passes.
+        match_rate: share of steps with a proposal, where the trace does not tell.
+        schedule: rows [first batch, last batch, K], or 1-16:5,17-64:3.
+        stop: when a draft ends, as product:0.3 or {rule: product, at: 0.3, least_tokens: 2}; None: as the method's
+            entry says.
+        overlap: pearl, specbranch or faser: how draft and verify passes share time; None: as the method has it.
+        branches: of a draft that is made during verification; None: as the policy has it.
+        parts: in which a draft is verified; None: as the policy has it.
+        interference_ratio: share of the shorter of two concurrent phases that the longer one takes in
+            addition; None: as the policy has it.
+        ragged: split, pad or regroup: what becomes of unequal lengths; None: as the method has it.
+        group_requests: most requests that are padded together; None: everybody.
+    """
+
+    trace: str
+    draft_tokens: Annotated[int, Field(ge=0, le=4095)] | None = None
+    tree: str | dict[str, list[int] | bool] | None = None
+    dynamic_tree: dict[TreeLimit, NotNegative] | None = None
+    method: str | None = None
+    draft: str | None = None
+    exit_layer: Whole | None = None
+    draft_passes: Whole | None = None
+    draft_bytes: Positive | None = None
+    match_rate: Ratio | None = None
+    schedule: Schedule = ()
+    stop: Annotated[StopSection, BeforeValidator(_rule)] | None = None
+    overlap: Literal["pearl", "specbranch", "faser"] | None = None
+    branches: Annotated[int, Field(ge=0, le=MOST_BRANCHES)] | None = None
+    parts: Annotated[int, Field(ge=1, le=MOST_PARTS)] | None = None
+    interference_ratio: Ratio | None = None
+    ragged: Literal["split", "pad", "regroup"] | None = None
+    group_requests: Whole | None = None
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> SpeculationSection:
+        if sum(each is not None for each in (self.draft_tokens, self.tree, self.dynamic_tree)) > 1:
+            raise ValueError("exactly one of draft_tokens, tree and dynamic_tree is needed")
+        changed = self.changed_overlap()
+        if changed and self.overlap is None and self.method is None:
+            raise ValueError(f"{' and '.join(changed)} go with an overlap")
+        return self
+
+    def changed_overlap(self) -> dict[str, Any]:
+        """Fields of the overlap that differ from the published policy."""
+        given = {"branches": self.branches, "parts": self.parts, "interference_ratio": self.interference_ratio}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class BlocksSection(Section):
+    """A decoder that commits blocks of tokens over several passes.
+
+    Attributes:
+        block_tokens: tokens of a block.
+        passes: a block is committed evenly over so many.
+        commit_ratio: or every open token with this probability in each pass, one at least.
+        commits: or rows of tokens that the passes of recorded blocks fixed.
+        query_tokens: tokens that a pass computes: one number, or one per pass of which the last serves all later ones;
+            None: the block.
+        closing_passes: passes that only store a finished block.
+    """
+
+    block_tokens: BlockTokens
+    passes: Whole | None = None
+    commit_ratio: Ratio | None = None
+    commits: Annotated[tuple[tuple[int, ...], ...], Field(min_length=1)] | None = None
+    query_tokens: Whole | Annotated[tuple[Whole, ...], Field(min_length=1)] | None = None
+    closing_passes: Annotated[int, Field(ge=0, le=64)] = 0
+
+    @model_validator(mode="after")
+    def _one_law(self) -> BlocksSection:
+        if sum(each is not None for each in (self.passes, self.commit_ratio, self.commits)) != 1:
+            raise ValueError("exactly one of passes, commit_ratio and commits is needed")
+        if self.passes is not None and self.passes > self.block_tokens:
+            raise ValueError(f"passes must not exceed the block's {self.block_tokens} tokens")
+        for row in self.commits or ():
+            if min(row, default=-1) < 0 or sum(row) != self.block_tokens:
+                raise ValueError(f"commits must hold rows of numbers >= 0 that sum to {self.block_tokens}")
+        return self
+
+
+class DisaggregationSection(Section):
+    """Prompts on replicas of their own.
+
+    Attributes:
+        prefill_replicas: replicas that compute prompts only.
+        transfer_token_s: seconds to move one token's cache; None: over the links of the devices, all at once.
+        transfer_latency_s: of a transfer beside that.
+    """
+
+    prefill_replicas: Whole = 1
+    transfer_token_s: NotNegative | None = None
+    transfer_latency_s: NotNegative = 0.0
+
+
+class FeedForwardSection(Section):
+    """Feed-forward layers on devices of their own; the deployment then holds the attention layers.
+
+    Attributes:
+        device: shipped name or TOML file; None: the deployment's.
+        tensor_parallel: devices that share every feed-forward layer.
+        attention_groups: groups of the deployment's devices that share the requests.
+        micro_batches: in flight between the two sides.
+        link_bytes_per_s: between them; None: the slower of the two devices' links.
+        link_latency_s: of one message.
+    """
+
+    device: str | None = None
+    tensor_parallel: Whole = 1
+    attention_groups: Whole = 1
+    micro_batches: Annotated[int, Field(ge=1, le=64)] = 3
+    link_bytes_per_s: Positive | None = None
+    link_latency_s: NotNegative = 0.0

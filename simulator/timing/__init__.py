@@ -1,0 +1,1 @@
+"""How long an iteration takes: from the cost model or from measured profiles."""

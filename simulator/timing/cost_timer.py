@@ -1,0 +1,374 @@
+"""What does the cost model say about an iteration, any number of times a second?
+
+Tabulates passes of a setting once, for the sizes that a scenario can reach, and looks iterations up; decode-only
+iterations on grid points cost exactly what `costmodel.answers.estimate` says. Leaves out skewed contexts (the mean
+counts) and whole passes measured on a device (the calibrated form stands in).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.answers.dynamic_step import dynamic_step
+from costmodel.answers.estimate import Setting
+from costmodel.answers.step import chain_step, riding_tokens, tree_step, verify_passes
+from costmodel.drafters.pass_costs import prompt_draft_s
+from costmodel.laws.draft_lengths import DraftLengths
+from costmodel.parallel.passes import plan_cost
+from costmodel.parallel.plan import ParallelPlan
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.forward import Logits, pass_cost
+from costmodel.passes.ops import Mask
+from simulator.loop.state import Real
+from simulator.loop.tables import Tables, draft_seconds, target_seconds
+from simulator.timing.engine_passes import EnginePasses
+from traces.kinds.tree import Tree
+
+_ATTENTION = ("attention", "mla", "state", "context")
+_HEAD = ("head", "sampler")
+_EXACT_REQUESTS = 32  # beyond, the grid of requests widens by 6 % from point to point
+_EXACT_QUERIES = 9
+_PROMPT_STEP = 64
+_COLUMNS = 256
+_MOST_ROWS = 16384  # of the table; larger passes follow its last slope
+
+
+class TableSize(NamedTuple):
+    """What the iterations of a scenario can hold.
+
+    Args:
+        rows: query tokens of a pass.
+        requests: that decode together.
+        context_tokens: of one request.
+        query_tokens: most of one decoding request, 1 + K.
+        tree: the tree that is drafted, if it is one.
+        levels: mean tokens that a request reads in each draft pass, where every step has a tree of its own; then K
+            stands for draft passes where drafting is timed.
+    """
+
+    rows: int
+    requests: int
+    context_tokens: int
+    query_tokens: int
+    tree: Tree | None = None
+    levels: tuple[float, ...] = ()
+
+
+@runtime_checkable
+class TabledTimer(Protocol):
+    """A timer whose answers can be looked up by compiled code."""
+
+    def tables(self, size: TableSize, *, drafts: bool) -> Tables:
+        """Tables for a scenario; without `drafts` draft passes are free."""
+
+
+class CostModelTimer:
+    """Times iterations with the cost model.
+
+    Args:
+        setting: target, device, drafter and engine; its drafter's passes are timed by `CostModelDraft`.
+        plan: how the target is spread; None: one tensor-parallel group, as the setting says. With a pipeline every
+            stage works on its share of the running requests, and an iteration is the time in which all of them
+            advance.
+        passes: the kernels of a particular engine, without a plan; None: the setting's deployment as it is.
+        least: tables are made for iterations of this size or twice it, four times and so on, so that scenarios share
+            tables and have the same answers alone and beside others; None: for each scenario's own size.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        plan: ParallelPlan | None = None,
+        *,
+        passes: EnginePasses | None = None,
+        least: TableSize | None = None,
+    ) -> None:
+        deployment = setting.deployment
+        if deployment.fidelity == "measured":
+            deployment = replace(deployment, fidelity="calibrated")
+        if plan is not None:
+            deployment = replace(deployment, tensor_parallel=plan.tensor)
+        self.setting = replace(setting, deployment=deployment)
+        self.plan = plan
+        self.passes = passes
+        self.least = least
+        self._cached: tuple[TableSize, bool, Tables] | None = None
+
+    def __call__(
+        self,
+        decode_requests: int,
+        query_tokens: float,
+        decode_context_tokens: float,
+        prefill: Sequence[tuple[int, int]],
+        longest_context: float = 0.0,
+    ) -> float:
+        """Seconds of one iteration without draft passes: see `StepTimer`. Prompts are taken to end with it."""
+        longest = max([longest_context, *(new + cached for new, cached in prefill)])
+        size = TableSize(
+            rows=round(decode_requests * query_tokens) + sum(new for new, _ in prefill),
+            requests=max(decode_requests, 1),
+            context_tokens=int(max(longest, decode_context_tokens / max(decode_requests, 1))) + 1,
+            query_tokens=int(np.ceil(max(query_tokens, 1.0))),
+        )
+        chunks = np.ascontiguousarray(np.asarray(prefill, dtype=np.int32).reshape(-1, 2).T)
+        tables = self.tables(self._rounded(size), drafts=False)
+        return float(
+            target_seconds(
+                tables,
+                decode_requests,
+                float(query_tokens),
+                float(decode_context_tokens),
+                chunks,
+                chunks.shape[1],
+                chunks.shape[1],
+            )
+        )
+
+    def tables(self, size: TableSize, *, drafts: bool) -> Tables:
+        """The tables of a scenario; the latest ones are kept.
+
+        Args:
+            size: what iterations can hold.
+            drafts: fill in the setting's drafter too.
+        """
+        if self.least is not None:
+            size = _doubled(self.least, size)
+        if self._cached is None or self._cached[:2] != (size, drafts):
+            self._cached = (size, drafts, self._tabulate(size, drafts))
+        return self._cached[2]
+
+    def _rounded(self, size: TableSize) -> TableSize:
+        """At least this size, and as much as the tables at hand, so that single questions seldom rebuild them."""
+        had = self._cached[0] if self._cached is not None else TableSize(2048, 256, 8192, 9)
+        rows, requests, context, query_tokens = (max(a, b) for a, b in zip(size[:4], had[:4], strict=True))
+        return TableSize(rows, requests, context, query_tokens)
+
+    def _parts(
+        self,
+        batch: Real,
+        query_tokens: Real,
+        context: Real,
+        logits: Logits,
+        prefill: bool = False,
+        *,
+        verifies: bool = False,
+    ) -> tuple[Real, Real, Real]:
+        """Seconds of attention, of the output head, and of everything else; of decode passes as the method verifies."""
+        d = self.setting.deployment
+        scale: Real | float = 1.0
+        if self.passes is not None:
+            seconds = self.passes.seconds(
+                batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
+            )
+        elif self.plan is None and verifies:
+            seconds = self._verify_seconds(batch, query_tokens, context)
+        elif self.plan is None:
+            seconds = pass_cost(
+                d, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
+            ).seconds
+        else:
+            flights = self.plan.pipeline
+            cost = plan_cost(
+                d, self.plan, batch=np.maximum(batch / flights, 1.0), query_tokens=query_tokens, context=context,
+                logits=logits, prefill=prefill,
+            )  # fmt: skip
+            seconds = cost.seconds
+            scale = np.asarray(cost.step_s(flights) / cost.total_s)
+        shape = np.broadcast_shapes(np.shape(batch), np.shape(query_tokens), np.shape(context))
+
+        def total(names: set[str]) -> Real:
+            found = sum((seconds[name] for name in seconds if name in names), start=np.zeros(()))
+            return np.broadcast_to(np.asarray(found * scale), shape)
+
+        others = set(seconds) - set(_ATTENTION) - set(_HEAD)
+        return total(set(_ATTENTION)), total(set(_HEAD)), total(others)
+
+    def _verify_seconds(self, batch: Real, query_tokens: Real, context: Real) -> dict[str, Real]:
+        """Seconds by operation of passes that verify, with the rows that ride on them, less the layers that drafted."""
+        found: dict[str, Real] = {}
+        for weight, cost in verify_passes(
+            self.setting.deployment, self.setting.drafter, batch=batch, draft_tokens=query_tokens - 1.0,
+            context=context, speculates=self._speculates(query_tokens),
+        ):  # fmt: skip
+            for name, value in cost.seconds.items():
+                found[name] = found.get(name, np.zeros(())) + weight * value
+        return found
+
+    def _speculates(self, query_tokens: Real) -> Mask:
+        """Where a step speculates: always, if it drafts while it verifies or has rows of its own on the pass."""
+        method = self.setting.drafter.method
+        always = method.batch.drafts_during_verify or (method.may_propose_nothing and method.shape.riding > 0)
+        return np.asarray((query_tokens > 1.0) | always)
+
+    def _tabulate(self, size: TableSize, drafts: bool) -> Tables:
+        setting, one, none = self.setting, np.ones(()), np.zeros(())
+        rows = np.arange(1.0, min(size.rows, _MOST_ROWS) + 2.0)
+        row_s = np.concatenate([[0.0], self._parts(rows, one, none, "none")[2]])
+        sampled = np.arange(1.0, min(size.requests * size.query_tokens + size.requests, _MOST_ROWS) + 2.0)
+        head_s = np.concatenate([[0.0], self._parts(sampled, one, none, "all")[1]])
+        queries = query_axis(size)
+        requests = request_axis(size.requests)
+        step = _PROMPT_STEP * max(1.0, np.ceil(size.context_tokens / _COLUMNS / _PROMPT_STEP))
+        context = np.arange(0.0, size.context_tokens + 2.0 * step, step)
+        attention, together = self._decode_grid(queries, requests, context, row_s, head_s)
+        prompts = np.arange(0.0, size.context_tokens + 2.0 * _PROMPT_STEP, _PROMPT_STEP)
+        prompt = self._parts(one, np.maximum(prompts, 1.0), none, "none", True)[0]
+        reread = self._parts(one, one, prompts, "none", True)[0]
+        plain, own = setting.plain_overhead, setting.overhead
+        host_s = sum(stage.draft.host_s for stage in setting.drafter.stages)
+        speculative_s = float(own.step_s + own.draft_s + host_s - plain.step_s)
+        if self._speculates(np.ones(1)).all():  # then a step with one token each has this on top as well
+            attention, speculative_s = attention + speculative_s, 0.0
+        draft_s, draft_row_s = np.zeros_like(attention), np.zeros(2)
+        if drafts:
+            draft_s = draft_grid(setting, queries, requests, context, size.tree, size.levels)
+            draft_row_s = draft_rows(setting, rows)
+        return Tables(
+            row_s=row_s, head_s=head_s, attention_s=attention, together_s=together,
+            query_axis=queries, query_below=below(queries), request_axis=requests, request_below=below(requests),
+            context_step=float(step), prompt_s=np.maximum.accumulate(prompt - prompt[0]), reread_s=reread - reread[0],
+            prompt_step=float(_PROMPT_STEP), prompt_launch_s=float(prompt[0]), step_s=float(plain.step_s),
+            token_s=float(plain.token_s),
+            speculative_step_s=speculative_s,
+            speculative_token_s=float(own.token_s - plain.token_s),
+            verify_ratio=float(own.verify_ratio), draft_s=draft_s, draft_row_s=draft_row_s,
+            graph_rows=self.passes.graph_rows if self.passes is not None else 0,
+            eager_s=self.passes.eager_s if self.passes is not None else 0.0,
+        )  # fmt: skip
+
+    def _decode_grid(
+        self, queries: Real, requests: Real, context: Real, row_s: Real, head_s: Real
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What a pass costs beyond its rows, and how much less its rows cost than those of as many requests."""
+        shape = (queries.size, requests.size, context.size)
+        attention, head, rest = (
+            np.broadcast_to(part, shape)
+            for part in self._parts(
+                requests[None, :, None], queries[:, None, None], context[None, None, :], "all", verifies=True
+            )
+        )
+        rows = (queries[:, None] * requests[None, :])[:, :, None]
+        alone = extended(row_s, rows)
+        together = (alone - rest)[:, :, :1]
+        beyond = attention + (rest - alone) + together + (head - extended(head_s, rows))
+        riding = riding_tokens(self.setting.drafter, self._speculates(queries).astype(np.float64))
+        beyond = beyond + self.setting.overhead.token_s * (riding[:, None] * requests)[:, :, None]
+        return np.array(beyond), np.array(together[:, :, 0])
+
+
+class CostModelDraft:
+    """Times draft passes with the cost model.
+
+    Args:
+        setting: target, device, drafter and engine.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self._timer = CostModelTimer(setting)
+
+    def __call__(
+        self, decode_requests: int, draft_tokens: int, decode_context_tokens: float, prefill_tokens: int
+    ) -> float:
+        """Seconds that drafting adds to an iteration: see `DraftTimer`."""
+        context = decode_context_tokens / max(decode_requests, 1)
+        size = TableSize(
+            max(prefill_tokens, 256), max(decode_requests, 64), int(max(context, 4096.0)) + 1, draft_tokens + 1
+        )
+        tables = self.tables(size, drafts=True)
+        return float(draft_seconds(tables, decode_requests, draft_tokens, float(decode_context_tokens), prefill_tokens))
+
+    def tables(self, size: TableSize, *, drafts: bool) -> Tables:
+        """Tables of a scenario: see `CostModelTimer.tables`."""
+        return self._timer.tables(size, drafts=drafts)
+
+
+def _doubled(least: TableSize, size: TableSize) -> TableSize:
+    """The smallest size that covers `size` and whose numbers are those of `least` times powers of two."""
+    rows, requests, context_tokens, query_tokens = (
+        have * 2 ** (-(-max(want, 1) // have) - 1).bit_length() for have, want in zip(least[:4], size[:4], strict=True)
+    )
+    return TableSize(rows, requests, context_tokens, query_tokens, size.tree)
+
+
+def query_axis(size: TableSize) -> Real:
+    """Grid of query tokens of a decoding request: 1 and the tree's nodes, or few numbers and then every 4/3rd."""
+    if size.tree is not None:
+        return np.unique(np.array([1.0, float(size.tree.nodes)]))
+    most = size.query_tokens
+    axis = list(range(1, min(most, _EXACT_QUERIES) + 1))
+    while axis[-1] < most:
+        axis.append(min(most, int(axis[-1] * 4 / 3) + 1))
+    return np.asarray(axis, dtype=np.float64)
+
+
+def request_axis(requests: int) -> Real:
+    """Grid of decoding requests, two at least."""
+    requests = max(requests, 2)
+    axis = list(range(1, min(requests, _EXACT_REQUESTS) + 1))
+    while axis[-1] < requests:
+        axis.append(min(requests, int(axis[-1] * 1.06) + 1))
+    return np.asarray(axis, dtype=np.float64)
+
+
+def below(axis: Real) -> NDArray[np.int32]:
+    """For every whole number up to the axis' end the index of the value at or below it, but never the last."""
+    whole = np.arange(int(axis[-1]) + 1)
+    found = np.searchsorted(axis, whole, side="right") - 1
+    return np.clip(found, 0, max(axis.size - 2, 0)).astype(np.int32)
+
+
+def extended(table: Real, positions: Real) -> Real:
+    """Values of a table at whole positions; beyond its end the last slope goes on."""
+    low = np.minimum(positions.astype(np.int64), table.size - 2)
+    return np.asarray(table[low] + (positions - low) * (table[low + 1] - table[low]))
+
+
+def draft_grid(
+    setting: Setting, queries: Real, requests: Real, context: Real, tree: Tree | None, levels: tuple[float, ...] = ()
+) -> NDArray[np.float64]:
+    """Seconds of the draft passes of steps with K = `queries` - 1 draft tokens."""
+    shape = (queries.size, requests.size, context.size)
+    b, c = requests[None, :, None], context[None, None, :]
+    d: Deployment = setting.deployment
+    if tree is not None:
+        cost = tree_step(d, setting.drafter, setting.overhead, tree, batch=b, context=c).draft_s
+        grid = np.broadcast_to(cost, shape).copy()
+        grid[queries == 1.0] = 0.0
+        return grid
+    if levels:
+        rows = np.array(levels)
+        return np.stack(
+            [
+                np.broadcast_to(_dynamic_draft_s(setting, rows[: max(int(query) - 1, 0)], b[0], c[0]), shape[1:])
+                for query in queries
+            ]
+        )
+    k = queries[:, None, None] - 1.0
+    method = setting.drafter.method  # whose branches are counted among the requests that draft
+    drafter = replace(setting.drafter, method=replace(method, batch=replace(method.batch, branches=0)))
+    found = chain_step(d, drafter, setting.overhead, batch=b, context=c, draft_tokens=k).draft_s
+    return np.array(np.broadcast_to(found, shape))
+
+
+def _dynamic_draft_s(setting: Setting, rows: Real, batch: Real, context: Real) -> Real:
+    """Seconds in which a batch drafts trees whose longest takes as many passes as there are `rows`."""
+    if not rows.size:
+        return np.zeros(())
+    once = np.eye(rows.size + 1)[rows.size]
+    lengths = DraftLengths(tokens=once, passes=once, rows=rows, ranked=True)
+    cost = dynamic_step(setting.deployment, setting.drafter, setting.overhead, lengths, batch=batch, context=context)
+    return np.asarray(cost.draft_s)
+
+
+def draft_rows(setting: Setting, rows: Real) -> Real:
+    """Seconds in which a drafter with a cache of its own reads 0, 1, ... prompt tokens."""
+    if not setting.drafter.kv_values_per_token:
+        return np.zeros(2)
+    cost = prompt_draft_s(setting.deployment, setting.drafter, batch=1.0, prompt_tokens=rows)
+    return np.concatenate([[0.0], np.broadcast_to(cost, rows.shape)])

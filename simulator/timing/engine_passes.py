@@ -1,0 +1,132 @@
+"""What does a pass cost in the kernels of a particular engine?
+
+Where matrix products run in 8 bits or fewer, everything between them (attention, norms, reductions, the output head)
+stays in 16 bits, and the products have constants of their own. Engines also differ in their all-reduce kernels and in
+the kernels that normalise queries and keys. Leaves out what the engine adds beside passes
+(`costmodel.engines.record.overhead`), and parallel plans beyond one tensor-parallel group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.engines.record.engine import Engine
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.eight_bit import with_eight_bit_products
+from costmodel.passes.forward import Logits, pass_cost
+from costmodel.passes.kernels.communication import Backend
+from costmodel.passes.ops import Array, Number
+from costmodel.passes.precision import Precision
+
+_REDUCTIONS = ("launch_s", "hop_s", "two_shot_s", "one_shot_efficiency", "two_shot_efficiency")
+_PRODUCTS = ("gemm", "moe")
+_ATTENTION = ("attention", "mla", "state")  # what depends on requests and contexts, not on rows alone
+_HEAD = ("head", "sampler")
+_SIXTEEN_BITS = 2.0
+
+Whole = NDArray[np.int64]
+
+
+class EnginePasses:
+    """Times passes as an engine runs them.
+
+    Args:
+        deployment: model, device and how they run.
+        engine: whose kernels run.
+
+    Attributes:
+        graph_rows: largest iteration with prompt tokens that runs from a captured graph.
+        eager_s: host seconds to launch a larger one layer by layer, during which the device may wait.
+
+    Example:
+        >>> from costmodel.architectures.library import load_model
+        >>> from costmodel.engine_library import load_engine
+        >>> from hardware_profiles.loader import load_device
+        >>> h100 = load_device("h100-sxm")
+        >>> fp8 = Precision(weights="fp8", activations="fp8")
+        >>> d = Deployment(architecture=load_model("llama-3.1-8b"), device=h100, precision=fp8)
+        >>> own = EnginePasses(d, load_engine("vllm")).seconds(batch=1.0, query_tokens=1.0, context=1024.0)
+        >>> bool(own["head"] > pass_cost(d, batch=1.0, query_tokens=1.0, context=1024.0).seconds["head"])
+        True
+    """
+
+    def __init__(self, deployment: Deployment, engine: Engine) -> None:
+        reduced = _with_reductions(deployment, engine.kernels.reductions)
+        self.products = with_eight_bit_products(reduced)
+        self.others = _between_products(reduced)
+        blocks, constants = deployment.architecture.blocks, deployment.device.constants
+        self.graph_rows = engine.kernels.graph_rows
+        self.eager_s = sum(count for _, count in blocks) * constants.host_layer_s
+        layers = sum(count for block, count in blocks if block.attention.qk_norm)
+        # their bytes are a hundredth of a layer's, so that launches are all that counts
+        self.head_norms_s = layers * engine.kernels.head_norm_kernels * constants.elementwise_kernel_s
+        self._by_size: dict[bool, tuple[tuple[str, ...], Array]] = {}
+
+    def seconds(
+        self, *, batch: Number, query_tokens: Number, context: Number, logits: Logits = "all", prefill: bool = False
+    ) -> Mapping[str, Array]:
+        """Seconds of a pass by operation; arguments as of `costmodel.passes.forward.pass_cost`."""
+
+        def timed(deployment: Deployment) -> Mapping[str, Array]:
+            return pass_cost(
+                deployment, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
+            ).seconds
+
+        found = dict(timed(self.others))
+        if self.products is not self.others:
+            products = timed(self.products)
+            found |= {name: products[name] for name in _PRODUCTS if name in products}
+        found["elementwise"] = np.asarray(found["elementwise"] + self.head_norms_s)
+        return found
+
+    @property
+    def attention(self) -> str:
+        """The operation to which attention is billed: `attention` or `mla`."""
+        kinds = self.seconds(batch=1.0, query_tokens=1.0, context=1.0)
+        return "mla" if "mla" in kinds else "attention"
+
+    def spent_s(self, by_rows: Whole, by_sampled: Whole) -> dict[str, float]:
+        """Seconds by operation of many iterations, attention left out.
+
+        Args:
+            by_rows: iterations by the rows of their pass, [rows].
+            by_sampled: iterations by the rows that were sampled, [rows].
+        """
+        spent: dict[str, float] = {}
+        for counts, heads in ((by_rows, False), (by_sampled, True)):
+            names, table = self._operations(counts.size, heads)
+            spent |= dict(zip(names, (table[:, : counts.size] @ counts).tolist(), strict=True))
+        return spent
+
+    def _operations(self, size: int, heads: bool) -> tuple[tuple[str, ...], Array]:
+        """Names and seconds, [operation, rows], of the operations on 0..size - 1 rows; nothing costs nothing."""
+        if heads not in self._by_size or self._by_size[heads][1].shape[1] < size:
+            rows = np.arange(1.0, size)
+            found = self.seconds(batch=rows, query_tokens=1.0, context=0.0, logits="all" if heads else "none")
+            names = tuple(name for name in found if name not in _ATTENTION and (name in _HEAD) == heads)
+            table = np.zeros((len(names), size))
+            for index, name in enumerate(names):
+                table[index, 1:] = found[name]
+            self._by_size[heads] = (names, table)
+        return self._by_size[heads]
+
+
+def _with_reductions(deployment: Deployment, backend: Backend) -> Deployment:
+    """The deployment with the all-reduce constants of a library; vLLM's are those that it has by itself."""
+    if backend != "trtllm":
+        return deployment
+    constants = deployment.device.constants
+    theirs = {f"allreduce_{name}": getattr(constants, f"trtllm_{name}") for name in _REDUCTIONS}
+    return replace(deployment, device=replace(deployment.device, constants=replace(constants, **theirs)))
+
+
+def _between_products(deployment: Deployment) -> Deployment:
+    """The deployment with everything but the cache in 16 bits or wider."""
+    p = deployment.precision
+    if p.activation_bytes >= _SIXTEEN_BITS and p.weight_bytes >= _SIXTEEN_BITS:
+        return deployment
+    return replace(deployment, precision=Precision(kv=p.kv))

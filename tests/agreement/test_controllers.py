@@ -1,0 +1,90 @@
+"""Drafts that end early and controllers of draft lengths: event simulations against their laws on one recording."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.controllers import ema_chain, goodput_chain
+from costmodel.laws.drafting import stopped_chain
+from costmodel.method import Stop
+from simulator.engine import simulate
+from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
+from simulator.loop.request import Workload
+from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
+from traces.kinds.acceptance import AcceptanceTrace
+
+USERS, OUTPUT, K = 8, 6000, 6
+ONE = np.ones((1, 1))
+
+
+@cache
+def text(n=40_000):
+    """One long text in stretches of easy and hard tokens, with a drafter that knows how sure it is."""
+    rng = np.random.default_rng(3)
+    sure = np.repeat(rng.choice([0.35, 0.6, 0.9, 0.97], n // 8), 8).astype(np.float16)
+    right = rng.random(n) < sure
+    misses = np.where(right, n, np.arange(n))
+    following = np.minimum(np.minimum.accumulate(misses[::-1])[::-1], n - 1)
+    wide = sure[:, None]
+    return AcceptanceTrace(
+        offsets=[0, n], emitted=np.minimum(following - np.arange(n) + 1, 60),
+        rank=np.where(right, 0, -1).astype(np.int8), rank_width=1, depth_invariant=True,
+        draft_ids=np.zeros((n, 1), np.int32), draft_probs=wide, target_probs=wide, emitted_target_prob=sure,
+        residual_mass=np.zeros(n),
+    )  # fmt: skip
+
+
+def step_s(requests, query_tokens, context, prefill, longest=0.0):
+    return (1e-2 if requests or prefill else 0.0) + 1e-4 * (requests * query_tokens + sum(new for new, _ in prefill))
+
+
+@cache
+def drafting(each_s):
+    def draft(requests, draft_tokens, context, prefill_tokens):
+        return each_s * draft_tokens if draft_tokens else 0.0
+
+    return draft
+
+
+def simulated(timer=step_s, draft=None, **options):
+    work = Workload(arrival_s=np.zeros(USERS), prompt_tokens=np.full(USERS, 4), output_tokens=np.full(USERS, OUTPUT))
+    speculation = SpeculationOptions(topology=K, trace=text(), draft=draft or drafting(1e-3), **options)
+    scheduler = SchedulerOptions(kv_blocks=100_000)
+    scenario = Scenario(workload=work, scheduler=scheduler, timer=timer, speculation=speculation)
+    result = simulate(scenario, machine=False)
+    return result.tokens_per_step, result.counters["drafted"] / result.counters["steps"]
+
+
+@pytest.mark.parametrize("rule", ["probability", "product"])
+@pytest.mark.parametrize(("at", "least"), [(0.5, 0), (0.8, 1), (0.3, 2)])
+def test_drafts_end_early_as_in_the_simulator(rule, at, least):
+    stop = Stop(rule=rule, at=at, least_tokens=least)
+    tokens, drafted = simulated(stop=stop)
+    law = stopped_chain(text(), K, stop, ONE)
+    assert tokens == pytest.approx(law.tokens_per_step, rel=0.03)
+    assert drafted == pytest.approx(law.lengths.mean_tokens, rel=0.04)
+
+
+@pytest.mark.parametrize("weight", [0.1, 0.5, 1.0])
+def test_the_moving_average_is_that_of_the_simulator(weight):
+    tokens, drafted = simulated(stop=Stop(rule="ema"), ema_weight=weight)
+    law = ema_chain(text(), K, Stop(rule="ema", at=weight), ONE)
+    assert tokens == pytest.approx(law.tokens_per_step, rel=0.03)
+    assert drafted == pytest.approx(law.lengths.mean_tokens, rel=0.03)
+
+
+@pytest.mark.parametrize(("method", "device"), [("eagle-3", "h100-sxm"), ("medusa", "h100-sxm"), ("mtp", "l4")])
+def test_goodput_is_that_of_the_simulator(method, device):
+    deployment = DeploymentNames(model="llama-3.1-8b", device=device)
+    setting = build_setting(DecodingConfiguration(method=method, deployment=deployment))
+    timer, draft = CostModelTimer(setting), CostModelDraft(setting)
+    tokens, drafted = simulated(timer, draft, stop=Stop(rule="goodput"))
+    context = USERS * OUTPUT / 2.0  # on average over the run
+    seconds = np.array([timer(USERS, 1.0 + k, context, []) + draft(USERS, k, context, 0) for k in range(K + 1)])
+    law = goodput_chain(text(), K, Stop(rule="goodput", least_tokens=0), ONE, seconds=seconds, batch=USERS)
+    assert tokens == pytest.approx(law.tokens_per_step, rel=0.03)
+    assert drafted == pytest.approx(law.lengths.mean_tokens, rel=0.05)
+    assert law.lengths.shared and law.draft_tokens == K

@@ -1,0 +1,140 @@
+"""Every entry's steps in event simulations against the cost model's answer, at a steady batch.
+
+Recordings in which everything is accepted, or nothing, keep requests in step, so that both sides see one batch and one
+draft length in every iteration.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from costmodel.answers.estimate import estimate
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.acceptance import stated
+from costmodel.laws.claims import rate_claim
+from costmodel.laws.drafting import dynamic_tree, stopped_chain, tree_policy
+from costmodel.method import Batch, Stop
+from costmodel.method_library import load_method, method_names
+from simulator.engine import simulate
+from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
+from simulator.loop.request import Workload
+from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.expansions import Expansions
+from traces.kinds.tree import Tree
+
+BATCH, PROMPT, OUTPUT, K = 8, 500, 240, 4
+DRAFTING = [slug for slug in method_names() if load_method(slug).drafts]
+PLAIN = [slug for slug in method_names() if not load_method(slug).drafts and load_method(slug).refine is None]
+TREES = [slug for slug in DRAFTING if load_method(slug).drafts_trees]
+# where every request leaves after the first part, simulations run no other; the estimate takes all parts to run
+CASES = [
+    (slug, accepts) for slug in DRAFTING for accepts in (False, True) if accepts or load_method(slug).batch.parts == 1
+]
+STATIC = Tree.from_paths([(0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
+
+
+def setting_of(slug, engine="vllm"):
+    method = load_method(slug)
+    return build_setting(
+        DecodingConfiguration(
+            method=slug, draft_model="llama-3.2-1b" if method.needs_draft_model else None,
+            deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine=engine),
+        )
+    )  # fmt: skip
+
+
+def recorded(accepts, tokens=4000):
+    """One text of which the drafter's first choice is always right, or none of its choices ever."""
+    left, sure = np.arange(tokens, 0, -1), np.tile([0.6, 0.2, 0.1, 0.05], (tokens, 1))
+    return AcceptanceTrace(
+        offsets=np.array([0, tokens]), emitted=np.minimum(left, 4096) if accepts else np.ones(tokens, dtype=np.int64),
+        rank=np.full(tokens, 0 if accepts else -1), rank_width=4, depth_invariant=True,
+        draft_ids=np.tile(np.arange(4), (tokens, 1)), draft_probs=sure, target_probs=sure,
+        emitted_target_prob=np.full(tokens, 0.6 if accepts else 0.01), residual_mass=np.full(tokens, 0.05),
+    )  # fmt: skip
+
+
+def candidates(positions):
+    """At every position the same tree of three levels, with three candidates at each node, none of them right."""
+    parents, ranks = [], []
+    level = [-1]
+    for _ in range(3):
+        following = []
+        for parent in level:
+            for rank in range(3):
+                following.append(len(parents))
+                parents.append(parent)
+                ranks.append(rank)
+        level = following
+    count = len(parents)
+    return Expansions(
+        offsets=np.arange(positions + 1) * count, parents=np.tile(parents, positions), rank=np.tile(ranks, positions),
+        draft_prob=np.tile(np.array([0.6, 0.3, 0.1])[ranks], positions), on_path=np.zeros(positions * count, bool),
+    )  # fmt: skip
+
+
+def step_s(setting, options):
+    """Mean seconds of an iteration in which all requests decode."""
+    work = Workload(
+        arrival_s=np.zeros(BATCH), prompt_tokens=np.full(BATCH, PROMPT), output_tokens=np.full(BATCH, OUTPUT)
+    )
+    scheduler = SchedulerOptions(kv_blocks=100_000, token_budget=100_000)
+    scenario = Scenario(workload=work, scheduler=scheduler, timer=CostModelTimer(setting), speculation=options)
+    result = simulate(scenario, machine=False)
+    first = result.first_token_s[0]
+    return (result.clock_s - first) / (result.iterations - 1)
+
+
+def price(setting, claim):
+    return float(estimate(setting, claim, batch=float(BATCH), context=PROMPT + OUTPUT / 2.0).step_s)
+
+
+@pytest.mark.parametrize(("slug", "accepts"), CASES)
+def test_a_simulated_step_costs_what_the_estimate_says(slug, accepts):
+    method = load_method(slug)
+    # each simulated part is a pass of the engine with an overhead of its own; the estimate counts one a step
+    setting = setting_of(slug, "none" if method.batch.parts > 1 else "vllm")
+    options = SpeculationOptions(topology=K, trace=recorded(accepts), draft=CostModelDraft(setting), batch=method.batch)
+    assert step_s(setting, options) == pytest.approx(price(setting, rate_claim(method, float(accepts), K)), rel=0.02)
+
+
+@pytest.mark.parametrize("slug", ["kangaroo", "specdec-pp", "layer-skip"])
+@pytest.mark.parametrize("stop", [Stop(rule="probability", at=0.7, least_tokens=2), Stop(rule="product", at=0.5)])
+def test_a_simulated_draft_that_ends_early_costs_what_the_estimate_says(slug, stop):
+    setting, trace = setting_of(slug), recorded(False)
+    options = SpeculationOptions(topology=K, trace=trace, draft=CostModelDraft(setting), stop=stop)
+    claim = stopped_chain(trace, K, stop, np.ones((1, 1)))
+    assert step_s(setting, options) == pytest.approx(price(setting, claim), rel=0.02)
+
+
+@pytest.mark.parametrize("slug", [slug for slug in TREES if load_method(slug).batch == Batch()])
+def test_a_simulated_tree_costs_what_the_estimate_says(slug):
+    setting = setting_of(slug)
+    options = SpeculationOptions(topology=STATIC, trace=recorded(False), draft=CostModelDraft(setting))
+    assert step_s(setting, options) == pytest.approx(price(setting, stated(1.0, STATIC)), rel=0.02)
+
+
+@pytest.mark.parametrize("slug", [slug for slug in TREES if load_method(slug).shape.kind == "dynamic_tree"])
+def test_a_simulated_dynamic_tree_costs_what_the_estimate_says(slug):
+    setting, own = setting_of(slug), load_method(slug)
+    trace = replace(recorded(False), expansions=candidates(4000))
+    shape = replace(own.shape, nodes=9, depth=3, width=3, beam=min(own.shape.beam, 3))
+    claim = dynamic_tree(trace, shape, np.ones((1, 1)), stop=own.stop)
+    options = SpeculationOptions(topology=tree_policy(shape, own.stop), trace=trace, draft=CostModelDraft(setting))
+    assert claim.lengths.mean_tokens > 3.0
+    assert step_s(setting, options) == pytest.approx(price(setting, claim), rel=0.02)
+
+
+@pytest.mark.parametrize("slug", PLAIN)
+def test_a_simulated_pass_of_a_changed_target_costs_what_the_estimate_says(slug):
+    setting = setting_of(slug)
+    assert step_s(setting, None) == pytest.approx(price(setting, rate_claim(load_method(slug), 0.0, 0)), rel=0.02)
+
+
+def test_what_is_not_run_commits_masked_blocks():
+    """Scenarios state those as `blocks`, with the passes that commit each of them."""
+    assert {*DRAFTING, *PLAIN} == {slug for slug in method_names() if load_method(slug).refine is None}
+    assert len(CASES) > 50 and len(TREES) > 10

@@ -1,0 +1,186 @@
+"""Every engine gets the fastest thing that it can express, and the answer says why where there is none."""
+
+import dataclasses
+import json
+
+import pytest
+
+from app.answers.deployables import DRAFT_PLACEHOLDER, deployables, loadable, write_all
+from app.exporters.registry import ENGINES
+from app.exporters.transformers import exit_layers
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.optimizers.recommend import recommend
+from traces.kinds.tree import Tree
+from traces.storage.acceptance_file import read_acceptance, write_acceptance
+
+
+def search(*paths, model="", device="l4", engine="none", **drafter):
+    where = DeploymentNames(model=model, device=device, engine=engine)
+    return recommend(
+        DecodingConfiguration(**drafter, deployment=where),
+        list(paths),
+        batches=[1, 16, 256],
+        contexts=[128],
+        draft_tokens=[1, 3],
+        tree_sizes=[8],
+    )
+
+
+@pytest.fixture(scope="module")
+def lookup(files):
+    return search(files.lookup)
+
+
+@pytest.fixture(scope="module")
+def recorded_as(files, tmp_path_factory):
+    """The ranks again, under another method's name."""
+
+    def write(method):
+        trace = read_acceptance(files.ranks)
+        path = tmp_path_factory.mktemp("as") / f"{method}.parquet"
+        about = dataclasses.replace(trace.provenance, method=method)
+        write_acceptance(dataclasses.replace(trace, provenance=about), path)
+        return path
+
+    return write
+
+
+def test_one_entry_per_engine_with_files_or_a_reason(lookup):
+    entries = deployables(lookup, draft=None, context=128)
+    assert [entry.engine for entry in entries] == list(ENGINES)
+    for entry in entries:
+        assert (entry.result is not None) == bool(entry.content)
+        assert entry.result is not None or entry.reason
+
+
+def test_vllm_gets_the_schedule_that_was_found(lookup):
+    (found,) = lookup.optimum.schedules
+    assert len(found.schedule.ranges) > 1
+    (vllm,) = (entry for entry in deployables(lookup, draft=None, context=128) if entry.engine == "vllm")
+    config = json.loads(vllm.result.files["vllm-speculative-config.json"])
+    assert config["num_speculative_tokens"] == max(k for _, _, k in found.schedule.ranges)
+    assert [list(entry)[-1] for entry in config["num_speculative_tokens_per_batch_size"]] == [
+        k for _, _, k in found.schedule.ranges
+    ]
+
+
+def test_write_all_lists_what_lies_there(lookup, tmp_path):
+    entries = deployables(lookup, draft=None, context=128)
+    written = write_all(entries, tmp_path)
+    there = sorted(str(path) for path in tmp_path.rglob("*") if path.is_file())
+    assert sorted(path for paths in written.values() for path in paths) == there
+    assert set(written) == {entry.engine for entry in entries if entry.result is not None}
+
+
+def test_an_engine_without_trees_or_schedules_gets_the_best_chain_and_says_so(recorded_as):
+    answer = search(recorded_as("eagle-3"))
+    assert answer.winners[0].topology == "tree" and len(answer.optimum.schedules[0].schedule.ranges) > 1
+    entries = {entry.engine: entry for entry in deployables(answer, draft="heads/of-mine", context=128)}
+    assert "by batch" in entries["vllm"].content and not entries["vllm"].reason
+    one_chain = entries["llama.cpp"]
+    assert one_chain.content == "eagle-3, chain of 3 draft tokens"
+    assert "one draft length" in one_chain.reason and "one chain" in one_chain.reason
+    for entry in entries.values():
+        for text in entry.result.files.values() if entry.result else ():
+            assert DRAFT_PLACEHOLDER not in text
+    assert "heads/of-mine" in "".join(entries["vllm"].result.files.values())
+
+
+@pytest.mark.parametrize("layers", [2, 4])
+def test_an_early_exit_is_where_it_was_priced(files, layers):
+    answer = search(files.ranks, exit_layers=layers)
+    assert answer.winners[0].topology != "off"
+    entries = {entry.engine: entry for entry in deployables(answer, draft=None, context=128)}
+    config = json.loads(entries["transformers"].result.files["target/generation_config.json"])
+    assert config["assistant_early_exit"] == layers
+
+
+def test_what_no_engine_runs_is_refused_by_each_with_its_reason(recorded_as):
+    answer = search(recorded_as("medusa"))
+    assert answer.winners[0].topology == "tree"
+    for entry in deployables(answer, draft="heads/of-mine", context=128):
+        assert entry.result is None and not entry.content and entry.reason.startswith("medusa: ")
+
+
+def test_a_missing_draft_is_marked_and_not_invented(recorded_as):
+    answer = search(recorded_as("eagle-3"))
+    (vllm,) = (entry for entry in deployables(answer, draft=None, context=128) if entry.engine == "vllm")
+    assert DRAFT_PLACEHOLDER in "".join(vllm.result.files.values())
+
+
+def test_where_no_draft_pays_plain_decoding_is_written(files):
+    answer = search(
+        files.lookup, device="h100-sxm", engine="none", model="qwen3-0.6b", draft_passes=8, draft_bytes=1e10
+    )
+    assert {choice.topology for choice in answer.winners} == {"off"}
+    for entry in deployables(answer, draft=None, context=128):
+        assert entry.content == "plain decoding" and entry.result is not None
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+def test_exporting_an_answer_again_gives_the_same_files(rooftree, optimized, tmp_path, engine):
+    answer, folder = optimized
+    if engine not in answer["exports"]:
+        done = rooftree("export", engine, "--from", folder / "recommendation.json", "--out", tmp_path)
+        assert done.code == 2 and not list(tmp_path.rglob("*"))
+        return
+    done = rooftree("export", engine, "--from", folder / "recommendation.json", "--out", tmp_path, "--json")
+    if done.code == 2:
+        assert f"{engine} " in done.err.removeprefix("rooftree: schedule: ") and "schedule" in done.err
+        done = rooftree("export", engine, "--from", folder / "recommendation.json", "--no-schedule", "--out", tmp_path)
+        assert done.code == 2 or set(read_files(tmp_path)) == set(read_files(folder / engine))
+        return
+    for name, text in read_files(folder / engine).items():
+        assert without_comments(read_files(tmp_path)[name]) == without_comments(text)
+
+
+def test_options_take_the_place_of_what_a_file_says(rooftree, tmp_path):
+    tree = Tree.from_paths([(0,), (1,)])
+    where = DeploymentNames(model="gpt2")
+    chosen = DecodingConfiguration(deployment=where, method="eagle-3", draft_tokens=2, shape=tree, batch=1, context=8)
+    row = {"batch": 1, "context": 8, "method": "eagle-3", "configuration": chosen.to_json()}
+    path, answer = tmp_path / "chosen.json", tmp_path / "answer.json"
+    path.write_text(json.dumps(chosen.to_json()))
+    answer.write_text(json.dumps({"schema": 1, "choices": [row], "schedules": []}))
+    for file, option in ((path, "--config"), (answer, "--from")):
+        words = ("export", "vllm", option, file, "--draft", "a/head", "--out", tmp_path / "out", "--json")
+        assert rooftree(*words).code == 2
+        command = rooftree(*words, "--draft-tokens", "4", "--model", "my/model").answer["command"]
+        assert '"num_speculative_tokens":4' in command and "vllm serve my/model" in command
+        assert '"method":"ngram"' in rooftree(*words, "--method", "n-gram", "--draft-tokens", "4").answer["command"]
+
+
+def read_files(folder):
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def without_comments(text):
+    return [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+
+
+def test_a_draft_is_named_where_one_is_loaded():
+    head = DecodingConfiguration(deployment=DeploymentNames(model="gpt2"), method="eagle-3", draft_tokens=3)
+    assert loadable(head, None).draft_model == DRAFT_PLACEHOLDER
+    assert loadable(head, "my/head").draft_model == "my/head"
+    assert loadable(dataclasses.replace(head, draft_model="its/own"), None).draft_model == "its/own"
+    assert loadable(dataclasses.replace(head, draft_tokens=0), None).draft_model is None
+    assert loadable(dataclasses.replace(head, method="n-gram"), "my/head").draft_model is None
+
+
+def test_a_third_of_the_layers_is_assumed_where_no_exit_is_named():
+    chosen = DecodingConfiguration(
+        deployment=DeploymentNames(model="smollm2-135m"), method="early-exit", draft_tokens=2
+    )
+    assert exit_layers(chosen) == 10
+    assert exit_layers(dataclasses.replace(chosen, exit_layers=4)) == 4
+
+
+def test_configurations_say_what_they_were_chosen_from(lookup, files):
+    best = lookup.winners[0]
+    told = lookup.configuration(best)
+    assert told == dataclasses.replace(best.configuration, provenance=told.provenance)
+    assert told.provenance["trace"] == files.lookup.name and told.trace == str(files.lookup)
+    assert (told.batch, told.context) == (best.batch, best.context)
+    scheduled = lookup.scheduled(best)
+    assert scheduled.schedule == lookup.optimum.schedules[0].schedule.ranges
+    assert {scheduled.deployment, told.deployment} == {lookup.contenders[0].configuration.deployment}

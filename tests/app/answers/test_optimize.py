@@ -1,0 +1,124 @@
+"""JSON objects hold what the records they were made from hold, and nothing that JSON cannot."""
+
+import json
+
+import numpy as np
+import pytest
+
+from app.answers import optimize as answers
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.optimizers.recommend import recommend
+from costmodel.optimizers.search import Limits
+from traces.kinds.tree import Tree, chain_tree
+from traces.replay.walk import replay_chain, replay_tree
+from traces.storage.acceptance_file import read_acceptance
+
+
+@pytest.fixture(scope="module")
+def found(files):
+    """Both recordings on a slow device without an engine, where drafts pay at batch 1 and not at batch 64."""
+    scenario = DecodingConfiguration(exit_layers=1, deployment=DeploymentNames(model="", device="l4", engine="none"))
+    return recommend(
+        scenario, [files.ranks, files.lookup], batches=[1, 64], contexts=[128, 512], draft_tokens=[1, 3], tree_sizes=[4]
+    )
+
+
+@pytest.fixture(scope="module")
+def answer(found):
+    return answers.recommendation(found, {"model": "m"}, {"vllm": ["a"]})
+
+
+def test_the_whole_answer_is_json(answer):
+    assert json.loads(json.dumps(answer, allow_nan=False)) == json.loads(json.dumps(answer))
+    assert answer["inputs"] == {"model": "m"} and answer["exports"] == {"vllm": ["a"]}
+
+
+def test_every_choice_is_its_record(found, answer):
+    written = [answers.choice(picked, found) for ranked in found.optimum.ranked for picked in ranked]
+    assert sorted(map(str, written)) == sorted(map(str, answer["choices"] + answer["alternatives"]))
+    for ranked, choice in zip(found.optimum.ranked, answer["choices"], strict=True):
+        best = ranked[0]
+        assert (choice["batch"], choice["context"]) == (best.batch, best.context)
+        assert choice["tokens_per_s"] == best.tokens_per_s == max(c.tokens_per_s for c in ranked)
+        assert choice["tokens_per_step_interval"] == [float(bound) for bound in best.intervals.tokens_per_step]
+        low, high = choice["speedup_interval"]
+        assert low == float(best.intervals.speedup[0].item()) and high == float(best.intervals.speedup[1].item())
+
+
+def test_the_schedule_at_the_top_is_the_first_winners(found, answer):
+    first = found.winners[0]
+    (same,) = (
+        s for s in answer["schedules"] if s["method"] == first.contender.method and s["context"] == first.context
+    )
+    assert (answer["schedule"], answer["schedule_loss_ratio"]) == (same["schedule"], same["schedule_loss_ratio"])
+    assert len(answer["schedules"]) == len(found.optimum.schedules) == 4
+
+
+def test_no_chain_no_schedule(files):
+    none = recommend(
+        DecodingConfiguration(deployment=DeploymentNames(model="", device="l4")), [files.lookup], batches=[1],
+        contexts=[128], draft_tokens=[1], tree_sizes=[], limits=Limits(tpot_s=1e3),
+    )  # fmt: skip
+    without = answers.recommendation(
+        type(none)(
+            question=none.question, sources=none.sources, contenders=none.contenders,
+            optimum=type(none.optimum)(ranked=none.optimum.ranked, schedules=[], dropped_batches=[2]),
+        ), {}, {},
+    )  # fmt: skip
+    assert (without["schedule"], without["schedule_loss_ratio"], without["dropped_batches"]) == ([], 0.0, [2])
+
+
+def test_provenance_tells_measured_from_carried_over(found, answer):
+    for choice in answer["choices"]:
+        told = choice["provenance"]
+        assert told["device"]["name"] == "l4" and told["fidelity"] == "calibrated"
+        assert told["device"]["calibrated"] is found.contenders[0].setting.device.calibrated
+        assert told["acceptance"]["borrowed"] is False and "label" not in told["acceptance"]
+        ratios = [term["ratio"] for term in told["dominant_uncertainty"]]
+        for term in told["dominant_uncertainty"]:
+            assert term["kind"] in ("measured", "assumed", "datasheet") and term["source"]
+        assert len(ratios) == 2 and ratios == sorted(ratios, reverse=True) and ratios[-1] >= 0
+
+
+def test_a_trace_without_a_file_is_a_stated_rate(found):
+    best = found.winners[0]
+    told = answers.provenance(best.contender.setting, best.result, None)
+    assert told["acceptance"] == {"source": "stated rate"}
+
+
+def test_exit_layers_belong_to_early_exit_alone(found):
+    layers = {c.method: c.configuration.exit_layers for c in found.contenders}
+    assert layers == {"early-exit": 1, "n-gram": None}
+
+
+def test_sources_are_the_traces_in_order(files, answer):
+    assert [trace["file"] for trace in answer["traces"]] == [str(files.ranks), str(files.lookup)]
+    assert [(t["level"], t["requests"], t["tokens"]) for t in answer["traces"]] == [(2, 8, 456), (1, 8, 456)]
+
+
+def test_curves_are_replays(files, answer):
+    traces = [read_acceptance(files.ranks), read_acceptance(files.lookup)]
+    assert [c["draft_tokens"] for c in answer["curves"] if c["topology"] != "tree"] == [0, 1, 3, 0, 1, 3]
+    for curve in answer["curves"]:
+        low, high = curve["interval"]
+        assert low <= curve["tokens_per_step"] <= high
+        if curve["topology"] != "tree":
+            played = replay_chain(traces[curve["trace"]], curve["draft_tokens"])
+            assert curve["tokens_per_step"] == played.tokens_per_step
+
+
+@pytest.mark.parametrize("shape", [chain_tree(3), Tree.from_paths([(0,), (1,), (0, 0), (0, 2)])])
+def test_shares_of_a_trees_tokens_add_up_to_its_replay(files, shape):
+    trace = read_acceptance(files.ranks)
+    shares = answers.path_acceptance(trace, shape)
+    assert len(shares) == shape.draft_tokens and all(0 <= share <= 1 for share in shares)
+    for node in range(1, shape.nodes):
+        parent = shape.parents[node]
+        assert parent == 0 or shares[node - 1] <= shares[parent - 1]
+    assert 1 + sum(shares) == pytest.approx(replay_tree(trace, shape).tokens_per_step, abs=1e-4)
+    assert np.isfinite(shares).all()
+
+
+def test_a_tree_is_read_back_from_its_json():
+    shape = Tree.from_paths([(0,), (1,), (1, 0)])
+    assert Tree.from_json(json.loads(json.dumps(answers.tree(shape)))) == shape

@@ -1,0 +1,34 @@
+"""A configuration's link opens the page that shows it, or says what no link can hold."""
+
+import dataclasses
+
+import pytest
+
+from app.dashboard.link import link, state_of
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from hardware_profiles.errors import InputError
+from traces.kinds.tree import Tree
+
+CHAIN = DecodingConfiguration(
+    deployment=DeploymentNames(model="llama-3.1-8b", device="l4", tensor_parallel=2), method="n-gram", draft_tokens=7,
+    schedule=((1, 8, 7), (9, 64, 2)), batch=16, context=2048,
+)  # fmt: skip
+
+
+def test_the_state_says_what_the_configuration_says():
+    state = state_of(CHAIN)
+    assert (state.page, state.model, state.device, state.tp) == ("map", "llama-3.1-8b", "l4", 2)
+    assert (state.method, state.draft_tokens, state.batch, state.context) == ("n-gram", 2, 16, 2048)
+    tree = Tree.from_paths([(0,), (1,), (0, 0)])
+    found = state_of(dataclasses.replace(CHAIN, method="eagle-3", shape=tree, draft_tokens=3, schedule=()))
+    assert (found.page, found.tree_nodes) == ("tree", 3)
+    assert link(CHAIN, host="127.0.0.1", port=8501).startswith("http://127.0.0.1:8501/?page=map&")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"device": "../l4.toml"}, {"overrides": ("device.price_usd_per_hour=1",)}, {"kv_dtype": "fp8"}],
+)
+def test_what_no_link_can_hold_is_refused(changes):
+    with pytest.raises(InputError):
+        state_of(dataclasses.replace(CHAIN, deployment=dataclasses.replace(CHAIN.deployment, **changes)))

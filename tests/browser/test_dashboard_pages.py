@@ -1,0 +1,48 @@
+"""Every page of the dashboard, light and dark: drawn whole, and axe-core finds nothing serious or critical in it."""
+
+import pytest
+
+pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+
+from tests.browser.screenshots import PAGES, simulated  # noqa: E402
+
+GRAVE = ("serious", "critical")
+# (rule, part of the element's path): why it cannot be changed here
+EXCUSED: dict[tuple[str, str], str] = {}
+
+
+def findings(page):
+    """Serious and critical findings that are not excused, in words."""
+    found = axe.Axe().run(page).response["violations"]
+    return [
+        f"{rule['id']} ({rule['impact']}): {' '.join(map(str, node['target']))}: {node['html'][:160]}"
+        for rule in found if rule["impact"] in GRAVE
+        for node in rule["nodes"]
+        if not any(rule["id"] == excused and part in " ".join(map(str, node["target"])) for excused, part in EXCUSED)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_is_drawn_in_both_schemes_without_grave_findings(opened, name, scheme):
+    serves = name == "serving"
+    page = opened(f"page={name}" + ("&count=10&prompt_tokens=64&output_tokens=16" if serves else ""), scheme=scheme)
+    if serves:
+        simulated(page)
+    assert page.get_by_test_id("stException").count() == 0
+    assert page.get_by_test_id("stAlertContentError").count() == 0
+    charts = page.locator(".rooftree-card")
+    assert charts.count() >= 2
+    assert page.locator(".rooftree-card .main-svg").count() >= charts.count()
+    ink = page.get_by_test_id("stApp").evaluate("app => getComputedStyle(app).color.match(/\\d+/g).map(Number)")
+    assert (sum(ink) > 3 * 128) == (scheme == "dark")
+    assert findings(page) == []
+
+
+def test_a_grave_finding_is_seen(browser):
+    page = browser.new_page()
+    page.set_content("<html lang=en><body><main><img src='data:,'></main></body></html>")
+    said = findings(page)
+    page.close()
+    assert any(line.startswith("image-alt") for line in said)

@@ -1,0 +1,170 @@
+"""Plans: more load never takes fewer devices, looser limits never more; power, price and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from costmodel.answers.capacity import plan, replica_curve
+from costmodel.answers.energy import idle_w
+from costmodel.answers.estimate import estimate, prefill_s
+from costmodel.answers.settings import build_setting
+from costmodel.answers.workload import Slo, load_of_means
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.acceptance import Acceptance, geometric
+from hardware_profiles.errors import InfeasibleError, InputError
+
+PLAIN = build_setting(DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")))
+EAGLE = build_setting(
+    DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
+)
+OFF, ON = geometric(0.0, 0), geometric(0.7, 3)
+
+
+def made(setting=PLAIN, acceptances=(OFF,), *, rate=20.0, prompt=800, output=200, slo=None, utilisation=0.8):
+    load = load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
+    return plan(
+        setting, list(acceptances), load, slo or Slo(), generator=np.random.default_rng(0),
+        utilisation=utilisation,
+    )  # fmt: skip
+
+
+def curve(setting=PLAIN, a=OFF, *, prompt=800, output=200, largest=256):
+    load = load_of_means(requests_per_s=1.0, prompt_tokens=prompt, output_tokens=output)
+    return replica_curve(setting, a, load, largest=largest, utilisation=0.8)
+
+
+@settings(max_examples=20)
+@given(rate=st.floats(0.01, 500.0), more=st.floats(1.0, 3.0), on=st.booleans())
+def test_more_requests_never_take_fewer_devices(rate, more, on):
+    setting, accepted = (EAGLE, ON) if on else (PLAIN, OFF)
+    few, many = (made(setting, [accepted], rate=r, slo=Slo(tpot_s=0.03)) for r in (rate, rate * more))
+    assert few.replicas <= many.replicas
+    assert few.batch == many.batch  # of a replica; the load does not move it
+
+
+@settings(max_examples=20)
+@given(tpot=st.floats(0.008, 0.1), ttft=st.floats(0.12, 3.0), looser=st.floats(1.0, 4.0))
+def test_looser_limits_never_take_more_devices(tpot, ttft, looser):
+    def replicas(slo):
+        try:
+            return made(rate=200.0, slo=slo).replicas
+        except InfeasibleError:
+            return float("inf")
+
+    strict = replicas(Slo(ttft_s=ttft, tpot_s=tpot))
+    assert replicas(Slo(ttft_s=ttft * looser, tpot_s=tpot)) <= strict
+    assert replicas(Slo(ttft_s=ttft, tpot_s=tpot * looser)) <= strict
+    assert replicas(Slo()) <= strict
+
+
+@settings(max_examples=20)
+@given(rate=st.floats(0.01, 200.0), tpot=st.floats(0.01, 0.1))
+def test_a_plan_keeps_its_promises(rate, tpot):
+    found = made(rate=rate, slo=Slo(tpot_s=tpot, ttft_s=2.0))
+    assert found.tpot_s <= tpot and found.ttft_s <= 2.0
+    assert 0.0 < found.utilisation_ratio <= 0.8 + 1e-9
+    assert found.mean_batch <= found.batch <= found.room.largest_batch
+    full, idle = found.devices * PLAIN.device.power_w, found.devices * idle_w(PLAIN.device)
+    assert idle <= found.watts <= full * (1 + 1e-9)
+    assert found.joules_per_token == pytest.approx(found.watts / (rate * 200))
+    assert found.usd_per_hour == found.devices * PLAIN.device.price_usd_per_hour
+    assert found.usd_per_million_tokens == pytest.approx(found.usd_per_hour / 3600 / (rate * 200) * 1e6)
+
+
+def test_littles_law_holds_on_the_curve():
+    found = curve()
+    stay = found.batch / found.requests_per_s
+    assert np.allclose(stay, found.prompt_s + 200 * found.tpot_s)
+    assert np.allclose(found.requests_per_s[0], 1.0 / (found.prompt_s[0] + 200 * found.step_s[0]))
+
+
+def test_alone_a_request_takes_its_prompt_and_its_steps():
+    found = curve()
+    assert found.prompt_s[0] == pytest.approx(float(prefill_s(PLAIN, prompt_tokens=800, drafts=False)))
+    assert found.step_s[0] == pytest.approx(float(estimate(PLAIN, OFF, batch=1, context=900).step_s))
+    assert found.tpot_s[0] == pytest.approx(found.step_s[0])
+
+
+def test_cost_per_token_falls_with_batch_until_the_limit_binds():
+    """A replica's price is fixed: its rate grows with the batch all the way to where the limit stops it."""
+    found = made(slo=Slo(tpot_s=0.015))
+    assert found.binds == "tpot"
+    rates = found.curve.requests_per_s[: found.batch]
+    dollars = 3.0 / rates
+    assert np.all(np.diff(dollars) < 0)
+    assert found.curve.tpot_s[found.batch - 1] <= 0.015 < found.curve.tpot_s[found.batch]
+
+
+def test_tokens_take_longer_in_a_larger_batch():
+    assert np.all(np.diff(curve().tpot_s) > 0)
+
+
+def test_a_rare_request_leaves_its_replica_idle():
+    found = made(rate=0.001)
+    assert found.replicas == 1 and found.mean_batch < 0.01
+    assert found.watts == pytest.approx(idle_w(PLAIN.device), rel=0.02)
+    assert found.tpot_s == pytest.approx(float(found.curve.tpot_s[0]))
+    assert found.ttft_s == pytest.approx(float(found.curve.prompt_s[0] + 1.5 * found.curve.step_s[0]), rel=0.02)
+
+
+def test_drafting_saves_devices_where_tokens_must_come_fast():
+    slo = Slo(tpot_s=0.008)
+    off, on = made(PLAIN, [OFF], rate=200.0, slo=slo), made(EAGLE, [ON], rate=200.0, slo=slo)
+    assert on.devices < off.devices
+    assert on.decode_joules_per_token < off.decode_joules_per_token
+
+
+def test_the_best_of_several_configurations_is_taken():
+    choices = [geometric(0.6, k) for k in (1, 3, 7)]
+    slo = Slo(tpot_s=0.012)
+    rates = [made(EAGLE, [a], slo=slo).curve.requests_per_s[made(EAGLE, [a], slo=slo).batch - 1] for a in choices]
+    best = made(EAGLE, choices, slo=slo)
+    assert best.acceptance is choices[int(np.argmax(rates))]
+
+
+def test_memory_binds_long_requests():
+    found = made(prompt=30_000, output=1000)
+    assert found.binds == "memory" and found.batch == found.room.largest_batch
+
+
+def test_the_interval_holds_the_plan_and_widens_with_a_short_recording():
+    sure = made(EAGLE, [ON], rate=500.0)
+    low, high = sure.replicas_bounds
+    assert low <= sure.replicas <= high and low < high
+    samples = np.random.default_rng(0).uniform(1.5, 3.6, 200)
+    unsure = made(EAGLE, [replace(ON, samples=samples)], rate=500.0)
+    assert unsure.replicas_bounds[1] - unsure.replicas_bounds[0] > high - low
+
+
+def test_an_unknown_price_is_unknown():
+    device = replace(PLAIN.device, price_usd_per_hour=None)
+    setting = replace(PLAIN, deployment=replace(PLAIN.deployment, device=device))
+    found = made(setting)
+    assert found.usd_per_hour is None and found.usd_per_million_tokens is None and found.watts > 0
+
+
+def test_what_cannot_be_is_refused_with_its_reason():
+    large = build_setting(DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-70b", device="l4")))
+    with pytest.raises(InfeasibleError, match=r"^memory: llama-3.1-70b takes"):
+        made(large)
+    with pytest.raises(
+        InfeasibleError, match=r"^SLO: a mean TPOT of 1 ms cannot be met .* the least is .* at batch 1$"
+    ):
+        made(slo=Slo(tpot_s=0.001))
+    with pytest.raises(InfeasibleError, match=r"^SLO: a mean TTFT of 1 ms cannot be met"):
+        made(slo=Slo(ttft_s=0.001))
+    at = curve()  # alone tokens come fastest, first tokens in a larger batch
+    apart = Slo(tpot_s=float(at.tpot_s[0]) * 1.001, ttft_s=float(at.ttft_s.min()) * 1.001)
+    with pytest.raises(InfeasibleError, match="no batch meets both limits"):
+        made(slo=apart)
+    with pytest.raises(InputError, match="utilisation"):
+        made(utilisation=1.0)
+
+
+def test_one_configuration_that_fits_is_enough():
+    hungry = Acceptance(draft_tokens=4000, tokens_per_step=2.0, proposed_tokens=4000.0)
+    found = made(EAGLE, [hungry, ON], slo=Slo(tpot_s=0.02))
+    assert found.acceptance is ON

@@ -1,0 +1,74 @@
+"""Corrections: interpolation against scipy's, what they leave alone, and how far they may move a time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.interpolate import RegularGridInterpolator
+
+from costmodel.passes import kernels, ops
+from costmodel.passes.kernels.correction import by_share, by_size, interpolated
+from costmodel.passes.kernels.timing import Timing, joined
+from hardware_profiles.corrections import LARGEST, Correction
+from hardware_profiles.loader import load_device
+
+H100 = load_device("h100-sxm")
+BF16 = {"weight_bytes": 2.0, "activation_bytes": 2.0}
+AXES = ((0.0, 6.0, 10.0), (11.0, 13.0, 16.0), (11.0, 14.0))
+GRID = Correction(axes=AXES, values=tuple(np.random.default_rng(0).uniform(-0.1, 0.1, 18).tolist()))
+
+
+@given(st.lists(st.tuples(*(st.floats(axis[0] - 2, axis[-1] + 2) for axis in AXES)), min_size=1, max_size=8))
+def test_interpolation_agrees_with_scipy_and_ends_at_the_nodes(points):
+    at = np.array(points).T
+    values = np.reshape(GRID.values, [len(axis) for axis in AXES])
+    clipped = np.stack([np.clip(x, axis[0], axis[-1]) for x, axis in zip(at, AXES, strict=True)], axis=-1)
+    np.testing.assert_allclose(interpolated(GRID, *at), RegularGridInterpolator(AXES, values)(clipped), atol=1e-12)
+    np.testing.assert_allclose(
+        interpolated(GRID, at[0], at[1][:1], at[2][:1]),
+        interpolated(GRID, at[0], np.repeat(at[1][:1], at.shape[1]), np.repeat(at[2][:1], at.shape[1])),
+        atol=1e-12,
+    )
+
+
+@given(m=st.integers(1, 8192), n=st.integers(1, 1000), k=st.integers(1, 1000))
+def test_a_product_moves_by_its_correction_and_no_more(m, n, k):
+    work = ops.gemm(m, 64 * n, 64 * k, **BF16)
+    bare = replace(H100, constants=replace(H100.constants, corrections={}))
+    with_table, without = (kernels.gemm(d, work, m, "bf16", outputs=64 * n).seconds for d in (H100, bare))
+    expected = interpolated(H100.constants.corrections["gemm"], *np.log2([float(m), 64.0 * n, 64.0 * k]))
+    assert float(np.log(with_table / without)) == pytest.approx(float(expected), abs=1e-9)
+    assert abs(float(expected)) <= LARGEST
+    assert float(kernels.gemm(H100, work, m, "bf16").seconds) == float(kernels.gemm(bare, work, m, "bf16").seconds)
+
+
+@given(m=st.lists(st.integers(1, 4096), min_size=1, max_size=6))
+def test_products_of_many_rows_equal_one_at_a_time(m):
+    rows = np.array(m, dtype=float)
+    together = kernels.gemm(H100, ops.gemm(rows, 4096, 4096, **BF16), rows, "bf16", outputs=4096).seconds
+    single = [float(kernels.gemm(H100, ops.gemm(x, 4096, 4096, **BF16), x, "bf16", outputs=4096).seconds) for x in rows]
+    np.testing.assert_allclose(together, single, rtol=1e-12)
+
+
+@given(scale=st.floats(0.1, 10.0))
+def test_a_correction_by_share_is_the_same_on_any_clock(scale):
+    parts = np.array([10.0, 3.0, 5.0, 4.0]) * 1e-6
+    one, other = (by_share(H100, Timing(*(np.asarray(p) for p in f * parts)), "moe") for f in (1.0, scale))
+    assert float(other.seconds) == pytest.approx(scale * float(one.seconds))
+    assert float(one.launch_s / one.seconds) == pytest.approx(0.4)
+
+
+def test_without_a_table_a_time_stays():
+    timing = Timing(*(np.asarray(x) for x in (4.0, 1.0, 2.0, 1.0)))
+    bare = replace(H100, constants=replace(H100.constants, corrections={}))
+    assert by_share(bare, timing, "moe") is timing
+    assert by_size(bare, timing, np.ones(1), np.ones(1), np.ones(1)) is timing
+
+
+@given(x=st.floats(0.0, 1e3), y=st.floats(0.0, 1e3), p=st.floats(1.0, 20.0))
+def test_a_norm_lies_between_the_maximum_and_the_sum(x, y, p):
+    found = float(joined(np.asarray(x), np.asarray(y), p))
+    assert max(x, y) * (1 - 1e-12) <= found <= (x + y) * (1 + 1e-12)
+    assert found == pytest.approx((x**p + y**p) ** (1 / p), rel=1e-9) or max(x, y) < 1e-10

@@ -1,0 +1,128 @@
+"""Operation times: bounds, monotonicity, and measured kernels where the reference data is there."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costmodel.passes import kernels, ops
+from hardware_profiles.loader import load_device
+
+BF16 = {"weight_bytes": 2.0, "activation_bytes": 2.0}
+
+
+@pytest.fixture(scope="module")
+def h100():
+    return load_device("h100-sxm")
+
+
+@given(rows=st.integers(1, 4096), n=st.integers(16, 30_000), k=st.integers(16, 30_000))
+def test_gemm_lies_between_its_derated_roofs_and_their_sum(rows, n, k):
+    device = load_device("h100-sxm")
+    work = ops.gemm(rows, n, k, **BF16)
+    timing = kernels.gemm(device, work, rows, "bf16")
+    moved = timing.seconds - timing.launch_s
+    assert max(timing.compute_s, timing.memory_s) <= moved * (1 + 1e-12)
+    assert moved <= (timing.compute_s + timing.memory_s) * (1 + 1e-12)
+
+
+def test_an_infinite_norm_is_the_maximum(h100):
+    sharp = replace(h100, constants=replace(h100.constants, gemm_norm=np.inf))
+    work = ops.gemm(300, 4096, 4096, **BF16)
+    timing = kernels.gemm(sharp, work, 300, "bf16")
+    np.testing.assert_allclose(timing.seconds - timing.launch_s, max(timing.compute_s, timing.memory_s))
+
+
+def test_large_products_use_prefills_efficiency(h100):
+    assert kernels.gemm_efficiency(h100, 1024) == pytest.approx(h100.constants.gemm_compute_efficiency)
+    assert kernels.gemm_efficiency(h100, 4096) == pytest.approx(h100.constants.prefill_compute_efficiency)
+    between = kernels.gemm_efficiency(h100, 2048)
+    low, high = sorted([h100.constants.gemm_compute_efficiency, h100.constants.prefill_compute_efficiency])
+    assert low < between < high
+
+
+def _attention(device, *, batch, query_tokens, context, split=True, heads=32, kv_heads=8):
+    work = ops.attention(
+        batch, query_tokens, context, heads=heads, kv_heads=kv_heads, head_dim=128, window=None, kv_bytes=2.0,
+        activation_bytes=2.0,
+    )  # fmt: skip
+    shape = {
+        "requests": batch,
+        "query_tokens": query_tokens,
+        "context": context,
+        "heads": heads,
+        "dtype": "bf16",
+    }
+    if split:
+        return kernels.split_attention(device, work, kv_heads=kv_heads, **shape).seconds
+    return kernels.unsplit_attention(device, work, kv_heads=kv_heads, **shape).seconds
+
+
+@given(context=st.integers(128, 128_000), tokens=st.integers(1, 16))
+def test_splitting_pays_at_long_context(context, tokens):
+    device = load_device("h100-sxm")
+    split = _attention(device, batch=1, query_tokens=tokens, context=context)
+    whole = _attention(device, batch=1, query_tokens=tokens, context=context, split=False)
+    if context >= 8192:
+        assert split < whole
+
+
+def test_verify_attention_is_far_from_k_separate_reads(h100):
+    one = _attention(h100, batch=8, query_tokens=1, context=32_768)
+    eight = _attention(h100, batch=8, query_tokens=8, context=32_768)
+    assert eight < 1.2 * one
+
+
+def test_allreduce_of_one_device_is_free(h100):
+    assert kernels.allreduce(h100, 1e6, 1).seconds == 0.0
+
+
+@given(size=st.floats(1.0, 1e8), devices=st.sampled_from([2, 4, 8]))
+def test_allreduce_grows_with_the_message(size, devices):
+    device = load_device("h100-sxm")
+    assert kernels.allreduce(device, size, devices).seconds <= kernels.allreduce(device, 2 * size, devices).seconds
+
+
+def test_measured_products(reference_data, h100):
+    """Cold bf16 rows of the H100 table up to 512 tokens: the calibrated form against the datasheet roof."""
+    table = pd.read_csv(reference_data / "kernels" / "gemm_h100_sxm.csv")
+    table = table[(table["dtype"] == "bf16") & (table["m"] <= 512)]
+    m, n, k = (table[c].to_numpy(dtype=float) for c in ("m", "n", "k"))
+    work = ops.gemm(m, n, k, **BF16)
+    cold = work.bytes >= 1.5 * h100.cache_bytes
+    measured = table["us"].to_numpy(dtype=float)[cold] * 1e-6
+    calibrated = kernels.gemm(h100, work, m, "bf16").seconds[cold]
+    datasheet = kernels.roofline(h100, work, "bf16").seconds[cold]
+    error = np.abs(calibrated / measured - 1.0)
+    assert cold.sum() > 1000
+    assert np.median(error) <= 0.06
+    assert np.quantile(error, 0.9) <= 0.16
+    assert np.median(error) < 0.5 * np.median(np.abs(datasheet / measured - 1.0))
+
+
+def test_measured_decode_attention(reference_data, h100):
+    table = pd.read_csv(reference_data / "kernels" / "attn_gen_bf16_h100_sxm.csv")
+    table = table[table["d"] == 128]
+    b, context, heads, kv = (table[c].to_numpy(dtype=float) for c in ("b", "ctx", "hq", "hkv"))
+    work = ops.attention(
+        b,
+        1.0,
+        context,
+        heads=heads,
+        kv_heads=kv,
+        head_dim=128,
+        window=None,
+        kv_bytes=2.0,
+        activation_bytes=2.0,
+    )
+    cold = work.bytes >= 1.5 * h100.cache_bytes
+    timing = kernels.split_attention(
+        h100, work, requests=b, query_tokens=1.0, context=context, heads=heads, kv_heads=kv, dtype="bf16"
+    )
+    error = np.abs(timing.seconds[cold] / (table["us"].to_numpy(dtype=float)[cold] * 1e-6) - 1.0)
+    assert cold.sum() > 300
+    assert np.median(error) <= 0.06
+    assert np.quantile(error, 0.9) <= 0.2

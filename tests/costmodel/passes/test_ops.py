@@ -1,0 +1,98 @@
+"""Counts of FLOPs and bytes against numbers worked out by hand, and the laws they obey."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costmodel.passes import ops
+
+BF16 = {"weight_bytes": 2.0, "activation_bytes": 2.0}
+
+
+def test_gemm_by_hand():
+    work = ops.gemm(3, 5, 7, **BF16)
+    assert work.flops == 2 * 3 * 5 * 7
+    assert work.bytes == 2 * (5 * 7 + 3 * 7 + 3 * 5)
+
+
+def test_attention_of_one_token_by_hand():
+    work = ops.attention(2, 1, 10, heads=4, kv_heads=2, head_dim=8, window=None, kv_bytes=2.0, activation_bytes=2.0)
+    assert work.flops == 4 * 2 * 4 * 8 * 11  # the new token sees itself too
+    assert work.bytes == 2 * (11 * 2 * 2 * 8 * 2 + 2 * 4 * 8 * 2)
+
+
+@given(n=st.integers(1, 40), context=st.integers(0, 200))
+def test_causal_attention_equals_a_sum_over_tokens(n, context):
+    together = ops.attention(
+        1, n, context, heads=1, kv_heads=1, head_dim=1, window=None, kv_bytes=1.0, activation_bytes=0.0
+    )
+    one_by_one = sum(4 * (context + position + 1) for position in range(n))
+    np.testing.assert_allclose(together.flops, one_by_one)
+
+
+@given(n=st.integers(1, 64), context=st.integers(64, 100_000))
+def test_verifying_reads_the_cache_once(n, context):
+    """n query tokens read the cache once; n separate steps would read it n times."""
+    keywords = {
+        "heads": 8,
+        "kv_heads": 2,
+        "head_dim": 16,
+        "window": None,
+        "kv_bytes": 2.0,
+        "activation_bytes": 0.0,
+    }
+    verify = ops.attention(1, n, context, **keywords).bytes
+    single = ops.attention(1, 1, context, **keywords).bytes
+    assert verify <= single * (1 + n / context)
+
+
+def test_a_window_bounds_what_is_read():
+    keywords = {"heads": 8, "kv_heads": 8, "head_dim": 4, "kv_bytes": 2.0, "activation_bytes": 0.0}
+    near = ops.attention(1, 1, 64, window=128, **keywords)
+    assert near == ops.attention(1, 1, 64, window=None, **keywords)
+    far = ops.attention(1, 1, 5000, window=128, **keywords)
+    assert far.bytes == 128 * 2 * 8 * 4 * 2.0
+
+
+def test_latent_attention_by_hand():
+    work = ops.latent_attention(3, 1, 9, heads=4, latent=8, rope=2, kv_bytes=2.0, activation_bytes=0.0)
+    assert work.flops == 2 * 3 * 4 * 10 * (2 * 8 + 2)
+    assert work.bytes == 3 * 10 * (8 + 2) * 2
+
+
+@given(experts=st.integers(2, 256), per_token=st.integers(1, 8), tokens=st.integers(1, 300))
+def test_distinct_experts_equal_the_expectation(experts, per_token, tokens):
+    per_token = min(per_token, experts)
+    distinct = float(ops.distinct_experts(tokens, experts, per_token))
+    assert per_token - 1e-9 <= distinct <= min(experts, tokens * per_token) + 1e-9
+    if tokens == 1:
+        np.testing.assert_allclose(distinct, per_token)
+
+
+def test_distinct_experts_against_drawing_them(generator):
+    experts, per_token, tokens = 16, 2, 6
+    seen = [
+        len({int(e) for _ in range(tokens) for e in generator.choice(experts, per_token, replace=False)})
+        for _ in range(4000)
+    ]
+    error = np.std(seen) / np.sqrt(len(seen))
+    assert abs(np.mean(seen) - ops.distinct_experts(tokens, experts, per_token)) < 4 * error
+
+
+def test_correlated_tokens_count_as_fewer():
+    assert ops.independent_tokens(4, 8, 0.0) == 32
+    assert ops.independent_tokens(4, 8, 1.0) == 4
+
+
+def test_expert_rows_are_padded():
+    keywords = {"hidden": 4, "width": 8, "matrices": 3, "experts_per_token": 1, **BF16}
+    assert ops.experts(1, 1, **keywords).flops == 2 * 16 * 3 * 4 * 8
+    assert ops.experts(17, 1, **keywords).flops == 2 * 32 * 3 * 4 * 8
+
+
+def test_arguments_broadcast():
+    work = ops.attention(
+        np.array([1, 2, 4])[:, None], np.array([1, 5])[None, :], 100.0, heads=2, kv_heads=1, head_dim=4, window=None,
+        kv_bytes=2.0, activation_bytes=2.0,
+    )  # fmt: skip
+    assert work.flops.shape == work.bytes.shape == (3, 2)

@@ -1,0 +1,243 @@
+"""Every field that an entry sets is executed: change it, and a price, a number of tokens or a refusal moves."""
+
+from dataclasses import MISSING, fields, is_dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+
+import costmodel.method_library as library
+from costmodel.answers import settings
+from costmodel.answers.estimate import estimate, footprint_of, prefill_s
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.engine_library import engine_names, load_engine
+from costmodel.laws.acceptance import accepted_by, law_for
+from costmodel.laws.claims import rate_claim, tokens_claim
+from costmodel.laws.drafting import dynamic_tree, stopped_chain
+from costmodel.laws.refining import refined
+from costmodel.method_library import load_method, method_names
+from hardware_profiles.errors import RooftreeError
+from simulator.engine import simulate
+from simulator.scenario import build
+from simulator.scenario.file import checked_scenario
+from traces.kinds.tree import Tree
+from traces.library import read_trace
+
+LABELS = {"slug", "title", "citation", "group", "read", "exact_when", "reported", "assumed"}
+TREE = Tree.from_paths([(0,), (1,), (2,), (0, 0), (0, 1), (0, 0, 0)])
+RECORDINGS = Path("traces/recorded/level-3")
+POINTS = {"batch": np.array([1.0, 24.0]), "context": np.array([700.0, 9000.0])}
+
+
+@cache
+def recording(name):
+    return read_trace(RECORDINGS / f"smollm2-135m--{name}.parquet")
+
+
+def answered(work):
+    """What a probe says, or how it refuses."""
+    try:
+        return work()
+    except (RooftreeError, AssertionError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def known_as(method, monkeypatch):
+    """Every lookup of the entry's slug finds this record."""
+
+    def known(slug):
+        return method if slug == method.slug else load_method(slug)
+
+    monkeypatch.setattr(settings, "load_method", known)
+    monkeypatch.setattr(library, "load_method", known)
+
+
+def setting(method, target="llama-3.1-8b", **names):
+    draft = {"llama-3.1-8b": "llama-3.2-1b", "qwen3-30b-a3b": "qwen3-0.6b"}[target]
+    return settings.build_setting(
+        DecodingConfiguration(
+            method=method.slug,
+            draft_model=draft if method.needs_draft_model else None,
+            deployment=DeploymentNames(model=target, device="h200-sxm", engine="vllm", **names),
+        )
+    )
+
+
+def numbers(found, accepted):
+    whole = estimate(found, accepted, **POINTS)
+    held = footprint_of(found, accepted, batch=24, context=9000).total_bytes
+    return [accepted.tokens_per_step, *whole.step_s.tolist(), *whole.speedup.tolist(), float(held)]
+
+
+def prices(method, monkeypatch):
+    """Step, speedup and memory of drafts of several shapes, on a dense and a sparse target, alone and shared."""
+    known_as(method, monkeypatch)
+    shapes = (
+        lambda: tokens_claim(method, 1.5),
+        lambda: refined(method),
+        lambda: rate_claim(method, 0.0, 0),
+        lambda: rate_claim(method, 0.7, 5),
+        lambda: rate_claim(method, 0.7, 12),
+        lambda: tokens_claim(method, 1.5, TREE),
+    )
+    for target, tp in (("llama-3.1-8b", 2), ("qwen3-30b-a3b", 1)):
+        found = answered(partial(setting, method, target, tensor_parallel=tp))
+        if isinstance(found, str):
+            yield found
+            continue
+        yield float(prefill_s(found, prompt_tokens=3000.0))
+        for shape in shapes:
+            yield answered(partial(priced, found, shape))
+
+
+def priced(found, shape):
+    return numbers(found, shape())
+
+
+def transformed(method, monkeypatch):
+    """The entry's changes to the target under another method, and with weights of another format."""
+    known_as(method, monkeypatch)
+    if method.target:
+        other = load_method("speculative-decoding")
+        yield answered(lambda: numbers(setting(other, transforms=(method.slug,)), rate_claim(other, 0.7, 5)))
+        yield answered(lambda: numbers(setting(method, dtype="fp8"), rate_claim(method, 0.0, 0)))
+
+
+def laws(method, _monkeypatch):
+    """Tokens per step by replay of recordings, under the entry's verifier, shape and stop rule."""
+    for name in ("layer-skip--t1", "draft-model--t0.8", "feature-head--greedy"):
+        trace = recording(name)
+        ones = np.ones((1, trace.requests))
+        for law in (verified, stopped, grown):
+            yield answered(partial(law, method, trace, ones))
+
+
+def verified(method, trace, ones):
+    law = law_for(trace, method.verify.rule, (3,), at=method.verify.at)
+    return accepted_by(trace, law, 3, ones).tokens_per_step, law.lossy
+
+
+def stopped(method, trace, ones):
+    return stopped_chain(trace, method.shape.nodes or 8, method.stop, ones).tokens_per_step
+
+
+def grown(method, trace, ones):
+    s = method.shape
+    small = replace(s, nodes=min(s.nodes, 12), beam=min(s.beam, 12), depth=min(s.depth, 6))
+    return dynamic_tree(trace, small, ones, stop=method.stop).tokens_per_step
+
+
+def doors(method, monkeypatch):
+    """What follows from an entry without a number: exports, match rates, trees, exactness."""
+    known_as(method, monkeypatch)
+    yield method.exactness, method.drafts_trees, method.exits_early, method.needs_trained_weights
+    trace = replace(recording("feature-head--greedy"), drafted=None)
+    yield answered(lambda: settings.with_match_rate(trace, method.slug, 0.5).match_rate)
+    for engine in engine_names():
+        options = load_engine(engine).options
+        name = method.engines.get(engine)
+        yield engine, name in options.drafting if options is not None else name
+
+
+def simulations(method, monkeypatch):
+    """Clock and counters of a small run in which requests share steps as the entry says."""
+    if not method.draft or method.refine is not None:
+        return
+    known_as(method, monkeypatch)
+    monkeypatch.setattr(build, "load_method", settings.load_method)
+    for name in ("draft-model--t0.8", "prompt-lookup--greedy"):
+        yield answered(partial(simulated, method, name))
+
+
+def simulated(method, name):
+    speculation = {"trace": str(RECORDINGS / f"smollm2-135m--{name}.parquet"), "draft_tokens": 6, "method": method.slug}
+    if method.needs_draft_model:
+        speculation["draft"] = "llama-3.2-1b"
+    requests = {"count": 10, "prompt_tokens": "uniform:50:2000", "output_tokens": 60, "arrivals": "poisson"}
+    written = {
+        "requests": requests | {"rate_per_s": 1000},
+        "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm"},
+        "speculation": speculation,
+    }
+    result = simulate(build.prepare(checked_scenario(written)).scenario(1), machine=False)
+    return result.clock_s, sorted(result.counters.items())
+
+
+PROBES = (doors, prices, transformed, laws, simulations)
+
+
+def others(value, hint):
+    """Values that a field could have instead."""
+    if get_origin(hint) is Literal:
+        return [each for each in get_args(hint) if each != value]
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value + 1, value - 1, value // 2, 1, 0]
+    if isinstance(value, float):
+        return [value * 0.5, value * 2.0, value + 1.0, 0.0]
+    if isinstance(value, str):
+        return [value + "x", ""]
+    return []
+
+
+def changes(record, path=""):
+    """(path, changed records) for every field that a record sets, those of its parts included."""
+    hints = get_type_hints(type(record))
+    for each in fields(record):
+        if (not path and each.name in LABELS) or each.name == "name":
+            continue
+        value = getattr(record, each.name)
+        default = each.default_factory() if each.default_factory is not MISSING else each.default
+        if value == default:
+            continue
+        here = f"{path}{each.name}"
+        for below, changed in inside(value, hints[each.name], here):
+            yield below, [replace_quietly(record, each.name, one) for one in changed]
+
+
+def inside(value, hint, path):
+    if is_dataclass(value):
+        yield from changes(value, f"{path}.")
+    elif isinstance(value, tuple) and value and is_dataclass(value[0]):
+        for index, one in enumerate(value):
+            for below, changed in changes(one, f"{path}[{index}]."):
+                yield below, [(*value[:index], new, *value[index + 1 :]) for new in changed if new is not None]
+        yield path, [value[:-1]]
+    elif isinstance(value, tuple):
+        yield path, [value[:-1], (*value, value[-1])]
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield f"{path}[{key}]", [{**value, key: new} for new in others(one, type(one))]
+    else:
+        options = [one for part in (get_args(hint) or (hint,)) if part is not type(None) for one in others(value, part)]
+        yield path, others(value, hint) or options
+
+
+def replace_quietly(record, name, value):
+    if value is None:
+        return None
+    try:
+        return replace(record, **{name: value})
+    except (RooftreeError, TypeError):
+        return None
+
+
+@pytest.mark.parametrize("slug", method_names())
+def test_every_field_that_an_entry_sets_moves_something(slug, monkeypatch):
+    method = load_method(slug)
+    before = cache(lambda probe: list(probe(method, monkeypatch)))
+    still = []
+    for path, changed in changes(method):
+        known = [each for each in changed if each is not None]
+        if not known and changed:
+            continue  # every other value is refused when the record is made
+        if not any(list(probe(each, monkeypatch)) != before(probe) for each in known for probe in PROBES):
+            still.append(path)
+    assert not still, f"these move nothing: {', '.join(still)}"
+
+
+def test_labels_are_fields():
+    assert {each.name for each in fields(load_method("eagle-3"))} >= LABELS

@@ -1,0 +1,187 @@
+"""Rows of tables of serving runs: what they mean, what is refused, and how close the answers come to measured runs."""
+
+import math
+
+import numpy as np
+import pytest
+
+from hardware_profiles.errors import InputError
+from simulator.closed_loop.table_rows import RowAnswer, answer_rows
+
+ROW = {
+    "id": "a", "backend": "vllm", "model_path": "meta-llama/Llama-3.1-8B-Instruct", "system": "h100_sxm",
+    "isl": 256, "osl": 16, "concurrency": 4.0, "tp_size": 1.0,
+}  # fmt: skip
+NAN = float("nan")
+
+
+def one(**changes):
+    return answer_rows([ROW | changes], file="t.csv")[0]
+
+
+def test_a_row_is_answered_with_times_and_intervals():
+    answer = one()
+    assert answer.id == "a"
+    assert answer.reason is None
+    assert answer.ttft_ms_interval[0] < answer.ttft_ms < answer.ttft_ms_interval[1]
+    assert answer.tpot_ms_interval[0] < answer.tpot_ms < answer.tpot_ms_interval[1]
+    assert 3.0 < answer.tpot_ms < 12.0
+
+
+def test_a_row_gets_the_same_answer_alone_and_among_others():
+    rows = [ROW | {"id": str(n), "concurrency": n, "isl": 100 * n} for n in (1, 7, 20)]
+    together = answer_rows(rows, file="t.csv")
+    for row, answer in zip(rows, together, strict=True):
+        alone = answer_rows([row], file="t.csv")[0]
+        assert alone.tpot_ms == pytest.approx(answer.tpot_ms, rel=1e-9)
+        assert alone.ttft_ms == pytest.approx(answer.ttft_ms, rel=1e-9)
+
+
+def test_what_a_table_leaves_open_has_defaults():
+    full = one(precision="bf16", pp_size=1, attention_dp_size=1, mode="agg", image=None)
+    open_ = one(precision=NAN, pp_size=NAN, attention_dp_size=None, mode=None, unknown_column=object())
+    assert full == open_
+    stated = one(batch_size=4.0)
+    assert one(concurrency=NAN, batch_size=4.0) == stated
+    assert one(tp_size=NAN) == open_
+    assert one(id=None).id == "0"
+
+
+def test_how_the_engine_was_launched_shows():
+    long = {"isl": 1024, "osl": 64, "concurrency": 16}
+    default, sized = one(**long), one(**long, batch_size=16)  # batches of 8 prompts, or of 2
+    assert sized.ttft_ms < 0.8 * default.ttft_ms
+    old, new = (one(**long, backend_version=version) for version in ("0.12.0", "0.18.0"))
+    assert new == default
+    assert old.ttft_ms < new.ttft_ms
+    run = {"isl": 1024, "osl": 1024, "concurrency": 16}
+    assert one(**run, image="vllm/vllm-openai:v0.18.0").ttft_ms < 0.7 * one(**run).ttft_ms
+    tagged, stated = (one(**run, **more) for more in ({"image": "vllm/vllm-openai:v0.11.2"}, {
+        "image": "vllm/vllm-openai:latest", "backend_version": "0.11.2"}))  # fmt: skip
+    assert tagged == stated
+
+
+def test_numbers_may_come_as_text():
+    texts = {key: str(value) for key, value in ROW.items()}
+    assert answer_rows([texts], file="t.csv")[0] == one()
+
+
+def test_narrower_formats_are_faster_and_mean_what_tables_write():
+    wide, fp8, four = one(), one(precision="fp8"), one(precision="fp4")
+    assert wide.tpot_ms > fp8.tpot_ms > four.tpot_ms
+    assert one(gemm_quant_mode="nvfp4", precision="fp4") == four
+    assert one(precision="fp8", gemm_quant_mode="fp8_block", moe_quant_mode="nvfp4") == fp8  # no experts here
+    assert one(gemm_quant_mode="fp8") == fp8
+
+
+def test_experts_take_the_format_of_the_experts():
+    model = {"model_path": "openai/gpt-oss-120b", "tp_size": 4, "gemm_quant_mode": "bf16"}
+    assert one(**model, moe_quant_mode="nvfp4").tpot_ms < one(**model, moe_quant_mode="bf16").tpot_ms
+
+
+def test_four_bit_weights_compute_in_16_bits_on_hopper():
+    long = {"isl": 4096, "concurrency": 1}
+    assert one(precision="fp4", **long).ttft_ms > 0.9 * one(**long).ttft_ms
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-32B", "qwen3-32b", "Qwen/Qwen3-32B-FP8", "/models/Qwen3-32B/"])
+def test_models_go_by_hub_id_name_and_folder(name):
+    assert one(model_path=name, tp_size=2).reason is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model_path": "acme/unheard-of-9b"}, "unheard-of"),
+        ({"system": "abacus"}, "abacus"),
+        ({"backend": "telegraph"}, "telegraph"),
+        ({"precision": "fp3"}, "fp3"),
+        ({"mode": "disagg"}, "mode"),
+        ({"pp_size": 2}, "pp_size"),
+        ({"attention_dp_size": 4}, "attention_dp_size"),
+        ({"tp_size": 3}, "tp"),
+        ({"isl": NAN}, "isl"),
+        ({"backend": None}, "backend"),
+        ({"concurrency": None}, "concurrency"),
+        ({"model_path": "meta-llama/Llama-3.1-405B-Instruct"}, "no room"),
+        ({"isl": 200_000, "osl": 100_000}, "tokens"),
+        ({"model_path": "/etc/passwd/config.json"}, "config.json"),
+        ({"system": "../../device.toml"}, "device.toml"),
+    ],
+)
+def test_what_cannot_be_answered_gets_a_reason(changes, said):
+    answer = one(**changes)
+    assert said in answer.reason
+    assert answer == RowAnswer(id="a", reason=answer.reason)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("isl", "many"), ("osl", 0), ("isl", -5), ("osl", 1.5), ("concurrency", math.inf), ("tp_size", True),
+     ("isl", 10**9), ("osl", "1e400"), ("backend", b"vllm"), ("isl", [1]), ("concurrency", -1)],
+)  # fmt: skip
+def test_values_that_mean_nothing_name_file_row_and_column(column, value):
+    with pytest.raises(InputError, match=rf"t\.csv: row 1, column {column}"):
+        answer_rows([ROW, ROW | {column: value}], file="t.csv")
+
+
+def test_an_output_of_one_token_has_no_time_per_token():
+    answer = one(osl=1)
+    assert answer.ttft_ms > 0
+    assert answer.tpot_ms is None
+    assert answer.reason is None
+
+
+def _table(rows, answers, keys):
+    """Lines of (keys, rows, answered, bias and median error of TPOT, the same of TTFT, intervals that hold)."""
+    lines, groups = [], sorted({tuple(row[key] or "bf16" for key in keys) for row in rows})
+    for group in groups:
+        of = [(r, a) for r, a in zip(rows, answers, strict=True) if tuple(r[k] or "bf16" for k in keys) == group]
+        good = [(r, a) for r, a in of if a.reason is None]
+        tpot = np.array([a.tpot_ms / r["silicon_tpot_ms"] - 1 for r, a in good])
+        ttft = np.array([a.ttft_ms / r["silicon_ttft_ms"] - 1 for r, a in good])
+        holds = np.mean([a.tpot_ms_interval[0] <= r["silicon_tpot_ms"] <= a.tpot_ms_interval[1] for r, a in good])
+        lines.append(
+            f"{' '.join(group):58} {len(of):4} {len(good):4}  TPOT {np.median(tpot):+.3f} {np.median(abs(tpot)):.3f}"
+            f"  TTFT {np.median(ttft):+.3f} {np.median(abs(ttft)):.3f}  {holds:.2f}"
+        )
+    return lines
+
+
+def _held(pairs, kind):
+    """Coverage of the 80 % intervals, and their median width over the median error."""
+    measured = np.array([row[f"silicon_{kind}_ms"] for row, _ in pairs])
+    point = np.array([getattr(answer, f"{kind}_ms") for _, answer in pairs])
+    low, high = np.array([getattr(answer, f"{kind}_ms_interval") for _, answer in pairs]).T
+    inside = np.mean((measured >= low) & (measured <= high))
+    width, error = np.median((high - low) / point), np.median(np.abs(measured / point - 1.0))
+    return inside, width, width / error
+
+
+@pytest.mark.slow
+def test_measured_serving_runs(reference_data, capsys):
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(reference_data / "serving" / "silicon_sample.parquet").to_pylist()
+    answers = answer_rows(rows, file="silicon_sample.parquet")
+    good = [(r, a) for r, a in zip(rows, answers, strict=True) if a.reason is None]
+    with capsys.disabled():
+        print("\nmeasured serving runs: rows, answered, median signed and absolute error, share inside the interval")
+        for keys in (("backend", "model_path", "precision", "system"), ("backend",), ("model_path",), ("precision",)):
+            print("\n".join(_table(rows, answers, keys)))
+        for kind in ("tpot", "ttft"):
+            errors = np.abs([getattr(a, f"{kind}_ms") / r[f"silicon_{kind}_ms"] - 1.0 for r, a in good])
+            inside, width, ratio = _held(good, kind)
+            print(
+                f"{kind}: {len(good)} rows, median error {np.median(errors):.1%}, p90 {np.quantile(errors, 0.9):.1%}; "
+                f"intervals hold {inside:.0%}, median width {width:.2f}, {ratio:.1f} times the median error"
+            )
+        for row, answer in zip(rows, answers, strict=True):
+            if answer.reason is not None:
+                print(row["id"], answer.reason)
+    assert len(rows) == 608
+    assert len(good) >= 0.95 * len(rows)
+    assert np.median([abs(a.tpot_ms / r["silicon_tpot_ms"] - 1) for r, a in good]) <= 0.091
+    assert np.median([abs(a.ttft_ms / r["silicon_ttft_ms"] - 1) for r, a in good]) <= 0.25
+    assert 0.75 <= _held(good, "tpot")[0] <= 0.92
+    assert 0.70 <= _held(good, "ttft")[0] <= 0.85

@@ -1,0 +1,152 @@
+"""Arrivals: rates and burstiness as asked for, the same for the same seed, and clear refusals."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardware_profiles.errors import InputError
+from simulator.loop.request import MOST_TOKENS
+from simulator.scenario.arrivals import (
+    closed_loop,
+    drawn_lengths,
+    gamma,
+    modulated,
+    open_loop,
+    poisson,
+    recorded,
+    repeated,
+)
+from traces.importers.formats import BLOCK_TOKENS_KEY
+from traces.kinds.acceptance import Provenance, RequestTrace
+
+
+def trace_of(requests=4, *, blocks=True):
+    return RequestTrace(
+        arrival_s=np.arange(requests) * 0.5,
+        prompt_tokens=np.arange(requests, dtype=np.int32) + 10,
+        output_tokens=np.arange(requests, dtype=np.int32) + 1,
+        prefix_blocks=tuple((0, i + 1) for i in range(requests)) if blocks else None,
+        provenance=Provenance(extra={BLOCK_TOKENS_KEY: 512}),
+    )
+
+
+def test_recorded_requests_stay_as_they_are():
+    workload = recorded(trace_of())
+    assert workload.arrival_s.tolist() == [0.0, 0.5, 1.0, 1.5]
+    assert workload.prefix_ids == ((0, 1), (0, 2), (0, 3), (0, 4)) and workload.prefix_block_tokens == 512
+    few = recorded(trace_of(), requests=2, speed=2.0)
+    assert few.arrival_s.tolist() == [0.0, 0.25] and few.prompt_tokens.tolist() == [10, 11]
+
+
+def test_laps_keep_the_order_and_share_no_prefix():
+    again = repeated(trace_of(2), 5)
+    assert again.prompt_tokens.tolist() == [10, 11, 10, 11, 10]
+    assert again.prefix_blocks == ((0, 1), (0, 2), (3, 4), (3, 5), (6, 7))
+    laps = [set(again.prefix_blocks[i]) for i in (0, 2, 4)]
+    assert not laps[0] & laps[1] and not laps[1] & laps[2] and not laps[0] & laps[2]
+    assert repeated(trace_of(2, blocks=False), 3).prefix_blocks is None
+
+
+@given(st.floats(0.1, 1e4), st.floats(0.2, 5.0))
+def test_gamma_gaps_have_their_mean_and_variation(rate, variation):
+    arrival = gamma(40_000, rate, variation, np.random.default_rng(5))
+    gaps = np.diff(arrival, prepend=0.0)
+    assert np.all(gaps >= 0)
+    assert gaps.mean() == pytest.approx(1.0 / rate, rel=6 * variation / 200)
+    assert gaps.std() / gaps.mean() == pytest.approx(variation, rel=0.25)
+
+
+def test_poisson_counts_are_poisson():
+    counts = np.histogram(poisson(100_000, 50.0, np.random.default_rng(7)), np.arange(0, 1900))[0]
+    assert counts.mean() == pytest.approx(50.0, rel=0.02)
+    assert counts.var() / counts.mean() == pytest.approx(1.0, abs=0.12)
+
+
+def test_a_modulated_service_bursts_and_keeps_its_rate():
+    generator = np.random.default_rng(3)
+    arrival = modulated(300_000, 10.0, generator, burst_ratio=10.0, calm_s=30.0, burst_s=5.0)
+    assert np.all(np.diff(arrival) >= 0)
+    assert arrival.size / arrival[-1] == pytest.approx(10.0, rel=0.08)
+    counts = np.histogram(arrival, np.arange(0, arrival[-1] - 1))[0]
+    assert counts.var() / counts.mean() > 5.0  # a Poisson service has 1
+    even = modulated(100_000, 10.0, generator, burst_ratio=1.0, calm_s=30.0, burst_s=5.0)
+    counts = np.histogram(even, np.arange(0, even[-1] - 1))[0]
+    assert counts.var() / counts.mean() == pytest.approx(1.0, abs=0.1)
+
+
+def test_rates_within_phases_differ_by_the_ratio():
+    # one phase lasts longer than all requests: arrivals are Poisson at one of the two rates
+    seen = {
+        round(1000 / modulated(1000, 1.0, np.random.default_rng(s), burst_ratio=9.0, calm_s=1e9, burst_s=1e9)[-1], 1)
+        for s in range(12)
+    }
+    assert min(seen) == pytest.approx(0.2, abs=0.05) and max(seen) == pytest.approx(1.8, abs=0.2)
+
+
+@pytest.mark.parametrize("draw", [poisson, lambda n, r, g: gamma(n, r, 3.0, g)])
+def test_the_same_seed_draws_the_same(draw):
+    first, second, other = (draw(50, 4.0, np.random.default_rng(s)) for s in (1, 1, 2))
+    assert first.tolist() == second.tolist() != other.tolist()
+
+
+def test_lengths_follow_their_laws(generator):
+    fixed = drawn_lengths("100", "uniform:3:5", 30_000, generator)
+    assert set(fixed.prompt_tokens.tolist()) == {100}
+    values, counts = np.unique(fixed.output_tokens, return_counts=True)
+    assert values.tolist() == [3, 4, 5] and counts.min() > 9_500
+    drawn = drawn_lengths("lognormal:1000:0.8", "exponential:200", 60_000, generator)
+    assert drawn.prompt_tokens.mean() == pytest.approx(1000, rel=0.02)
+    assert drawn.prompt_tokens.std() == pytest.approx(800, rel=0.06)
+    assert drawn.output_tokens.mean() == pytest.approx(200, rel=0.03)
+    assert drawn.output_tokens.min() >= 1
+
+
+@pytest.mark.parametrize(
+    "law", ["", "many", "0", "-5", "1e30", "nan", "uniform:3", "uniform:5:3", "poisson:3", "lognormal:10:0", "3:4"]
+)
+def test_other_laws_are_refused(law, generator):
+    with pytest.raises(InputError, match="prompt tokens"):
+        drawn_lengths(law, "5", 10, generator)
+
+
+def test_open_and_closed_loops(generator):
+    at = poisson(3, 2.0, generator)
+    workload = open_loop(trace_of(), at)
+    assert workload.requests == 3 and workload.arrival_s.tolist() == at.tolist()
+    users = closed_loop(trace_of(), 2, think_s=0.25)
+    assert (users.users, users.think_s, users.arrival_s.tolist()) == (2, 0.25, [0.0] * 4)
+
+
+def test_impossible_arrivals_are_refused(generator):
+    empty = RequestTrace(arrival_s=[], prompt_tokens=[], output_tokens=[])
+    for call, message in (
+        (lambda: recorded(empty), "at least one request"),
+        (lambda: repeated(empty, 3), "at least one request"),
+        (lambda: recorded(trace_of(), requests=5), "1..4"),
+        (lambda: recorded(trace_of(), requests=0), "1..4"),
+        (lambda: recorded(trace_of(), speed=0.0), "speed"),
+        (lambda: repeated(trace_of(), 1 << 40), "requests"),
+        (lambda: poisson(0, 1.0, generator), "requests"),
+        (lambda: poisson(3, 0.0, generator), "rate"),
+        (lambda: poisson(3, -1.0, generator), "rate"),
+        (lambda: poisson(3, float("nan"), generator), "rate"),
+        (lambda: gamma(3, 1.0, 0.0, generator), "variation"),
+        (lambda: modulated(3, 1.0, generator, burst_ratio=0.5, calm_s=1, burst_s=1), "burst_ratio"),
+        (lambda: modulated(3, 1.0, generator, burst_ratio=2.0, calm_s=0, burst_s=1), "calm_s"),
+        (lambda: open_loop(trace_of(2), np.arange(3.0)), "must hold 3 requests"),
+        (lambda: open_loop(trace_of(), np.array([1.0, 0.5])), "sorted"),
+        (lambda: closed_loop(trace_of(), 0), "users"),
+        (lambda: closed_loop(trace_of(), 1, think_s=-1.0), "think_s"),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()
+
+
+def test_a_trace_that_misstates_its_blocks_is_refused():
+    wrong = RequestTrace(
+        arrival_s=[0.0], prompt_tokens=[MOST_TOKENS], output_tokens=[1], prefix_blocks=((1,),),
+        provenance=Provenance(extra={BLOCK_TOKENS_KEY: "16"}),
+    )  # fmt: skip
+    with pytest.raises(InputError, match=BLOCK_TOKENS_KEY):
+        recorded(wrong)

@@ -1,0 +1,109 @@
+"""Kernels of particular engines: reductions, norms of queries and keys, products in 8 bits, and what a run spends."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from costmodel.architectures.library import load_model
+from costmodel.engine_library import load_engine
+from costmodel.passes import kernels
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.eight_bit import with_eight_bit_products
+from costmodel.passes.forward import pass_cost
+from costmodel.passes.precision import Precision
+from hardware_profiles.loader import load_device
+from simulator.timing.engine_passes import EnginePasses
+
+H100 = load_device("h100-sxm")
+WHOLE = {"batch": np.array([1.0, 8.0, 600.0]), "query_tokens": 1.0, "context": 512.0}
+
+
+def deployment(model="llama-3.1-8b", devices=1, **formats):
+    return Deployment(
+        architecture=load_model(model), device=H100, precision=Precision(**formats), tensor_parallel=devices
+    )  # fmt: skip
+
+
+def seconds(d, engine="vllm", **changes):
+    return EnginePasses(d, load_engine(engine)).seconds(**(WHOLE | changes))
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+def test_in_16_bits_only_reductions_and_norms_differ_from_a_pass(engine):
+    d = deployment()
+    plain = pass_cost(d, **WHOLE).seconds
+    assert set(seconds(d, engine)) == set(plain)
+    for name, value in seconds(d, engine).items():
+        np.testing.assert_array_equal(value, plain[name])
+
+
+@pytest.mark.parametrize("size", [1e3, 1e5, 1e7])
+def test_reductions_are_those_of_the_library(size):
+    d = deployment("qwen3-32b", 4)
+    theirs = EnginePasses(d, load_engine("trtllm")).others.device
+    assert kernels.allreduce(theirs, size, 4).seconds == kernels.allreduce(H100, size, 4, backend="trtllm").seconds
+    assert EnginePasses(d, load_engine("vllm")).others.device is H100
+
+
+@pytest.mark.parametrize(("model", "layers"), [("qwen3-32b", 64), ("llama-3.1-8b", 0)])
+def test_norms_of_queries_and_keys_are_launched_once_per_layer_and_pass(model, layers):
+    engine = load_engine("vllm")
+    plain, normed = (
+        EnginePasses(deployment(model), replace(engine, kernels=replace(engine.kernels, head_norm_kernels=n)))
+        .seconds(**WHOLE)["elementwise"] for n in (0, 2)
+    )  # fmt: skip
+    np.testing.assert_allclose(normed - plain, 2 * layers * H100.constants.elementwise_kernel_s, rtol=1e-9, atol=1e-15)
+
+
+def test_what_stands_between_products_in_8_bits_stays_in_16():
+    wide, fp8 = deployment(devices=4), deployment(devices=4, weights="fp8", activations="fp8")
+    in_16, in_8 = seconds(wide), seconds(fp8)
+    assert in_8["gemm"][-1] < in_16["gemm"][-1]  # at 600 rows
+    for name in set(in_16) - {"gemm"}:
+        np.testing.assert_array_equal(in_8[name], in_16[name])
+    half = seconds(deployment(devices=4, weights="fp8", activations="fp8", kv="fp8"))
+    assert np.all(half["attention"] <= in_16["attention"])  # the cache alone is narrower
+
+
+def test_a_run_spends_what_its_passes_take():
+    passes = EnginePasses(deployment("qwen3-30b-a3b"), load_engine("vllm"))
+    by_rows, by_sampled = np.zeros(601, dtype=np.int64), np.zeros(20, dtype=np.int64)
+    by_rows[[8, 600]], by_sampled[[0, 8]] = (3, 1), (1, 3)
+    for _ in range(2):  # the second time from the tables of a larger run
+        spent = passes.spent_s(by_rows, by_sampled)
+        eight = passes.seconds(batch=8.0, query_tokens=1.0, context=0.0)
+        many = passes.seconds(batch=600.0, query_tokens=1.0, context=0.0, logits="none")
+        for name in set(many) - {"attention"}:
+            assert spent[name] == pytest.approx(float(3 * eight[name] + many[name]), rel=1e-9)
+        assert spent["head"] == pytest.approx(float(3 * eight["head"]), rel=1e-9)
+        assert "attention" not in spent
+        passes.spent_s(np.ones(900, dtype=np.int64), np.ones(70, dtype=np.int64))
+
+
+def test_states_are_billed_by_request_and_not_by_row():
+    passes = EnginePasses(deployment("nemotron-h-8b"), load_engine("vllm"))
+    assert "state" not in passes.spent_s(np.ones(9, dtype=np.int64), np.ones(9, dtype=np.int64))
+    assert passes.attention == "attention"
+    assert EnginePasses(deployment("deepseek-v3", 8), load_engine("vllm")).attention == "mla"
+
+
+def test_fp8_products_have_constants_of_their_own_on_hopper_alone(reference_data):
+    fp8 = deployment(weights="fp8", activations="fp8")
+    wide = deployment()
+    assert with_eight_bit_products(wide) is wide
+    l4 = replace(fp8, device=load_device("l4"))
+    assert with_eight_bit_products(l4) is l4
+    narrow = with_eight_bit_products(fp8)
+    plain, own = (
+        float(pass_cost(d, batch=1, query_tokens=4096, context=0, prefill=True).seconds["gemm"]) for d in (fp8, narrow)
+    )
+    assert own > 1.3 * plain
+    assert own < float(pass_cost(deployment(), batch=1, query_tokens=4096, context=0, prefill=True).seconds["gemm"])
+    lines = (reference_data / "kernels" / "gemm_h100_sxm.csv").read_text().splitlines()[1:]
+    rows = [line.split(",") for line in lines if line.startswith("fp8,1024,")]
+    shares = [
+        2.0 * 1024 * float(n) * float(k) / (float(us) * 1e-6) / H100.peak("fp8")
+        for _, _, n, k, us in rows if float(n) >= 2048 and float(k) >= 2048
+    ]  # fmt: skip
+    assert narrow.device.constants.prefill_compute_efficiency == pytest.approx(np.median(shares), abs=0.005)

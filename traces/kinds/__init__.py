@@ -1,0 +1,1 @@
+"""Kinds of traces as values in memory."""

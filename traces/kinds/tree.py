@@ -1,0 +1,242 @@
+"""What shape of draft tree is verified in a step?
+
+A static tree of candidate ranks: its nodes, paths, level widths and JSON form. The root is the last known
+token and is part of the node list; `draft_tokens` never counts it. Leaves out which tree is best
+(`costmodel.optimizers`) and what it accepts on a recording (`traces.replay.walk`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware_profiles.errors import InputError
+from traces.kinds.naming import naming
+
+MAX_NODES = 1 << 16
+MAX_FILE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tree:
+    """A token tree in topological order, root included.
+
+    Example:
+        >>> tree = Tree.from_paths([(0,), (1,), (0, 0)])
+        >>> tree.parents, tree.ranks, tree.draft_tokens, tree.depth
+        ((-1, 0, 0, 1), (0, 0, 1, 0), 3, 3)
+
+    Attributes:
+        parents: index of every node's parent; -1 for the root, smaller than its own index for the others.
+        ranks: rank of every node among its parent's candidates, 0 the likeliest; the root carries 0.
+
+    Raises:
+        InputError: lengths differ, no root, not topological, or two nodes in one place.
+    """
+
+    parents: tuple[int, ...]
+    ranks: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("parents", "ranks"):
+            object.__setattr__(self, name, _whole_numbers(getattr(self, name), name))
+        if not 1 <= len(self.parents) <= MAX_NODES:
+            raise InputError(f"a tree has 1..{MAX_NODES} nodes", key="parents", value=len(self.parents))
+        if len(self.ranks) != len(self.parents):
+            wanted = f"must have {len(self.parents)} entries, as parents"
+            raise InputError(wanted, key="ranks", value=len(self.ranks))
+        if self.parents[0] != -1 or self.ranks[0] != 0:
+            found = (self.parents[0], self.ranks[0])
+            raise InputError("node 0 must be the root: parent -1, rank 0", key="parents", value=found)
+        for node in range(1, len(self.parents)):
+            if not 0 <= self.parents[node] < node:
+                raise InputError(
+                    f"node {node} must come after its parent (topological order)",
+                    key="parents",
+                    value=self.parents[node],
+                )
+            if not 0 <= self.ranks[node] < MAX_NODES:
+                raise InputError(f"must lie in 0..{MAX_NODES - 1}", key="ranks", value=self.ranks[node])
+        places = set(zip(self.parents[1:], self.ranks[1:], strict=True))
+        if len(places) != self.draft_tokens:
+            raise InputError("two nodes share parent and rank", key="ranks")
+
+    @classmethod
+    def from_paths(cls, paths: Iterable[Sequence[int]]) -> Tree:
+        """Build a tree from rank paths, root excluded, in any order.
+
+        Nodes come out shallower first, then lexicographically.
+
+        Args:
+            paths: one tuple of ranks per draft token; every prefix must be listed too.
+
+        Raises:
+            InputError: a missing prefix, a path listed twice, an empty path.
+        """
+        listed = [_whole_numbers(path, "paths") for path in paths]
+        ordered = sorted(listed, key=lambda path: (len(path), path))
+        index: dict[tuple[int, ...], int] = {(): 0}
+        parents, ranks = [-1], [0]
+        for path in ordered:
+            if path in index:
+                raise InputError("every path must be listed once and never be empty", key="paths", value=path)
+            if path[:-1] not in index:
+                raise InputError("the prefix of every path must be listed too", key="paths", value=path)
+            index[path] = len(parents)
+            parents.append(index[path[:-1]])
+            ranks.append(path[-1])
+        return cls(parents=tuple(parents), ranks=tuple(ranks))
+
+    @classmethod
+    def from_json(cls, document: object, *, file: str | None = None) -> Tree:
+        """Read the JSON form.
+
+        Args:
+            document: an object with `parents`, `ranks` and `root_included` (true if absent), where further
+                keys of a search result are passed over; or a list of rank paths, root excluded.
+            file: name for messages.
+
+        Raises:
+            InputError: anything else.
+        """
+        with naming(file):
+            if isinstance(document, list):
+                return cls.from_paths(document)
+            if not isinstance(document, Mapping) or "parents" not in document or "ranks" not in document:
+                raise InputError("a tree is an object with parents and ranks, or a list of rank paths")
+            included = document.get("root_included", True)
+            if not isinstance(included, bool):
+                raise InputError("must be true or false", key="root_included", value=included)
+            parents = _whole_numbers(document["parents"], "parents")
+            ranks = _whole_numbers(document["ranks"], "ranks")
+            if not included:
+                parents, ranks = (-1, *(parent + 1 for parent in parents)), (0, *ranks)
+            return cls(parents=parents, ranks=ranks)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form, root included."""
+        return {"parents": list(self.parents), "ranks": list(self.ranks), "root_included": True}
+
+    def paths(self) -> tuple[tuple[int, ...], ...]:
+        """Rank path of every draft token in node order, root excluded."""
+        found: list[tuple[int, ...]] = [()]
+        for node in range(1, self.nodes):
+            found.append((*found[self.parents[node]], self.ranks[node]))
+        return tuple(found[1:])
+
+    def node_levels(self) -> NDArray[np.int64]:
+        """Level of every node, int64[nodes]; 0 for the root."""
+        levels = [0] * self.nodes
+        for node in range(1, self.nodes):
+            levels[node] = levels[self.parents[node]] + 1
+        return np.asarray(levels, dtype=np.int64)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes, root included."""
+        return len(self.parents)
+
+    @property
+    def draft_tokens(self) -> int:
+        """Draft tokens per step: the nodes without the root."""
+        return len(self.parents) - 1
+
+    @property
+    def depth(self) -> int:
+        """Number of levels, root included."""
+        return int(self.node_levels().max()) + 1
+
+    def level_widths(self) -> tuple[int, ...]:
+        """Number of nodes on draft levels 1, 2, ..."""
+        return tuple(np.bincount(self.node_levels())[1:].tolist())
+
+    @property
+    def is_sibling_closed(self) -> bool:
+        """Whether every node's elder siblings (lower ranks) are in the tree, as many formats require."""
+        children = np.bincount(np.asarray(self.parents[1:], dtype=np.int64), minlength=self.nodes)
+        places = zip(self.parents[1:], self.ranks[1:], strict=True)
+        return all(rank < children[parent] for parent, rank in places)
+
+    def child_table(self, width: int) -> NDArray[np.int32]:
+        """Where the walk goes on.
+
+        Args:
+            width: candidates per position.
+
+        Returns:
+            int32[nodes, width]: the child at each rank, -1 where the tree has none.
+
+        Raises:
+            InputError: the tree uses a rank outside 0..width-1.
+        """
+        if max(self.ranks) >= width:
+            raise InputError(
+                f"only {width} candidates per position are recorded, so ranks must lie below that",
+                key="ranks",
+                value=max(self.ranks),
+            )
+        table = np.full((self.nodes, width), -1, dtype=np.int32)
+        parents, ranks = np.asarray([self.parents[1:], self.ranks[1:]], dtype=np.int64)
+        table[parents, ranks] = np.arange(1, self.nodes)
+        return table
+
+
+def chain_tree(draft_tokens: int) -> Tree:
+    """The chain of K draft tokens as a tree.
+
+    Args:
+        draft_tokens: K >= 0.
+
+    Raises:
+        InputError: a negative K.
+    """
+    if draft_tokens < 0:
+        raise InputError("must be >= 0", key="draft_tokens", value=draft_tokens)
+    return Tree(parents=tuple(range(-1, draft_tokens)), ranks=(0,) * (draft_tokens + 1))
+
+
+def read_tree(path: str | Path) -> Tree:
+    """Read a tree from a JSON file.
+
+    Args:
+        path: a file as `Tree.from_json` describes; a tree search's answer is read where it holds one tree.
+
+    Raises:
+        InputError: the file is absent, too large, not JSON or not a tree.
+    """
+    name = str(path)
+    try:
+        with Path(path).open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", file=name) from None
+    except ValueError:
+        raise InputError("is no file name", file=name) from None
+    if len(content) > MAX_FILE_BYTES:
+        raise InputError(f"must not exceed {MAX_FILE_BYTES} bytes", file=name)
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        raise InputError("must be JSON", file=name) from None
+    if isinstance(document, dict) and isinstance(document.get("trees"), list):
+        if len(document["trees"]) != 1:
+            count = len(document["trees"])
+            raise InputError("must hold exactly one tree", file=name, key="trees", value=count)
+        document = document["trees"][0]
+    return Tree.from_json(document, file=name)
+
+
+def _whole_numbers(values: object, name: str) -> tuple[int, ...]:
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InputError("must be a list of whole numbers", key=name, value=values)
+    numbers = tuple(values)
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise InputError("must be whole numbers", key=name, value=number)
+    return tuple(int(number) for number in numbers)

@@ -1,0 +1,1 @@
+"""What a configuration would have emitted along a recording."""

@@ -1,0 +1,104 @@
+"""The compiled walks of draft lengths that a controller sets while it decodes.
+
+Kernels only, over flat arrays. Leaves out checks and meaning: `costmodel.laws.controllers` passes what it has verified.
+
+Reference: Liu et al. 2024, SmartSpec (arXiv:2406.14066), section 4, for goodput.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from traces.replay.compiled_walks import Counts
+
+Lengths = NDArray[np.int64]
+PROBE_EVERY = 64  # steps after which the goodput controller drafts although it seems not to pay
+
+
+@njit(cache=True, nogil=True)
+def walk_ema(
+    emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, most: int, least: int, weight: float
+) -> Lengths:
+    """Draft tokens of the step that starts at each position, -1 where none does.
+
+    A request drafts one token more than it recently had accepted, on average; it begins with `most`.
+    """
+    found = np.full(emitted.size, -1, dtype=np.int64)
+    for r in range(offsets.size - 1):
+        place, end, average = offsets[r] + first, offsets[r + 1], float(most)
+        while place < end:
+            wanted = min(most, max(int(average + 0.5) + 1, least))
+            drafts = min(wanted, drafted[place])
+            accepted = min(emitted[place], drafts + 1, end - place) - 1
+            found[place] = drafts
+            if drafts > 0:
+                average += weight * (accepted - average)
+            place += accepted + 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def walk_goodput(
+    emitted: Lengths,
+    drafted: Lengths,
+    left: Lengths,
+    request: Lengths,
+    places: Lengths,
+    steps: int,
+    least: int,
+    weight: float,
+    seconds: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    lengths: Lengths,
+) -> Lengths:
+    """A batch walks along a recording in step; all requests draft as many tokens as seem to emit most per second.
+
+    Args:
+        emitted: tokens that a step emits, whatever it drafts, at every place where one can start.
+        drafted: draft tokens that the drafter has there.
+        left: tokens to the end of the text.
+        request: request that the place belongs to.
+        places: where each request of the batch starts; moved on.
+        steps: of the batch.
+        least: draft tokens in any case.
+        weight: of the latest step in the acceptance that is remembered.
+        seconds: of a step that drafts 0, 1, .. tokens per request.
+        counts: int64[4, requests], filled by recorded request with tokens, steps, steps with a proposal, draft tokens.
+        lengths: int64[K + 1], filled with how often a request drafted 0, 1, .. K tokens.
+
+    Returns:
+        int64[K + 1], how often the batch chose each length.
+    """
+    chosen = np.zeros(seconds.size, dtype=np.int64)
+    passed, tried = 0.0, 0.0
+    for step in range(steps):
+        rate = passed / tried if tried > 0.0 else 1.0
+        best, best_rate, expected, power = 0, 0.0, 0.0, 1.0
+        for k in range(seconds.size):
+            expected += power
+            power *= rate
+            if expected / seconds[k] > best_rate:
+                best, best_rate = k, expected / seconds[k]
+        if best == 0 and step % PROBE_EVERY == 0:
+            best = min(1, seconds.size - 1)
+        best = max(best, least)
+        chosen[best] += 1
+        for w in range(places.size):
+            place = places[w]
+            drafts = min(best, drafted[place])
+            accepted = min(emitted[place], drafts + 1, left[place]) - 1
+            if drafts > 0:
+                passed += accepted
+                tried += accepted + (accepted < drafts)
+            lengths[drafts] += 1
+            counts[0, request[place]] += accepted + 1
+            counts[1, request[place]] += 1
+            counts[2, request[place]] += drafts > 0
+            counts[3, request[place]] += drafts
+            following = place + accepted + 1
+            places[w] = following if following < emitted.size else 0
+        passed *= 1.0 - weight
+        tried *= 1.0 - weight
+    return chosen

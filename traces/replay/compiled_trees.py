@@ -1,0 +1,145 @@
+"""The compiled loop that picks a tree at every recorded position, level by level as a drafter reads it.
+
+A kernel only, over flat arrays. Leaves out checks and meaning: `traces.replay.dynamic` passes what it has verified.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from traces.replay.compiled_walks import Counts
+
+Small = NDArray[np.int16]
+
+
+@njit(cache=True, nogil=True)
+def pick(
+    offsets: Counts,
+    parents: Small,
+    rank: NDArray[np.int8],
+    given: NDArray[np.float64],
+    on_path: NDArray[np.bool_],
+    recorded: int,
+    nodes: int,
+    depth: int,
+    width: int,
+    least: float,
+    beam: int,
+    least_gain: float,
+) -> tuple[Small, Small, Small, Small, Small, NDArray[np.bool_]]:
+    """What a policy picks at every position: see `PickedTrees`; a `beam` or `least_gain` of 0 sets no limit.
+
+    Returns:
+        emitted [n], nodes [n], levels [n], passes [n], rows [n, depth], exact [n].
+    """
+    positions = offsets.size - 1
+    emitted = np.ones(positions, dtype=np.int16)
+    picked = np.zeros(positions, dtype=np.int16)
+    levels = np.zeros(positions, dtype=np.int16)
+    passes = np.zeros(positions, dtype=np.int16)
+    rows = np.zeros((positions, depth), dtype=np.int16)
+    exact = np.ones(positions, dtype=np.bool_)
+    for i in range(positions):
+        tree = slice(offsets[i], offsets[i + 1])
+        value, level, floor = _path_values(parents[tree], given[tree])
+        order = np.argsort(-value, kind="mergesort")
+        allowed = (rank[tree] < width) & (value >= least)
+        cut = value.size >= recorded and floor >= least  # nodes that were not recorded may belong to the tree
+        hidden = floor if cut else -1.0
+        seen, passes[i], exact[i] = _read(
+            parents[tree], value, level, order, allowed, hidden, nodes, width, beam, least_gain, rows[i]
+        )
+        for j in order:
+            if seen[j] and picked[i] < nodes:
+                picked[i] += 1
+                emitted[i] += on_path[tree][j]
+                levels[i] = max(levels[i], level[j])
+        exact[i] = exact[i] and (picked[i] == nodes or not cut)
+    return emitted, picked, levels, passes, rows, exact
+
+
+@njit(cache=True, nogil=True)
+def _path_values(parents: Small, given: NDArray[np.float64]) -> tuple[NDArray[np.float64], Counts, float]:
+    """Every node's probability with its ancestors' multiplied in, its level, and the least of the probabilities."""
+    value, level, floor = given.copy(), np.ones(given.size, dtype=np.int64), 1.0
+    for j in range(given.size):
+        parent = parents[j]
+        if parent >= 0:
+            value[j] *= value[parent]
+            level[j] = level[parent] + 1
+        floor = min(floor, value[j])
+    return value, level, floor
+
+
+@njit(cache=True, nogil=True)
+def _read(
+    parents: Small,
+    value: NDArray[np.float64],
+    level: Counts,
+    order: Counts,
+    allowed: NDArray[np.bool_],
+    hidden: float,
+    nodes: int,
+    width: int,
+    beam: int,
+    least_gain: float,
+    rows: Small,
+) -> tuple[NDArray[np.bool_], int, bool]:
+    """Draft level after level; nodes that were not recorded are at most as likely as `hidden`, -1: there are none.
+
+    Returns:
+        Nodes found [size], passes, and whether the recording tells where drafting stops for lack of gain.
+    """
+    seen = np.zeros(value.size, dtype=np.bool_)
+    grows = np.zeros(value.size, dtype=np.bool_)
+    sure, passes, reads, shallower = True, 0, 1, 0
+    sum_before, unknown_before = 0.0, 0
+    while passes < rows.size and reads > 0 and nodes > 0:
+        rows[passes] = reads
+        passes += 1
+        for j in order:
+            seen[j] |= allowed[j] and level[j] == passes and (parents[j] < 0 or grows[parents[j]])
+        total, count, here = _grow(value, level, order, seen, grows, nodes, beam, passes)
+        unknown = min(nodes - count, reads * width) if hidden >= 0.0 else 0
+        if least_gain > 0.0 and passes > 1:
+            gain = total - sum_before
+            surely = gain + unknown * hidden <= least_gain
+            sure = sure and surely == (gain - unknown_before * hidden <= least_gain)
+            if gain <= least_gain:
+                break
+        sum_before, unknown_before = total, unknown
+        if beam > 0 and hidden >= 0.0:
+            reads = min(beam, reads * width)
+        elif beam == 0 and unknown > 0:
+            reads = min(nodes - min(shallower, nodes), reads * width)
+        else:
+            reads = here
+        shallower = seen.sum()
+    return seen, passes, sure
+
+
+@njit(cache=True, nogil=True)
+def _grow(
+    value: NDArray[np.float64],
+    level: Counts,
+    order: Counts,
+    seen: NDArray[np.bool_],
+    grows: NDArray[np.bool_],
+    nodes: int,
+    beam: int,
+    latest: int,
+) -> tuple[float, int, int]:
+    """The likeliest `nodes` found so far, as sum and number, and how many nodes of the latest level are read next."""
+    total, count, here = 0.0, 0, 0
+    for j in order:
+        if not seen[j]:
+            continue
+        if level[j] == latest and (here < beam if beam > 0 else count < nodes):
+            grows[j] = True
+            here += 1
+        if count < nodes:
+            count += 1
+            total += value[j]
+    return total, count, here

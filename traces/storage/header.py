@@ -1,0 +1,173 @@
+"""What does a trace file say about itself before its rows are read?
+
+The JSON header under the key `rooftree` of a Parquet footer: schema version, kind, level, shapes, provenance
+and summary, both ways, with every value from outside checked. Leaves out the rows (`traces.storage.acceptance_file`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from hardware_profiles.errors import InputError
+from traces.kinds.acceptance import SCHEMA_VERSION, AcceptanceTrace, Provenance, RequestTrace
+from traces.kinds.naming import naming
+from traces.kinds.summary import Summary, Window
+
+METADATA_KEY = b"rooftree"
+KINDS = ("acceptance", "requests", "kernels")
+MAX_HEADER_BYTES = 64 << 20
+
+
+def encode_header(trace: AcceptanceTrace | RequestTrace) -> bytes:
+    """The header of a trace.
+
+    Raises:
+        InputError: provenance that JSON cannot hold.
+    """
+    header: dict[str, Any] = {"schema": SCHEMA_VERSION, "requests": trace.requests}
+    if isinstance(trace, AcceptanceTrace):
+        header |= {
+            "kind": "acceptance",
+            "level": trace.level,
+            "positions": trace.positions,
+            "first_step_position": trace.first_step_position,
+            "match_rate": trace.match_rate,
+            "depth_invariant": trace.depth_invariant,
+            "rank_width": trace.rank_width,
+            "rank_depth": trace.depth,
+            "probability_width": None if trace.draft_ids is None else trace.draft_ids.shape[1],
+            "summary": None if trace.summary is None else asdict(trace.summary),
+        }
+        if trace.expansions is not None:
+            header["expansions"] = {key: getattr(trace.expansions, key) for key in ("nodes", "depth", "width")}
+    else:
+        header["kind"] = "requests"
+    header["provenance"] = {item.name: getattr(trace.provenance, item.name) for item in fields(Provenance)}
+    try:
+        return json.dumps(header, allow_nan=False, default=_plain).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"must hold JSON values only ({error})", key="provenance") from None
+
+
+def decode_header(raw: bytes | None, file: str) -> dict[str, Any]:
+    """Read and check a header.
+
+    Args:
+        raw: the footer's value; None where there is none.
+        file: name for messages.
+
+    Raises:
+        InputError: no header, another schema, an unknown kind, a value of the wrong type.
+    """
+    if raw is None:
+        raise InputError("is Parquet but no rooftree trace (no rooftree header)", file=file)
+    if len(raw) > MAX_HEADER_BYTES:
+        raise InputError(f"the header must not exceed {MAX_HEADER_BYTES} bytes", file=file)
+    try:
+        header = json.loads(raw)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise InputError("the rooftree header must be a JSON object", file=file)
+    if header.get("schema") != SCHEMA_VERSION or isinstance(header["schema"], bool):
+        wanted = f"only schema version {SCHEMA_VERSION} can be read"
+        raise InputError(wanted, file=file, key="schema", value=header.get("schema"))
+    if header.get("kind") not in KINDS:
+        raise InputError(f"must be one of {', '.join(KINDS)}", file=file, key="kind", value=header.get("kind"))
+    return header
+
+
+def whole_number(header: Mapping[str, Any], key: str, file: str, default: int | None = None) -> int | None:
+    """A whole number of the header, 0..2^31-1; `default` where it is absent or null.
+
+    Raises:
+        InputError: anything else.
+    """
+    value = header.get(key)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
+        raise InputError("must be a whole number >= 0", file=file, key=key, value=value)
+    return value
+
+
+def provenance_of(header: Mapping[str, Any], file: str) -> Provenance:
+    """The header's provenance; keys that this version does not know are passed over.
+
+    Raises:
+        InputError: a value of the wrong type.
+    """
+    given = header.get("provenance")
+    if not isinstance(given, dict):
+        raise InputError("must be an object", file=file, key="provenance", value=given)
+    known: dict[str, Any] = {}
+    for item in fields(Provenance):
+        value = given.get(item.name)
+        if value is None:
+            continue
+        wanted = dict if item.name in {"sampling", "extra"} else str
+        if not isinstance(value, wanted):
+            raise InputError(
+                "must be an object" if wanted is dict else "must be text",
+                file=file,
+                key=f"provenance.{item.name}",
+                value=value,
+            )
+        known[item.name] = value
+    return Provenance(**known)
+
+
+def summary_of(header: Mapping[str, Any], file: str) -> Summary | None:
+    """The header's summary, if it has one.
+
+    Raises:
+        InputError: a value of the wrong type or range.
+    """
+    given = header.get("summary")
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise InputError("must be an object", file=file, key="summary", value=given)
+    try:
+        with naming(file):
+            return _summary(given)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"must hold counts and probabilities ({error})", file=file, key="summary") from None
+
+
+def _summary(given: Mapping[str, Any]) -> Summary:
+    windows = [Window(**window) for window in given.get("windows", [])]
+    counts = [value for record in (given, *given.get("windows", [])) for value in _counts(record)]
+    if not all(type(value) is int for value in counts):
+        raise TypeError("counts must be whole numbers")
+    return Summary(
+        acceptance_by_depth=_numbers(given.get("acceptance_by_depth", [])),
+        sibling_vectors=tuple(_numbers(vector) for vector in given.get("sibling_vectors", [])),
+        drafts=given.get("drafts", 0),
+        draft_tokens=given.get("draft_tokens", 0),
+        accepted_tokens=given.get("accepted_tokens", 0),
+        windows=tuple(windows),
+    )
+
+
+def _counts(record: Mapping[str, Any]) -> list[Any]:
+    names = ("drafts", "draft_tokens", "accepted_tokens", "batch_requests")
+    return [record[name] for name in names if record.get(name) is not None]
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
+        raise TypeError("probabilities must be lists of numbers")
+    return tuple(float(value) for value in values)
+
+
+def _plain(value: object) -> object:
+    """Mappings and numpy scalars as JSON writes them."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is no JSON value")

@@ -1,0 +1,278 @@
+"""How long did which kernel take, at which shape, on which device?
+
+Measured operations as rows with their provenance, checked when made and again when read, in Parquet. What
+could not be measured is stored beside the rows with its reason. Leaves out how times are taken
+(`real_runs.kernels`) and what they are fitted to.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hardware_profiles.errors import InputError
+from traces.kinds.acceptance import SCHEMA_VERSION
+from traces.kinds.naming import naming
+from traces.storage.header import METADATA_KEY, decode_header
+from traces.storage.parquet_files import numbers, opened_parquet, texts, write_parquet
+
+KIND = "kernels"
+MAX_KERNEL_ROWS = 1_000_000
+OPERATIONS = ("attention", "prefill_attention", "gemm", "moe", "copy", "read", "write", "launch", "step")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KernelRow:
+    """One measured operation; a size that an operation does not have is 0.
+
+    Attributes:
+        job: campaign job that measured it.
+        operation: one of `OPERATIONS`.
+        implementation: what was called, e.g. "flash" or "split-flash".
+        kernels: kernels that one call ran on the device, joined by " + "; "" where they were not looked up.
+        dtype: number format of the operands.
+        mask: "causal" or "tree" for attention, "balanced" or "random" routing for experts, else "".
+        requests: batch b of attention.
+        query_tokens: new tokens per request n.
+        context: cached tokens per request before them.
+        heads: query heads.
+        kv_heads: key/value heads.
+        head_dim: width of a head.
+        rows: tokens M of a matrix product or of an expert layer; kernels of a chain.
+        outputs: N of a matrix product; inner width of an expert.
+        inputs: K of a matrix product; model width of an expert layer.
+        experts: experts of the layer.
+        experts_per_token: experts that each token visits.
+        model: shipped name of the model whose pass a step is; "" for single kernels.
+        layers: layers that a step ran; 0 for single kernels.
+        splits: parts that the cache was split into by us; 0 where the kernel decides.
+        packed: the query heads of a group share rows against one key/value head.
+        median_s: median time of one call.
+        low_s: lower quartile.
+        high_s: upper quartile.
+        repeats: repeats that count.
+        discarded: repeats left out because something else held the processor.
+        outliers: counted repeats above twice the median.
+        sets: operand sets that the calls rotated through.
+        cold: operands were out of the last-level cache.
+        graph: calls were replayed from a captured graph.
+        cpu_ratio: process time over wall time; 0 on other devices than a CPU.
+        flops: operations that the call needs.
+        bytes: bytes that it must move, each operand once.
+
+    Raises:
+        InputError: an unknown operation, or a number out of range.
+    """
+
+    job: str = ""
+    operation: str
+    implementation: str
+    kernels: str = ""
+    dtype: str
+    mask: str = ""
+    requests: int = 0
+    query_tokens: int = 0
+    context: int = 0
+    heads: int = 0
+    kv_heads: int = 0
+    head_dim: int = 0
+    rows: int = 0
+    outputs: int = 0
+    inputs: int = 0
+    experts: int = 0
+    experts_per_token: int = 0
+    model: str = ""
+    layers: int = 0
+    splits: int = 0
+    packed: bool = False
+    median_s: float
+    low_s: float
+    high_s: float
+    repeats: int
+    discarded: int = 0
+    outliers: int = 0
+    sets: int = 1
+    cold: bool
+    graph: bool
+    cpu_ratio: float = 0.0
+    flops: float
+    bytes: float
+
+    def __post_init__(self) -> None:
+        if self.operation not in OPERATIONS:
+            raise InputError(f"must be one of {', '.join(OPERATIONS)}", key="operation", value=self.operation)
+        for name in (*_INTEGERS, *_REALS):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and 0 <= value < 1e24):
+                raise InputError("must be finite and not negative", key=name, value=value)
+        if not 0 < self.low_s <= self.median_s <= self.high_s:
+            found = (self.low_s, self.median_s, self.high_s)
+            raise InputError("quartiles and median must be positive and in order", key="median_s", value=found)
+        if self.repeats < 1 or self.outliers > self.repeats:
+            raise InputError(
+                "must count at least one repeat, and outliers among them", key="repeats", value=self.repeats
+            )
+
+
+_TEXTS = ("job", "operation", "implementation", "kernels", "dtype", "mask", "model")
+_FLAGS = ("packed", "cold", "graph")
+_REALS = ("median_s", "low_s", "high_s", "cpu_ratio", "flops", "bytes")
+_INTEGERS = tuple(f.name for f in fields(KernelRow) if f.name not in (*_TEXTS, *_FLAGS, *_REALS))
+_ADDED_COLUMNS = ("model", "layers")  # files from before whole passes were timed have no such columns
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KernelProvenance:
+    """What the rows were measured on, and by what. Empty text means unknown.
+
+    Attributes:
+        device: the device's own name.
+        profile: shipped device profile of that name; "" where there is none.
+        torch: version of torch.
+        driver: version of the device's driver.
+        threads: CPU threads.
+        cache_bytes: last-level cache that operands were kept out of.
+        clocks: clocks as read before and after, in words.
+        command: what was run.
+        started: UTC, ISO 8601.
+        recorder_version: program and version.
+        notes: what a reader must know before trusting a number.
+        extra: further JSON values.
+    """
+
+    device: str = ""
+    profile: str = ""
+    torch: str = ""
+    driver: str = ""
+    threads: int = 1
+    cache_bytes: int = 0
+    clocks: str = ""
+    command: str = ""
+    started: str = ""
+    recorder_version: str = ""
+    notes: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KernelTrace:
+    """Rows of one device, where they come from, and what is missing.
+
+    Attributes:
+        rows: the measured operations.
+        provenance: device and program.
+        skipped: what was not measured: objects with the shape's keys and a `reason`.
+    """
+
+    rows: tuple[KernelRow, ...]
+    provenance: KernelProvenance = field(default_factory=KernelProvenance)
+    skipped: tuple[Mapping[str, Any], ...] = ()
+
+
+def kernel_table(trace: KernelTrace) -> pa.Table:
+    """Rows and header of a kernel trace as one table.
+
+    Raises:
+        InputError: provenance that JSON cannot hold.
+    """
+    header = {
+        "schema": SCHEMA_VERSION,
+        "kind": KIND,
+        "rows": len(trace.rows),
+        "provenance": asdict(replace(trace.provenance, extra=dict(trace.provenance.extra))),
+        "skipped": [dict(each) for each in trace.skipped],
+    }
+    try:
+        encoded = json.dumps(header, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"must hold JSON values only ({error})", key="provenance") from None
+    types = {
+        **dict.fromkeys(_TEXTS, pa.string()),
+        **dict.fromkeys(_INTEGERS, pa.int64()),
+        **dict.fromkeys(_REALS, pa.float64()),
+        **dict.fromkeys(_FLAGS, pa.int8()),
+    }
+    columns = {
+        name: pa.array([int(getattr(row, name)) if name in _FLAGS else getattr(row, name) for row in trace.rows], kind)
+        for name, kind in types.items()
+    }
+    return pa.table(columns).replace_schema_metadata({METADATA_KEY: encoded})
+
+
+def write_kernels(trace: KernelTrace, path: str | Path) -> None:
+    """Write a kernel trace; an existing file is replaced in one move.
+
+    Raises:
+        InputError: the place cannot be written, or provenance holds what JSON cannot.
+    """
+    write_parquet(kernel_table(trace), path)
+
+
+def read_kernels(path: str | Path) -> KernelTrace:
+    """Read a kernel trace, trusting nothing.
+
+    Args:
+        path: file as `write_kernels` writes it.
+
+    Raises:
+        InputError: absent, truncated, foreign or damaged, of another kind or schema, or with values out of range.
+    """
+    file = str(path)
+    with opened_parquet(path) as parquet:
+        header = decode_header((parquet.schema_arrow.metadata or {}).get(METADATA_KEY), file)
+        if header["kind"] != KIND:
+            raise InputError(f"must be a trace of kind {KIND}", file=file, key="kind", value=header["kind"])
+        if parquet.metadata.num_rows > MAX_KERNEL_ROWS:
+            raise InputError(f"must hold at most {MAX_KERNEL_ROWS} rows", file=file, value=parquet.metadata.num_rows)
+        table = parquet.read()
+        table.validate(full=True)
+    absent = [name for name in _ADDED_COLUMNS if name not in table.column_names]
+    columns: dict[str, Sequence[Any]] = {name: texts(table, name, file) for name in _TEXTS if name not in absent}
+    for name in (*_INTEGERS, *_FLAGS):
+        if name in absent:
+            continue
+        values = numbers(table, name, file)
+        if values.dtype.kind not in "iu" or (name in _FLAGS and not np.isin(values, (0, 1)).all()):
+            raise InputError("must hold whole numbers, and flags 0 or 1", file=file, key=name)
+        columns[name] = values.astype(bool).tolist() if name in _FLAGS else values.tolist()
+    for name in _REALS:
+        columns[name] = numbers(table, name, file).astype(np.float64).tolist()
+    with naming(file):
+        rows = tuple(
+            KernelRow(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)
+        )
+    if header.get("rows") != len(rows):
+        wanted = f"the header contradicts the {len(rows)} rows"
+        raise InputError(wanted, file=file, key="rows", value=header.get("rows"))
+    return KernelTrace(rows=rows, provenance=_provenance(header, file), skipped=_skipped(header, file))
+
+
+def _provenance(header: Mapping[str, Any], file: str) -> KernelProvenance:
+    given = header.get("provenance")
+    if not isinstance(given, dict):
+        raise InputError("must be an object", file=file, key="provenance", value=given)
+    known: dict[str, Any] = {}
+    for item in fields(KernelProvenance):
+        wanted: type = dict if item.name == "extra" else int if item.name in ("threads", "cache_bytes") else str
+        value = given.get(item.name)
+        if value is None:
+            continue
+        if type(value) is not wanted:
+            key = f"provenance.{item.name}"
+            raise InputError(f"must be of type {wanted.__name__}", file=file, key=key, value=value)
+        known[item.name] = value
+    return KernelProvenance(**known)
+
+
+def _skipped(header: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], ...]:
+    given = header.get("skipped", [])
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        raise InputError("must be a list of objects", file=file, key="skipped")
+    return tuple(given)
