@@ -3,6 +3,7 @@
 Interpolation between nodes, linear along every axis. Leaves out how the values were found.
 """
 
+import bisect
 import itertools
 
 import numpy as np
@@ -35,19 +36,21 @@ def by_share(device: Device, timing: Timing, operation: str) -> Timing:
 def interpolated(correction: Correction, *at: Array) -> Array:
     """Corrections, as logarithms, at coordinates that broadcast; beyond the ends the last value holds."""
     values = np.asarray(correction.values).reshape([len(axis) for axis in correction.axes])
-    axes = [np.asarray(axis) for axis in correction.axes]
+    axes = list(correction.axes)
     while axes and np.size(at[len(axes) - 1]) == 1:  # sizes of weights are single numbers, rows seldom
-        values = values @ _weights(axes.pop(), np.reshape(at[len(axes)], 1))[0]
+        values = _between(values, axes.pop(), float(np.reshape(at[len(axes)], ())))
     if not axes:
         return np.asarray(values)
     if len(axes) == 1:
         return np.asarray(np.interp(at[0], axes[0], values))
-    return _multilinear(values, axes, np.broadcast_arrays(*at[: len(axes)]))
+    return _multilinear(values, [np.asarray(axis) for axis in axes], np.broadcast_arrays(*at[: len(axes)]))
 
 
-def _weights(axis: Array, at: Array) -> Array:
-    """Weights of the nodes of an axis, [points, nodes]."""
-    return np.stack([np.interp(at, axis, row) for row in np.eye(len(axis))], axis=-1)
+def _between(values: Array, axis: tuple[float, ...], x: float) -> Array:
+    """Values along the other axes, where the last one has one coordinate."""
+    below = min(max(bisect.bisect_right(axis, x) - 1, 0), len(axis) - 2)
+    share = min(max((x - axis[below]) / (axis[below + 1] - axis[below]), 0.0), 1.0)
+    return np.asarray(values[..., below] * (1.0 - share) + values[..., below + 1] * share)
 
 
 def _multilinear(values: Array, axes: list[Array], at: list[Array] | tuple[Array, ...]) -> Array:
