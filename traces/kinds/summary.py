@@ -1,11 +1,12 @@
 """What do an engine's counters say about acceptance, without positions?
 
-Level 0 of a trace: pooled counts, unconditional acceptance by depth, sibling vectors, and the logging
+Level 0 of a trace: pooled counts, unconditional acceptance by depth or a mean alone, sibling vectors, and the logging
 windows they came from. Leaves out everything that needs to know where a step started: no replay.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,18 +22,20 @@ class Window:
 
     Attributes:
         drafts: steps with a proposal (0 where the line does not tell).
-        draft_tokens: tokens proposed.
+        draft_tokens: tokens proposed (0 where the line does not tell).
         accepted_tokens: draft tokens accepted.
         batch_requests: requests running in the window; None where no engine line stood beside it.
+        mean_tokens_per_step: the mean that was printed where no drafts were counted, bonus included; else None.
 
     Raises:
-        InputError: a negative count, or more accepted than drafted.
+        InputError: a negative count, more accepted than drafted, or a mean below 1.
     """
 
-    drafts: int
-    draft_tokens: int
-    accepted_tokens: int
+    drafts: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
     batch_requests: int | None = None
+    mean_tokens_per_step: float | None = None
 
     def __post_init__(self) -> None:
         _check_counts(self, "window")
@@ -41,8 +44,8 @@ class Window:
 
     @property
     def tokens_per_step(self) -> float | None:
-        """Emitted tokens per step with a proposal (bonus included); None where drafts are unknown."""
-        return 1.0 + self.accepted_tokens / self.drafts if self.drafts else None
+        """Emitted tokens per step with a proposal (bonus included); None where neither drafts nor a mean are known."""
+        return 1.0 + self.accepted_tokens / self.drafts if self.drafts else self.mean_tokens_per_step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,10 +57,12 @@ class Summary:
             never increasing. Measured under the draft length in use: not invariant to K.
         sibling_vectors: per depth, the probability that the k-th candidate is the true token (a single one
             stands for all depths).
-        drafts: steps with a proposal.
-        draft_tokens: tokens proposed.
+        drafts: steps with a proposal; 0 where they were not counted.
+        draft_tokens: tokens proposed; 0 where they were not counted.
         accepted_tokens: draft tokens accepted.
         windows: the logging windows that were pooled, if any.
+        mean_tokens_per_step: the mean that was stated where nothing was counted, bonus included; else None.
+        longest_draft: draft levels of the steps where no acceptance by depth tells them; 0: unknown.
 
     Raises:
         InputError: counts that contradict each other, or probabilities that are none.
@@ -69,9 +74,13 @@ class Summary:
     draft_tokens: int = 0
     accepted_tokens: int = 0
     windows: tuple[Window, ...] = ()
+    mean_tokens_per_step: float | None = None
+    longest_draft: int = 0
 
     def __post_init__(self) -> None:
         _check_counts(self, "summary")
+        if self.longest_draft < 0:
+            raise InputError("must be >= 0", key="summary.longest_draft", value=self.longest_draft)
         depths = np.asarray(self.acceptance_by_depth, dtype=float)
         if not np.all((depths >= 0) & (depths <= 1)) or np.any(np.diff(depths) > 0):
             raise InputError(
@@ -93,14 +102,27 @@ class Summary:
         """Emitted tokens per step with a proposal, bonus included; None where it cannot be known."""
         if self.drafts:
             return 1.0 + self.accepted_tokens / self.drafts
-        return 1.0 + sum(self.acceptance_by_depth) if self.acceptance_by_depth else None
+        return 1.0 + sum(self.acceptance_by_depth) if self.acceptance_by_depth else self.mean_tokens_per_step
+
+    @property
+    def draft_levels(self) -> int | None:
+        """Draft levels K that the numbers were measured under; None where the source does not tell.
+
+        The depths with a rate, else the longest draft that was stated, else the mean draft length rounded up.
+        """
+        if self.acceptance_by_depth or self.longest_draft:
+            return len(self.acceptance_by_depth) or self.longest_draft
+        return math.ceil(self.draft_tokens / self.drafts) if self.drafts and self.draft_tokens else None
 
 
 def _check_counts(record: Window | Summary, name: str) -> None:
     for key in _COUNTS:
         if getattr(record, key) < 0:
             raise InputError("must be >= 0", key=f"{name}.{key}", value=getattr(record, key))
-    if record.accepted_tokens > record.draft_tokens:
+    mean = record.mean_tokens_per_step
+    if mean is not None and not 1 <= mean < math.inf:
+        raise InputError("must be >= 1, the bonus token counted", key=f"{name}.mean_tokens_per_step", value=mean)
+    if record.draft_tokens and record.accepted_tokens > record.draft_tokens:
         raise InputError(
             f"must not exceed the {record.draft_tokens} tokens drafted",
             key=f"{name}.accepted_tokens",

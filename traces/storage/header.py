@@ -150,11 +150,13 @@ def _summary(given: Mapping[str, Any]) -> Summary:
         draft_tokens=given.get("draft_tokens", 0),
         accepted_tokens=given.get("accepted_tokens", 0),
         windows=tuple(windows),
+        mean_tokens_per_step=given.get("mean_tokens_per_step"),
+        longest_draft=given.get("longest_draft", 0),
     )
 
 
 def _counts(record: Mapping[str, Any]) -> list[Any]:
-    names = ("drafts", "draft_tokens", "accepted_tokens", "batch_requests")
+    names = ("drafts", "draft_tokens", "accepted_tokens", "batch_requests", "longest_draft")
     return [record[name] for name in names if record.get(name) is not None]
 
 

@@ -24,7 +24,7 @@ def probabilities(n=3, width=2):
 
 
 def test_levels():
-    summary = Summary(drafts=2, draft_tokens=6, accepted_tokens=3)
+    summary = Summary(drafts=2, draft_tokens=6, accepted_tokens=3, mean_tokens_per_step=1.5, longest_draft=3)
     traces = [
         AcceptanceTrace(summary=summary),
         AcceptanceTrace(**LENGTHS),
@@ -175,6 +175,17 @@ def test_summary_and_windows():
     assert Summary().tokens_per_step is None
     assert Window(drafts=2, draft_tokens=2, accepted_tokens=1).tokens_per_step == 1.5
     assert Window(drafts=0, draft_tokens=2, accepted_tokens=1).tokens_per_step is None
+    assert Window(mean_tokens_per_step=2.17, batch_requests=1).tokens_per_step == 2.17
+
+
+def test_a_mean_alone_is_a_summary_and_levels_are_told_where_they_can_be():
+    alone = Summary(mean_tokens_per_step=2.4, longest_draft=5)
+    assert (alone.tokens_per_step, alone.draft_levels) == (2.4, 5)
+    assert Summary(mean_tokens_per_step=2.4).draft_levels is None
+    assert Summary(acceptance_by_depth=(0.5, 0.25), longest_draft=7).draft_levels == 2
+    assert Summary(drafts=10, draft_tokens=25, accepted_tokens=5).draft_levels == 3
+    counted = Summary(drafts=10, accepted_tokens=15, mean_tokens_per_step=9.0)
+    assert (counted.tokens_per_step, counted.draft_levels) == (2.5, None)
 
 
 @pytest.mark.parametrize(
@@ -187,6 +198,9 @@ def test_summary_and_windows():
         {"acceptance_by_depth": (float("nan"),)},
         {"sibling_vectors": ((0.6, 0.6),)},
         {"sibling_vectors": ((-0.1,),)},
+        {"mean_tokens_per_step": 0.5},
+        {"mean_tokens_per_step": float("nan")},
+        {"longest_draft": -1},
     ],
 )
 def test_refused_summaries(wrong):
