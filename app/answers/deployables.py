@@ -44,14 +44,17 @@ def deployables(answer: Recommendation, *, draft: str | None, context: int) -> l
     return [_deployable(answer, engine, draft, context) for engine in ENGINES]
 
 
+def file_paths(entries: list[Deployable], folder: Path) -> dict[str, list[str]]:
+    """Where `write_all` puts every engine's files."""
+    return {e.engine: [str(folder / e.engine / name) for name in e.result.files] for e in entries if e.result}
+
+
 def write_all(entries: list[Deployable], folder: Path) -> dict[str, list[str]]:
     """Write every engine's files to a folder of its own; engine to paths."""
-    written: dict[str, list[str]] = {}
     for entry in entries:
         if entry.result is not None:
-            paths = write_export(entry.result, folder / entry.engine)
-            written[entry.engine] = [str(path) for path in paths]
-    return written
+            write_export(entry.result, folder / entry.engine)
+    return file_paths(entries, folder)
 
 
 def _deployable(answer: Recommendation, engine: str, draft: str | None, context: int) -> Deployable:

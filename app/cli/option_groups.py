@@ -64,7 +64,7 @@ class Drafting:
     exit_layer: ExitLayer = None
 
 
-def grouped(verb: Callable[..., None]) -> Callable[..., None]:
+def grouped(verb: Callable[..., Any]) -> Callable[..., Any]:
     """A verb whose signature holds the options of its groups in their place.
 
     Args:
@@ -86,10 +86,10 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
         ]
 
     @wraps(verb)
-    def run(**values: Any) -> None:
+    def run(**values: Any) -> Any:
         for name, group in groups.items():
             values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
-        verb(**values)
+        return verb(**values)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {}

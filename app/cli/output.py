@@ -5,7 +5,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +64,58 @@ def require_file(path: Path, option: str = "--out") -> None:
         raise InputError("must be a file to write, not a folder or a device", key=option, value=str(path))
 
 
-def deliver(answer: Mapping[str, Any], *, name: str, json: bool, out: Path | None) -> None:
-    """Hand an answer over: as NAME.json in the folder `out` where there is one, and on standard output where asked."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered:
+    """What a verb found.
+
+    Args:
+        body: the object that `--json` prints.
+        show: prints it as tables and sentences.
+        write: puts its files into a folder.
+    """
+
+    body: Mapping[str, Any]
+    show: Callable[[], None]
+    write: Callable[[Path], None]
+
+
+def deliver(
+    answer: Mapping[str, Any],
+    *,
+    name: str,
+    json: bool,
+    out: Path | None,
+    quiet: bool = True,
+    show: Callable[[], None] = lambda: None,
+    also: Callable[[Path], None] = lambda folder: None,
+) -> Answered:
+    """Hand an answer over: files into the folder `out` where there is one, then an object or tables on the screen.
+
+    Args:
+        answer: the object.
+        name: of its file, NAME.json.
+        json: print the object.
+        out: folder for files, or None.
+        quiet: print no tables.
+        show: prints the tables.
+        also: writes what else belongs into the folder.
+
+    Returns:
+        The same answer, for callers from Python.
+    """
+
+    def write(folder: Path) -> None:
+        write_json(answer, folder / f"{name}.json")
+        also(folder)
+
+    found = Answered(body=answer, show=show, write=write)
     if out is not None:
-        write_json(answer, out / f"{name}.json")
+        found.write(out)
     if json:
         emit_json(answer)
+    elif not quiet:
+        show()
+    return found
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> None:

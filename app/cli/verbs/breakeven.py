@@ -1,6 +1,7 @@
 """`breakeven`: the least acceptance, the greatest draft cost and the batches at which a method pays."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,6 +26,7 @@ from app.cli.options import (
     ratio,
     whole_numbers,
 )
+from app.cli.output import Answered
 
 if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
@@ -51,7 +53,7 @@ def breakeven(
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> Answered:
     """Say from which acceptance, to which draft cost and at which batches a method beats plain decoding."""
     from app.cli.configurations import recorded_method, replayed, stated
     from app.cli.output import deliver
@@ -91,11 +93,14 @@ def breakeven(
     answer: dict[str, Any] = {"inputs": inputs, "points": points, "unfit": unfit}
     if known:
         answer["batches"] = [_batches(setting, a, c, seed) for a in found for c in contexts]
-    deliver(answer, name="breakeven", json=json, out=out)
-    if out is not None and plots_available():
-        write_break_even(answer, out / "breakeven.html")
-    if not json and not quiet:
-        _print(answer)
+
+    def draw(folder: Path) -> None:
+        if plots_available():
+            write_break_even(answer, folder / "breakeven.html")
+
+    return deliver(
+        answer, name="breakeven", json=json, out=out, quiet=quiet, show=lambda: _print(answer), also=draw
+    )  # fmt: skip
 
 
 def _points(

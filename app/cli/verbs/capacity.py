@@ -24,6 +24,7 @@ from app.cli.options import (
     ratio,
     whole_numbers,
 )
+from app.cli.output import Answered
 
 if TYPE_CHECKING:
     from costmodel.answers.workload import Load, Slo
@@ -67,7 +68,7 @@ def capacity(
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> Answered:
     """Plan replicas for R requests per second: memory, latency limits, power and price decide."""
     from app.answers.explanations import assumptions
     from app.cli.configurations import recorded_method, replayed, stated
@@ -121,9 +122,7 @@ def capacity(
     }  # fmt: skip
     answer = {"inputs": inputs, "plans": rows, "best": _best(rows), "assumptions": assumptions(known, devices)}
     _require_one(rows)
-    deliver(answer, name="capacity", json=json, out=out)
-    if not json and not quiet:
-        _print(answer)
+    return deliver(answer, name="capacity", json=json, out=out, quiet=quiet, show=lambda: _print(answer))
 
 
 def _load(rate: float | None, prompt: float | None, output: float | None, requests: Path | None) -> "Load":

@@ -22,6 +22,7 @@ from app.cli.options import (
     ratio,
     whole_numbers,
 )
+from app.cli.output import Answered
 
 if TYPE_CHECKING:
     from app.answers.deployables import Deployable
@@ -54,22 +55,23 @@ def optimize(
     slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest time to first token, ms.")] = None,
     slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest time per output token, ms.")] = None,
     match_rate: MatchRate = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for engine files and the answer.")] = DEFAULT_OUT,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for engine files and the answer.")] = DEFAULT_OUT,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> Answered:
     """Search draft lengths, trees and batches on recorded traces; write what engines load."""
-    from app.answers.deployables import deployables, write_all
+    from app.answers.deployables import deployables, file_paths, write_all
     from app.answers.optimize import recommendation
-    from app.cli.output import emit_json, progress_line, require_folder, write_json
+    from app.cli.output import deliver, progress_line, require_folder
     from app.reports.page import plots_available
     from app.reports.report import write_report
     from costmodel.optimizers.recommend import recommend
     from costmodel.optimizers.search import Limits
     from traces.library import default_traces
 
-    require_folder(out)
+    if out is not None:
+        require_folder(out)
     question = asked(None, {**asdict(placed), **asdict(drafting), "model": model, "method": method})
     contexts = whole_numbers(context, "--context", least=0)
     with progress_line(quiet) as progress:
@@ -88,7 +90,7 @@ def optimize(
             progress=progress,
         )
         entries = deployables(answer, draft=drafting.draft, context=contexts[0])
-        written = write_all(entries, out)
+        written = file_paths(entries, out) if out is not None else {}
     inputs = {
         "model": answer.question.deployment.model, "device": placed.device, "engine": placed.engine, "tp": placed.tp,
         "shared_prefix": placed.shared_prefix, "host_weights": placed.host_weights, "dtype": placed.dtype,
@@ -96,15 +98,18 @@ def optimize(
         "stop": stop or None, "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot, "set": placed.overrides or [],
     }  # fmt: skip
     body = recommendation(answer, inputs, written)
-    write_json(body, out / "recommendation.json")
-    page = out / "report.html" if plots_available() else None
-    if page:
-        write_report(body, page)
-    if json:
-        emit_json(body)
-    elif not quiet:
+
+    def also(folder: Path) -> None:
+        write_all(entries, folder)
+        if plots_available():
+            write_report(body, folder / "report.html")
+
+    def show() -> None:
         _print(answer, placed.device, placed.engine)
-        _print_files(entries, written, out, page)
+        if out is not None:
+            _print_files(entries, written, out, out / "report.html" if plots_available() else None)
+
+    return deliver(body, name="recommendation", json=json, out=out, quiet=quiet, show=show, also=also)
 
 
 def _lengths(draft_tokens: str | None) -> list[int] | None:

@@ -25,6 +25,7 @@ from app.cli.options import (
     ratio,
     whole_numbers,
 )
+from app.cli.output import Answered
 from app.cli.planned import ContextGroup, Data, Expert, Pipeline, plan_of
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def predict(
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> Answered:
     """Cost every combination of batch, context and draft length; K=0 is plain decoding."""
     if table is not None:
         from app.cli.verbs.predict_table import predict_table, refuse_others
@@ -99,8 +100,7 @@ def predict(
              "--tree": tree, "--set": placed.overrides, "--dynamic-tree": dynamic_tree, "--stop": stop,
              "--transform": transform}
         )  # fmt: skip
-        predict_table(table, json=json, out=out, quiet=quiet, seed=seed)
-        return
+        return predict_table(table, json=json, out=out, quiet=quiet, seed=seed)
     from app.cli.asked import asked, drafts_of, given_options
     from app.cli.configurations import claimed
     from app.cli.output import deliver
@@ -138,11 +138,15 @@ def predict(
         if a.holds_at in (None, (b, c)) and drafts.belongs(a.draft_tokens, b)
     ]
     inputs = _inputs(running.params, chosen, batches, context, setting, recorded)
-    deliver({"inputs": inputs, "predictions": rows}, name="predictions", json=json, out=out)
-    if explain and out is not None:
-        _write_explanations({"inputs": inputs, "predictions": rows}, setting, out)
-    if not json and not quiet:
-        _print(rows, inputs)
+    answer = {"inputs": inputs, "predictions": rows}
+
+    def also(folder: Path) -> None:
+        if explain:
+            _write_explanations(answer, setting, folder)
+
+    return deliver(
+        answer, name="predictions", json=json, out=out, quiet=quiet, show=lambda: _print(rows, inputs), also=also
+    )  # fmt: skip
 
 
 def _inputs(

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from app.cli.output import Answered
     from simulator.closed_loop.table_rows import RowAnswer
 
 _MOST_BYTES = 64 << 20
 _MOST_ROWS = 100_000
 
 
-def predict_table(table: Path, *, json: bool, out: Path | None, quiet: bool, seed: int) -> None:
+def predict_table(table: Path, *, json: bool, out: Path | None, quiet: bool, seed: int) -> "Answered":
     """Answer a table and hand the answer over.
 
     Args:
@@ -25,7 +26,7 @@ def predict_table(table: Path, *, json: bool, out: Path | None, quiet: bool, see
         InputError: the file cannot be read, lacks a column or holds a value that makes no sense.
     """
     from app.answers.optimize import table_rows
-    from app.cli.output import emit_json, require_file, write_json
+    from app.cli.output import deliver, require_file, write_json
     from simulator.closed_loop.table_rows import answer_rows
 
     place = out / "rows.json" if out is not None and out.is_dir() else out
@@ -35,10 +36,7 @@ def predict_table(table: Path, *, json: bool, out: Path | None, quiet: bool, see
     found = {"inputs": {"table": str(table), "seed": seed}, "rows": table_rows(answers)}
     if place is not None:
         write_json(found, place)
-    if json:
-        emit_json(found)
-    elif not quiet:
-        _print(answers, table)
+    return deliver(found, name="rows", json=json, out=None, quiet=quiet, show=lambda: _print(answers, table))
 
 
 def read_records(table: Path) -> list[dict[str, Any]]:

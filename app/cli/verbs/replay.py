@@ -8,6 +8,7 @@ import typer
 
 from app.cli.drafts import DynamicTree, StopRule, dynamic_shape, stop_rule, varying
 from app.cli.options import MOST_DRAFT_TOKENS, Json, MatchRate, Out, Quiet, Seed, method_slug, ratio, whole_numbers
+from app.cli.output import Answered
 
 if TYPE_CHECKING:
     from costmodel.laws.acceptance import Acceptance, Law
@@ -33,7 +34,7 @@ def replay(
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> Answered:
     """Walk recorded requests with chains of K draft tokens and with static trees."""
     from dataclasses import replace
 
@@ -70,9 +71,7 @@ def replay(
         "match_rate": match_rate, "seed": seed, "method": method, "verifier": verifier,
     }  # fmt: skip
     body = {"inputs": inputs, "chains": chains, "trees": trees, "varying": varied}
-    deliver(body, name="replay", json=json, out=out)
-    if not json and not quiet:
-        _print(str(trace), body)
+    return deliver(body, name="replay", json=json, out=out, quiet=quiet, show=lambda: _print(str(trace), body))
 
 
 def _row(recorded: "AcceptanceTrace", law: "Law", shape: "int | Tree", counts: "Array") -> dict[str, Any]:

@@ -8,6 +8,7 @@ import typer
 
 from app.cli.asked import Config
 from app.cli.options import Json, Out, Quiet, Seed, milliseconds
+from app.cli.output import Answered
 
 if TYPE_CHECKING:
     from app.reports.simulation_page import Case, LoadPoint
@@ -90,7 +91,7 @@ def simulate(
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> Answered:
     """Simulate serving: arrivals, router, scheduler, cache and speculation, one event per engine iteration.
 
     The options here are the usual ones; --set and --scenario reach every key, and --explain-schema lists them.
@@ -103,8 +104,7 @@ def simulate(
     from app.cli.verbs.simulate_output import print_cases, print_schema
 
     if explain_schema:
-        print_schema(json=json)
-        return
+        return print_schema(json=json)
     for path, option in ((per_request, "--per-request"), (timeline, "--timeline"), (plot, "--plot")):
         if path is not None:
             require_file(path, option)
@@ -122,9 +122,10 @@ def simulate(
     answer, cases, points = _run(written, variants, loads, range(seed, seed + seeds), quiet=quiet)
     answer["inputs"] |= {"seed": seed, "compare": list(compare or ()), "rates": loads}
     _write_files(cases, points, per_request, timeline, plot, title=_title(written))
-    deliver(answer, name="simulation", json=json, out=out)
-    if not json and not quiet:
-        print_cases(cases, points, answer, _title(written))
+    return deliver(
+        answer, name="simulation", json=json, out=out, quiet=quiet,
+        show=lambda: print_cases(cases, points, answer, _title(written)),
+    )  # fmt: skip
 
 
 def _configured(

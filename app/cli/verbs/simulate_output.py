@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from app.cli.output import Answered
     from app.reports.simulation_page import Case, LoadPoint
 
 
@@ -44,7 +45,7 @@ def key_of_option(option: str) -> str | None:
     return next(iter(same + longer), None)
 
 
-def print_schema(*, json: bool) -> None:
+def print_schema(*, json: bool) -> "Answered":
     """Print every key of a scenario with its type, range, default and meaning.
 
     Args:
@@ -53,18 +54,21 @@ def print_schema(*, json: bool) -> None:
     from dataclasses import asdict
     from json import dumps
 
-    from app.cli.output import emit_json
+    from app.cli.output import deliver
     from simulator.scenario.schema import schema_keys
 
     keys = schema_keys()
-    if json:
-        emit_json({"keys": [asdict(key) for key in keys]})
-        return
-    sys.stdout.write("Keys of a scenario, for --set KEY=VALUE or as `section: {key: value}` in a file.\n")
-    for key in keys:
-        usual = "needed" if key.required else f"default {dumps(key.default)}" if key.default not in (None, "") else ""
-        about = ", ".join(part for part in (f"{key.type} {key.range}".strip(), usual) if part)
-        sys.stdout.write(f"\n{key.key}  ({about})\n    {key.meaning}\n")
+
+    def show() -> None:
+        sys.stdout.write("Keys of a scenario, for --set KEY=VALUE or as `section: {key: value}` in a file.\n")
+        for key in keys:
+            default = f"default {dumps(key.default)}" if key.default not in (None, "") else ""
+            usual = "needed" if key.required else default
+            about = ", ".join(part for part in (f"{key.type} {key.range}".strip(), usual) if part)
+            sys.stdout.write(f"\n{key.key}  ({about})\n    {key.meaning}\n")
+
+    body = {"keys": [asdict(key) for key in keys]}
+    return deliver(body, name="schema", json=json, out=None, quiet=False, show=show)
 
 
 def print_cases(cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[str, Any], title: str) -> None:

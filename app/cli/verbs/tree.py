@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.options import Json, Out, Quiet, Seed, whole_numbers
+from app.cli.output import Answered
 
 if TYPE_CHECKING:
     from traces.kinds.acceptance import AcceptanceTrace
@@ -29,9 +30,9 @@ def tree(
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> Answered:
     """Find the tree that emits the most tokens per step within a budget of nodes and levels."""
-    from app.cli.output import deliver, print_table, say, write_json
+    from app.cli.output import deliver
     from hardware_profiles.errors import InputError
 
     budgets = whole_numbers(nodes, "--nodes", least=1, most=MOST_NODES)
@@ -45,27 +46,39 @@ def tree(
         if vector
         else _from_trace(acceptance, budgets, depth, seed if held_out else None)
     )
-    if out is not None:
-        for row in rows:
-            shape = {"parents": row["parents"], "ranks": row["ranks"], "root_included": True}
-            write_json(shape, out / f"tree-{row['nodes']}.json")
     inputs = {"acceptance": str(acceptance), "nodes": budgets, "depth": depth, "held_out": held_out, "seed": seed}
-    deliver({"inputs": inputs, "trees": rows}, name="trees", json=json, out=out)
-    if not json and not quiet:
-        dynamic = any("dynamic_tree" in row for row in rows)
-        cells = [
-            [str(r["nodes"]), str(r["depth"]), f"{r['tokens_per_step']:.6f}", str(r["certificate"]["kind"]),
-             ", ".join(map(str, _widths(r["parents"]))),
-             *([f"{r['dynamic_tree']['tokens_per_step']:.4f}" if "dynamic_tree" in r else ""] if dynamic else []),
-             *([f"{r['held_out']['tokens_per_step']:.4f} ({r['held_out']['gain_ratio']:+.1%})"] if held_out else [])]
-            for r in rows
-        ]  # fmt: skip
-        columns = ["nodes", "levels", "tokens/step", "certificate", "nodes by level"]
-        shown = [*columns, *(["dynamic, same nodes"] if dynamic else [])]
-        shown += ["held out (against the vector's tree)"] if held_out else []
-        print_table(str(acceptance), shown, cells)
-        if out:
-            say(f"written to {out}")
+    return deliver(
+        {"inputs": inputs, "trees": rows}, name="trees", json=json, out=out, quiet=quiet,
+        show=lambda: _print(rows, str(acceptance), out), also=lambda folder: _write_shapes(rows, folder),
+    )  # fmt: skip
+
+
+def _write_shapes(rows: list[dict[str, Any]], folder: Path) -> None:
+    """Every tree as a file of its own, in the form that --tree reads."""
+    from app.cli.output import write_json
+
+    for row in rows:
+        shape = {"parents": row["parents"], "ranks": row["ranks"], "root_included": True}
+        write_json(shape, folder / f"tree-{row['nodes']}.json")
+
+
+def _print(rows: list[dict[str, Any]], title: str, out: Path | None) -> None:
+    from app.cli.output import print_table, say
+
+    dynamic, held_out = any("dynamic_tree" in row for row in rows), any("held_out" in row for row in rows)
+    cells = [
+        [str(r["nodes"]), str(r["depth"]), f"{r['tokens_per_step']:.6f}", str(r["certificate"]["kind"]),
+         ", ".join(map(str, _widths(r["parents"]))),
+         *([f"{r['dynamic_tree']['tokens_per_step']:.4f}" if "dynamic_tree" in r else ""] if dynamic else []),
+         *([f"{r['held_out']['tokens_per_step']:.4f} ({r['held_out']['gain_ratio']:+.1%})"] if held_out else [])]
+        for r in rows
+    ]  # fmt: skip
+    columns = ["nodes", "levels", "tokens/step", "certificate", "nodes by level"]
+    shown = [*columns, *(["dynamic, same nodes"] if dynamic else [])]
+    shown += ["held out (against the vector's tree)"] if held_out else []
+    print_table(title, shown, cells)
+    if out:
+        say(f"written to {out}")
 
 
 def _from_vector(path: Path, budgets: list[int], depth: int) -> list[dict[str, Any]]:
