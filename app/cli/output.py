@@ -13,6 +13,10 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import make_folder, whole_file
 
 SCHEMA = 1
+WIDEST = 100  # characters of a line of a table
+_LONGEST_WORD = 30  # that is never broken
+_SHORT_CELL = 16  # one of words that is never broken
+_GAP = 2  # characters between columns
 
 
 def emit_json(answer: Mapping[str, Any]) -> None:
@@ -118,18 +122,69 @@ def deliver(
     return found
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "") -> None:
-    """Print a table; the first column is text, the others are right-aligned."""
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    caption: str = "",
+    once: Sequence[str] = (),
+) -> None:
+    """Print a table of at most 100 characters a line; more only where its numbers need them.
+
+    Columns of words stand to the left and may break over lines, columns of numbers do neither; a column without any
+    content is left out.
+
+    Args:
+        title: above it.
+        columns: names.
+        rows: cells by column.
+        caption: below it.
+        once: columns that, where all rows hold the same, are said once below the title instead.
+    """
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 180, highlight=False)
-    table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+    cells = [[row[at] for row in rows] for at in range(len(columns))]
+    same = [at for at, name in enumerate(columns) if name in once and len(set(cells[at])) == 1 and cells[at][0]]
+    shown = [at for at in range(len(columns)) if at not in same and (not rows or any(cells[at]))]
+    said = ", ".join(f"{columns[at]} {cells[at][0]}" for at in same)
+    console = Console(highlight=False, markup=False)
+    most = min(console.width, WIDEST) if console.is_terminal else WIDEST
+    widths = _widths([columns[at] for at in shown], [cells[at] for at in shown], most)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for at, width in zip(shown, widths, strict=True):
+        words = _holds_words(cells[at])
+        table.add_column(columns[at], justify="left" if words else "right", width=width, overflow="fold")
     for row in rows:
-        table.add_row(*row)
-    console.print(table)
+        table.add_row(*(row[at] for at in shown))
+    console.width = max(sum(widths) + _GAP * len(widths), most)
+    console.print(title, style="bold")
+    for below in (said, table, caption):
+        if below:
+            console.print(below)
+
+
+def _holds_words(cells: Sequence[str]) -> bool:
+    return any(cell[:1].isalpha() for cell in cells)
+
+
+def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> list[int]:
+    """Characters of every column: the widest of heads and of words break until all fit; numbers never do."""
+    widths, floors = [], []
+    for head, column in zip(heads, cells, strict=True):
+        widths.append(max(map(len, (head, *column)), default=1))
+        longest, cell = max(map(len, head.split()), default=1), max(map(len, column), default=0)
+        if _holds_words(column) and cell > _SHORT_CELL:
+            cell = min(max(len(word) for each in column for word in each.split()), _LONGEST_WORD)
+        floors.append(max(longest, cell))
+    while sum(widths) + _GAP * len(widths) > most:
+        room = [(size - floor > 0, size, at) for at, (size, floor) in enumerate(zip(widths, floors, strict=True))]
+        if not any(above for above, _, _ in room):
+            break
+        widths[max(room)[2]] -= 1
+    return widths
 
 
 def say(text: str) -> None:

@@ -150,38 +150,37 @@ def _batches(setting: "Setting", a: "Acceptance", context: int, seed: int) -> di
 
 
 def _print(answer: dict[str, Any]) -> None:
+    from app.cli.formatting import fixed, plain, ranged, time_unit
     from app.cli.output import print_table, say
-    from hardware_profiles.units import MILLI
 
-    def greatest(p: dict[str, Any]) -> list[str]:
-        if "greatest_draft_s" not in p:
-            return ["", "", ""]
-        low, high = p["speedup_interval"]
-        most = "never: verifying alone loses" if p["greatest_draft_verdict"] == "never" else (
-            f"{p['greatest_draft_s'] / MILLI:.2f} ({p['greatest_draft_ratio']:.2f})"
-        )  # fmt: skip
-        return [f"{p['tokens_per_step']:.3f}", f"{p['speedup']:.3f} [{low:.3f}, {high:.3f}]", most]
+    points, inputs = answer["points"], answer["inputs"]
+    unit = time_unit([p["draft_s"] for p in points])
 
     def rate(p: dict[str, Any]) -> str:
         if p["verdict"] == "never":
             return f"never ({p['most_tokens_per_step']:.2f} at most)"
-        low, high = p["least_acceptance_interval"]
-        return "always" if p["verdict"] == "always" else f"{p['least_acceptance']:.3f} [{low:.3f}, {high:.3f}]"
+        return (
+            "always" if p["verdict"] == "always" else ranged(p["least_acceptance"], p["least_acceptance_interval"], 2)
+        )
+
+    def greatest(p: dict[str, Any]) -> list[str]:
+        if "greatest_draft_s" not in p:
+            return ["", "", ""]
+        most = "none" if p["greatest_draft_verdict"] == "never" else unit.show(p["greatest_draft_s"])
+        return [fixed(p["tokens_per_step"], 2), ranged(p["speedup"], p["speedup_interval"], 2), most]
 
     cells = [
         [
-            str(p["batch"]), str(p["context"]), str(p["draft_tokens"]),
-            f"{p['least_tokens_per_step']:.3f} [{p['least_tokens_per_step_interval'][0]:.3f}, "
-            f"{p['least_tokens_per_step_interval'][1]:.3f}]",
-            rate(p), f"{p['draft_s'] / MILLI:.2f} ({p['draft_ratio']:.2f})", *greatest(p),
+            str(p["batch"]), plain(p["context"]), str(p["draft_tokens"]),
+            ranged(p["least_tokens_per_step"], p["least_tokens_per_step_interval"], 2), rate(p),
+            unit.show(p["draft_s"]), *greatest(p),
         ]
-        for p in answer["points"]
+        for p in points
     ]  # fmt: skip
-    columns = ["batch", "context", "K", "least tokens/step", "least acceptance", "draft ms (of a pass)", "tokens/step",
-               "speedup", "most draft ms (of a pass)"]  # fmt: skip
-    inputs = answer["inputs"]
+    columns = ["batch", "context", "K", "needed tokens/step", "needed acceptance", f"draft {unit.name}", "tokens/step",
+               "speedup", f"draft {unit.name} at most"]  # fmt: skip
     title = f"{inputs['model']} on {inputs['device']}, {inputs['method']}, {inputs['engine']}: when does it pay?"
-    print_table(title, columns, cells, caption="brackets: 80 % intervals")
+    print_table(title, columns, cells, caption="brackets: 80 % intervals", once=["context", "K"])
     for found in answer.get("batches", ()):
         say(_words(found))
     for left in answer["unfit"]:
