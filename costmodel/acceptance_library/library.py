@@ -1,0 +1,103 @@
+"""Which acceptance figures have been published, and where does each one stand?
+
+One TOML file under `data/` for every kind of source: what all of its entries share at the top, then the entries. Leaves
+out what a figure means (`entry`).
+"""
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from costmodel.acceptance_library.entry import PublishedAcceptance
+from hardware_profiles.errors import InputError
+
+_FOLDER = Path(__file__).parent / "data"
+
+
+def published(
+    method: str | None = None,
+    target: str | None = None,
+    data_set: str | None = None,
+    temperature: float | None = None,
+) -> tuple[PublishedAcceptance, ...]:
+    """Published acceptance figures; every argument that is given narrows them down.
+
+    Example:
+        >>> {entry.method for entry in published(method="eagle-3", target="llama-3.1-8b")}
+        {'eagle-3'}
+
+    Args:
+        method: slug of a method.
+        target: shipped model, one of its aliases, or a published name.
+        data_set: part of a data set's name, in any case; hyphens do not count.
+        temperature: sampling temperature.
+
+    Returns:
+        Entries in the order of their files, then of the file.
+
+    Raises:
+        InputError: the installation's data is damaged.
+    """
+    named = None if target is None else target_slug(target)
+    return tuple(
+        entry
+        for entry in _all()
+        if (method is None or entry.method == method.lower().replace("_", "-"))
+        and (named is None or entry.target == named)
+        and (data_set is None or _plain(data_set) in _plain(entry.data_set))
+        and (temperature is None or entry.temperature == temperature)
+    )
+
+
+@cache
+def target_slug(name: str) -> str:
+    """The name that entries give a target: the shipped model's where it is one, else the last part of the name given.
+
+    >>> target_slug("meta-llama/Llama-3.1-8B-Instruct")
+    'llama-3.1-8b'
+    """
+    from costmodel.architectures.library import model_card
+    from hardware_profiles.errors import UnknownNameError
+
+    known = {word.casefold(): entry.target for entry in _all() for word in (entry.target, entry.published_target)}
+    short = name.rsplit("/", 1)[-1].casefold()
+    if short in known:
+        return known[short]
+    try:
+        return model_card(name).name
+    except UnknownNameError:
+        return short
+
+
+@cache
+def _all() -> tuple[PublishedAcceptance, ...]:
+    return tuple(entry for path in sorted(_FOLDER.glob("*.toml")) for entry in read_entries(path))
+
+
+def read_entries(path: Path) -> list[PublishedAcceptance]:
+    """The entries of one file; keys at its top hold for all of them.
+
+    Args:
+        path: TOML with the fields of `PublishedAcceptance`, shared ones first, then `[[entries]]`.
+
+    Raises:
+        InputError: no TOML, unknown or missing fields, or numbers that no decoding can produce.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        rows = table.pop("entries")
+        return [_entry(table | row) for row in rows]
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"is no list of published acceptance ({error})", file=path) from error
+
+
+def _entry(fields: dict[str, Any]) -> PublishedAcceptance:
+    means = {int(draft_tokens): float(mean) for draft_tokens, mean in fields.pop("tokens_per_step", {}).items()}
+    rates = tuple(float(rate) for rate in fields.pop("rates", ()))
+    fields.setdefault("published_target", fields.get("target", ""))
+    return PublishedAcceptance(tokens_per_step=means, rates=rates, **fields)
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "").replace(" ", "")

@@ -1,0 +1,77 @@
+"""Which published figure suits a method and a target best, and how near is it?"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodel.acceptance_library.entry import PublishedAcceptance
+from costmodel.acceptance_library.library import published, target_slug
+
+Kinship = Literal["own", "family", "borrowed"]
+# mixed chat prompts stand for traffic that nobody described better than for code or mathematics alone
+_CHAT = ("spec-bench", "mt-bench", "sharegpt", "speed-bench")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Match:
+    """A published figure and how near it is to what was asked.
+
+    Args:
+        entry: the figure.
+        kinship: `own` where it is of the target itself, `family` of another model of its family, else `borrowed`.
+    """
+
+    entry: PublishedAcceptance
+    kinship: Kinship
+
+    @property
+    def label(self) -> str:
+        """Where the acceptance comes from, in words."""
+        of = "" if self.kinship == "own" else f" of {self.entry.published_target}"
+        how = {"own": "published", "family": "borrowed within the family, published", "borrowed": "borrowed, published"}
+        return f"{how[self.kinship]}{of}: {self.entry.data_set}, {self.entry.source}, {self.entry.place}"
+
+
+def best_match(
+    method: str, target: str, *, data_set: str | None = None, temperature: float | None = None
+) -> Match | None:
+    """The published figure that suits a method on a target best; None where the method has none.
+
+    The target's own come before those of its family, those before any other. Among equals: chains, then the
+    temperature asked for, then chat prompts, then the most drafts lengths measured.
+
+    Args:
+        method: slug of a method.
+        target: shipped model, one of its aliases, or a published name.
+        data_set: only those on such prompts.
+        temperature: preferred sampling temperature; None: 0.
+    """
+    wanted = 0.0 if temperature is None else temperature
+    asked = target_slug(target)
+    ranks = {"own": 0, "family": 1, "borrowed": 2}
+    found = [Match(entry=entry, kinship=kinship(entry.target, asked)) for entry in published(method, data_set=data_set)]
+
+    def order(match: Match) -> tuple[object, ...]:
+        entry = match.entry
+        chat = next((place for place, name in enumerate(_CHAT) if name in entry.data_set.casefold()), len(_CHAT))
+        known = len(set(entry.tokens_per_step) | set(range(1, len(entry.rates) + 1)))
+        return (ranks[match.kinship], entry.shape != "chain", entry.temperature != wanted, chat, -known)
+
+    return min(found, key=order, default=None)
+
+
+def kinship(published_target: str, asked: str) -> Kinship:
+    """How near the target of a figure is to the one asked about.
+
+    >>> kinship("llama-3.3-70b", "llama-3.1-70b"), kinship("kimi-k2", "llama-3.1-8b")
+    ('family', 'borrowed')
+    """
+    if published_target == asked:
+        return "own"
+    return "family" if _family(published_target) == _family(asked) else "borrowed"
+
+
+def _family(name: str) -> str:
+    """The name up to its size, without the second part of a version: `llama-3` of llama-3.1-8b."""
+    words = re.split(r"-(?=\d+(?:\.\d+)?[bm](?:-|$))", name, maxsplit=1)[0]
+    return re.sub(r"^((?:llama|kimi|deepseek|glm)-[a-z]?\d+)\.\d+", r"\1", words)

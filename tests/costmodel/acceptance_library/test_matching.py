@@ -1,0 +1,35 @@
+"""Which published figure stands for a question."""
+
+from costmodel.acceptance_library import best_match, kinship, published
+
+
+def test_the_targets_own_comes_first_then_its_family():
+    own = best_match("eagle-3", "meta-llama/Llama-3.1-8B-Instruct")
+    assert own.kinship == "own" and own.entry.target == "llama-3.1-8b" and own.entry.shape == "chain"
+    family = best_match("eagle-3", "llama-3.1-405b")
+    assert family.kinship == "family" and family.entry.target.startswith("llama-3")
+    borrowed = best_match("eagle-3", "phi-4")
+    assert borrowed.kinship == "borrowed"
+    assert best_match("plain-decoding", "phi-4") is None
+
+
+def test_the_label_names_another_target():
+    match = best_match("eagle-3", "phi-4")
+    assert "borrowed" in match.label and match.entry.published_target in match.label
+    assert "borrowed" not in best_match("eagle-3", "llama-3.1-8b").label
+
+
+def test_kinship_ignores_sizes_and_minor_versions():
+    assert kinship("llama-3.3-70b", "llama-3.1-8b") == "family"
+    assert kinship("llama-3.1-8b", "llama-2-7b") == "borrowed"
+    assert kinship("qwen3-4b", "qwen3-30b-a3b") == "family"
+    assert kinship("gpt-oss-120b", "gpt-oss-20b") == "family"
+    assert kinship("qwen3.5-397b-a17b", "qwen3-8b") == "borrowed"
+
+
+def test_arguments_narrow_the_list_down():
+    everything = published()
+    some = published(method="eagle-3", target="llama-3.1-8b", data_set="GSM-8K", temperature=0.0)
+    assert 0 < len(some) < len(published(method="eagle-3", target="llama-3.1-8b")) < len(everything)
+    assert all("gsm8k" in entry.data_set.casefold() for entry in some)
+    assert best_match("eagle-3", "llama-3.1-8b", data_set="gsm8k").entry in some
