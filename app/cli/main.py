@@ -15,23 +15,18 @@ import typer
 
 from app.cli.verbs import (
     breakeven,
-    calibrate,
-    campaign,
     capacity,
     catalogue,
     dashboard,
-    doctor,
     export,
-    kernels,
     optimize,
     predict,
-    record,
     replay,
     simulate,
     traces,
     tree,
-    validate,
 )
+from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
 
 cli = typer.Typer(
     name="rooftree",

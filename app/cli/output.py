@@ -15,7 +15,7 @@ from hardware_profiles.whole_file import make_folder, whole_file
 SCHEMA = 1
 WIDEST = 100  # characters of a line of a table
 _LONGEST_WORD = 30  # that is never broken
-_SHORT_CELL = 16  # one of words that is never broken
+_SHORT_CELL = 20  # one of words that is never broken
 _GAP = 2  # characters between columns
 
 

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
-from app.cli.verbs.record import record as verb
+from app.cli.verbs.machine.record import record as verb
 from hardware_profiles.errors import InputError
 from real_runs.drafters.recorded import DRAFTERS
 

@@ -50,7 +50,7 @@ def calibrate(
 
     tables = [*(kernels or []), *(more or [])]
     if not tables and not score_only:
-        from app.cli.verbs.calibrate_here import calibrate_here
+        from app.cli.verbs.machine.calibrate_here import calibrate_here
 
         calibrate_here(
             here, model=model, threads=threads, budget=budget, results=results, resume=resume, out=out, json=json,

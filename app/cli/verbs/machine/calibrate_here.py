@@ -30,7 +30,7 @@ def calibrate_here(
     import sys
 
     from app.cli.output import emit_json, print_table, require_file, require_folder, say
-    from app.cli.verbs.campaign import seconds
+    from app.cli.verbs.machine.campaign import seconds
     from hardware_profiles.errors import InputError
     from hardware_profiles.writer import write_device
     from real_runs.calibration.device import calibrate_device

@@ -53,7 +53,7 @@ def kernels(
 ) -> None:
     """Time kernels on a torch device, each checked against an exact answer first where it is attention."""
     from app.cli.output import require_file
-    from app.cli.verbs.campaign import seconds
+    from app.cli.verbs.machine.campaign import seconds
     from hardware_profiles.errors import InputError, UnknownNameError
 
     if operation not in _OPERATIONS:

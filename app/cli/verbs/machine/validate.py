@@ -89,7 +89,7 @@ def validate(
     if from_bench and replayed:
         raise InputError("give either --from-bench or --replayed", key="--from-bench")
     if from_bench:
-        from app.cli.verbs.validate_bench import compare_bench
+        from app.cli.verbs.machine.validate_bench import compare_bench
 
         compare_bench(from_bench, scenario, json=json, quiet=quiet)
         return
@@ -116,7 +116,7 @@ def validate(
         _leave(found.to_json(), out, json=json, quiet=quiet, inputs={"replayed": str(replayed), "profile": profile})
         return
     if engine is not None:
-        from app.cli.verbs.validate_engine import validate_transformers
+        from app.cli.verbs.machine.validate_engine import validate_transformers
 
         if engine != "transformers":
             raise InputError("transformers alone runs here; others by --from-bench", key="--engine", value=engine)
@@ -143,7 +143,7 @@ def validate(
 
 def _run(asked: dict[str, Any], drafters: list[str] | None, budget: str, *, json: bool, quiet: bool) -> None:
     from app.cli.output import progress_line
-    from app.cli.verbs.campaign import seconds
+    from app.cli.verbs.machine.campaign import seconds
     from real_runs.validation.validate import DRAFTERS, ValidateOptions
     from real_runs.validation.validate import validate as validated
 
