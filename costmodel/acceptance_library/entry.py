@@ -42,7 +42,8 @@ class PublishedAcceptance:
         source: repository, paper, model card or thread.
         place: table, file and commit, or comment, within the source.
         licence: of the table, or `fact` where a single number is quoted.
-        checked: ISO date on which the number was compared with its source.
+        checked: ISO date on which the number was compared with its source; empty where it was taken from a list of such
+            numbers and not compared again.
         note: what a reader of the number should know.
     """
 
@@ -60,7 +61,7 @@ class PublishedAcceptance:
     source: str
     place: str
     licence: str
-    checked: str
+    checked: str = ""
     note: str = ""
 
     def __post_init__(self) -> None:

@@ -45,7 +45,7 @@ def published(
         for entry in _all()
         if (method is None or entry.method == method.lower().replace("_", "-"))
         and (named is None or entry.target == named)
-        and (data_set is None or _plain(data_set) in _plain(entry.data_set))
+        and (data_set is None or plain_name(data_set) in plain_name(entry.data_set))
         and (temperature is None or entry.temperature == temperature)
     )
 
@@ -99,5 +99,6 @@ def _entry(fields: dict[str, Any]) -> PublishedAcceptance:
     return PublishedAcceptance(tokens_per_step=means, rates=rates, **fields)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A data set's name without case, spaces and hyphens, which sources set differently."""
     return name.casefold().replace("-", "").replace(" ", "")

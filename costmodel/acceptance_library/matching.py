@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.acceptance_library.entry import PublishedAcceptance
-from costmodel.acceptance_library.library import published, target_slug
+from costmodel.acceptance_library.library import plain_name, published, target_slug
 
 Kinship = Literal["own", "family", "borrowed"]
 # mixed chat prompts stand for traffic that nobody described better than for code or mathematics alone
-_CHAT = ("spec-bench", "mt-bench", "sharegpt", "speed-bench")
+_CHAT = ("mtbench", "sharegpt", "ultrachat", "specbench")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +38,7 @@ def best_match(
     """The published figure that suits a method on a target best; None where the method has none.
 
     The target's own come before those of its family, those before any other. Among equals: chains, then the
-    temperature asked for, then chat prompts, then the most drafts lengths measured.
+    temperature asked for, then chat prompts, then the most draft lengths measured.
 
     Args:
         method: slug of a method.
@@ -53,7 +53,7 @@ def best_match(
 
     def order(match: Match) -> tuple[object, ...]:
         entry = match.entry
-        chat = next((place for place, name in enumerate(_CHAT) if name in entry.data_set.casefold()), len(_CHAT))
+        chat = next((place for place, name in enumerate(_CHAT) if name in plain_name(entry.data_set)), len(_CHAT))
         known = len(set(entry.tokens_per_step) | set(range(1, len(entry.rates) + 1)))
         return (ranks[match.kinship], entry.shape != "chain", entry.temperature != wanted, chat, -known)
 
