@@ -103,8 +103,8 @@ def _variants(answer: Recommendation, choice: Choice, draft: str | None) -> Iter
     if scheduled is not None and scheduled.speculates:
         yield loadable(scheduled, draft)
     yield alone
-    if choice.topology not in ("off", "chain"):
-        yield replace(alone, draft_tokens=_best_chain(choice), shape=None, stop=Stop())
+    if choice.topology not in ("off", "chain") and (length := _best_chain(choice)):
+        yield replace(alone, draft_tokens=length, shape=None, stop=Stop())
 
 
 def loadable(chosen: DecodingConfiguration, draft: str | None) -> DecodingConfiguration:
@@ -121,9 +121,10 @@ def loadable(chosen: DecodingConfiguration, draft: str | None) -> DecodingConfig
 
 
 def _best_chain(choice: Choice) -> int:
-    """The draft length of the fastest chain at a choice's batch and context, for engines without trees."""
+    """The draft length of the fastest chain at a choice's batch and context, for engines without trees; 0: none."""
     chains = [a for a in choice.contender.candidates if a.topology == "chain" and a.lengths is None]
-    return max(chains, key=lambda a: _rate(choice, a, choice.batch)).draft_tokens
+    best = max(chains, key=lambda a: _rate(choice, a, choice.batch), default=None)
+    return 0 if best is None else best.draft_tokens
 
 
 def _rate(choice: Choice, candidate: Acceptance, batch: int) -> float:

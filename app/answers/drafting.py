@@ -44,11 +44,16 @@ def draft_words(a: Acceptance) -> str:
     return ", ".join(words)
 
 
-def topology_rows(winners: Sequence[TopologyBest]) -> list[Json]:
-    """The fastest of every topology at every batch and context, and which of them wins."""
+def topology_rows(winners: Sequence[TopologyBest], names: Sequence[str]) -> list[Json]:
+    """The fastest of every topology at every batch and context, and which of them wins.
+
+    Args:
+        winners: of a search.
+        names: of its drafters.
+    """
     return [
         {
-            "batch": best.batch, "context": best.context, "method": best.method, "trace": best.trace,
+            "batch": best.batch, "context": best.context, "drafter": names[best.source], "method": best.method,
             "topology": best.acceptance.topology, "draft_tokens": best.acceptance.draft_tokens,
             "draft": draft_words(best.acceptance), "tokens_per_step": best.acceptance.tokens_per_step,
             "tokens_per_s": best.tokens_per_s, "speedup": best.speedup, "wins": best.wins,
@@ -58,11 +63,16 @@ def topology_rows(winners: Sequence[TopologyBest]) -> list[Json]:
     ]  # fmt: skip
 
 
-def who_wins(winners: Sequence[TopologyBest]) -> list[str]:
-    """One line per method and context: the fastest of every topology, batch by batch where the winner changes."""
+def who_wins(winners: Sequence[TopologyBest], names: Sequence[str]) -> list[str]:
+    """One line per drafter and context: the fastest of every topology, batch by batch where the winner changes.
+
+    Args:
+        winners: of a search.
+        names: of its drafters.
+    """
     lines = []
-    for method, context, trace in dict.fromkeys((best.method, best.context, best.trace) for best in winners):
-        own = [best for best in winners if (best.method, best.context, best.trace) == (method, context, trace)]
+    for drafter, context in dict.fromkeys((best.source, best.context) for best in winners):
+        own = [best for best in winners if (best.source, best.context) == (drafter, context)]
         parts, last = [], ""
         for batch in dict.fromkeys(best.batch for best in own):
             here = [best for best in own if best.batch == batch]
@@ -72,5 +82,5 @@ def who_wins(winners: Sequence[TopologyBest]) -> list[str]:
                 first = f"{draft_words(here[0].acceptance)} {here[0].speedup:.2f}"
                 parts.append(f"{winner} from batch {batch} ({first}; {others})" if others else winner)
             last = winner
-        lines.append(f"{method} at context {context}: {'; '.join(parts)}")
+        lines.append(f"{names[drafter]} at context {context}: {'; '.join(parts)}")
     return lines

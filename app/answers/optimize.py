@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from app.answers.drafting import drafting, topology_rows
+from app.answers.drafting import draft_words, drafting, topology_rows
 from costmodel.answers.estimate import Estimate, Intervals, Setting
 from costmodel.answers.uncertainty import dominant_terms, interval, term_source
 from costmodel.engines.record.overhead import Overhead
-from costmodel.optimizers.recommend import Recommendation, Source
-from costmodel.optimizers.search import Choice
+from costmodel.optimizers.recommend import Recommendation
+from costmodel.optimizers.search import Cell, Choice
+from costmodel.optimizers.sources import Source
 from costmodel.optimizers.trace_trie import build_trie
 from hardware_profiles.profile import Device
 from simulator.closed_loop.table_rows import RowAnswer
@@ -25,26 +26,26 @@ def recommendation(answer: Recommendation, inputs: Json, exports: Mapping[str, A
     first = answer.winners[0]
     schedules = [
         {
-            "method": s.method, "context": s.context, "schedule": s.schedule.to_json(),
+            "drafter": answer.names[s.source], "method": s.method, "context": s.context,
+            "schedule": s.schedule.to_json(),
             "schedule_loss_ratio": s.schedule.loss_ratio, "configuration": s.configuration.to_json(),
         }
         for s in answer.optimum.schedules
     ]  # fmt: skip
-    main = next(
-        (s for s in schedules if s["method"] == first.contender.method and s["context"] == first.context),
-        None,
-    )
+    mine = (answer.names[first.contender.source], first.context)
+    main = next((s for s in schedules if (s["drafter"], s["context"]) == mine), None)
     return {
         "inputs": inputs,
+        "cells": [cell(each, answer) for each in answer.optimum.cells],
         "choices": [choice(ranked[0], answer) for ranked in answer.optimum.ranked],
         "alternatives": [choice(other, answer) for ranked in answer.optimum.ranked for other in ranked[1:]],
         "schedule": main["schedule"] if main else [],
         "schedule_loss_ratio": main["schedule_loss_ratio"] if main else 0.0,
         "schedules": schedules,
         "dropped_batches": list(answer.optimum.dropped_batches),
-        "traces": [source(s) for s in answer.sources],
+        "drafters": [source(s, name) for s, name in zip(answer.sources, answer.names, strict=True)],
         "curves": curves(answer),
-        "by_topology": topology_rows(answer.optimum.by_topology),
+        "by_topology": topology_rows(answer.optimum.by_topology, answer.names),
         "exports": dict(exports),
     }
 
@@ -55,6 +56,7 @@ def choice(picked: Choice, answer: Recommendation) -> Json:
     return {
         "batch": picked.batch,
         "context": picked.context,
+        "drafter": answer.names[picked.contender.source],
         "method": picked.contender.method,
         "topology": picked.topology,
         "draft_tokens": a.draft_tokens,
@@ -72,6 +74,29 @@ def choice(picked: Choice, answer: Recommendation) -> Json:
         "provenance": provenance(picked.contender.setting, result, answer.source(picked)),
         "configuration": answer.configuration(picked).to_json(),
     }
+
+
+def cell(here: Cell, answer: Recommendation) -> Json:
+    """Who wins at one batch and context over all drafters, who comes next, and what that one loses.
+
+    `drafter` is None for plain decoding, which every drafter can do; `lost_ratio` is a share of tokens per second.
+    """
+
+    def who(picked: Choice) -> Json:
+        plain, found = picked.topology == "off", point(picked.result, picked.intervals)
+        return {
+            "drafter": None if plain else answer.names[picked.contender.source],
+            "method": "plain-decoding" if plain else picked.contender.method,
+            "topology": picked.topology, "draft": draft_words(picked.acceptance),
+            "draft_tokens": picked.acceptance.draft_tokens, "tokens_per_step": picked.acceptance.tokens_per_step,
+            **{key: found[key] for key in ("tokens_per_s", "tokens_per_s_interval", "speedup", "speedup_interval")},
+            "acceptance": None if plain else acceptance(answer.source(picked)),
+        }  # fmt: skip
+
+    return {
+        "batch": here.winner.batch, "context": here.winner.context, "winner": who(here.winner),
+        "runner_up": None if here.runner_up is None else who(here.runner_up), "lost_ratio": here.lost_ratio,
+    }  # fmt: skip
 
 
 def point(result: Estimate, spread: Intervals) -> Json:
@@ -96,20 +121,28 @@ def breakdown(result: Estimate) -> Json:
     } | ({"hidden": float(result.step.hidden_s)} if np.any(result.step.hidden_s) else {})
 
 
-def provenance(setting: Setting, result: Estimate, trace: Source | None) -> Json:
+def acceptance(known: Source) -> Json:
+    """Where acceptance comes from: `kind`, what to look up, on which model, and what its interval covers."""
+    found: Json = {"kind": known.kind, "source": known.reference, "borrowed": known.borrowed,
+                   "label": f"acceptance {known.label}"}  # fmt: skip
+    if known.trace is not None:
+        found |= {"model": known.trace.provenance.model, "drafter": known.trace.provenance.drafter}
+    elif known.model:
+        found["model"] = known.model
+    if known.rates is not None:
+        found["rates"] = list(known.rates.by_depth)
+        found["known_draft_tokens"] = known.rates.measured
+    covers = "recorded requests and cost model" if known.positions is not None else "cost model alone"
+    return found | {"interval_covers": covers}
+
+
+def provenance(setting: Setting, result: Estimate, known: Source | None) -> Json:
     """Where the numbers of an estimate come from, and which terms make it uncertain."""
     used: Overhead = setting.overhead if result.acceptance.draft_tokens else setting.plain_overhead
     device = setting.device
     terms = dominant_terms(result.step, device.constants.residual_ratio, used)[:2]
-    acceptance: Json = {"source": "stated rate"}
-    if trace is not None:
-        recorded = trace.trace.provenance
-        acceptance = {"source": str(trace.path), "model": recorded.model, "drafter": recorded.drafter}
-        acceptance["borrowed"] = trace.borrowed
-        if trace.borrowed:
-            acceptance["label"] = f"acceptance borrowed from {recorded.model or 'an unnamed model'}"
     return {
-        "acceptance": acceptance,
+        "acceptance": {"source": "stated rate"} if known is None else acceptance(known),
         "device": {
             "name": device.name,
             "calibrated": device.calibrated,
@@ -131,20 +164,25 @@ def named_terms(terms: Sequence[tuple[str, float]], device: Device, overhead: Ov
     return found
 
 
-def source(trace: Source) -> Json:
-    """A trace that an answer rests on."""
-    p = trace.trace.provenance
+def source(known: Source, name: str) -> Json:
+    """A drafter that competed, and what its acceptance rests on; facts of a recording are None without one."""
+    facts: Json = dict.fromkeys(("file", "recorded_drafter", "sampling", "dataset", "requests", "tokens", "level"))
+    if known.trace is not None:
+        p = known.trace.provenance
+        facts = {
+            "file": str(known.path), "recorded_drafter": p.drafter, "sampling": dict(p.sampling), "dataset": p.dataset,
+            "requests": known.trace.requests, "tokens": int(known.trace.positions), "level": known.trace.level,
+        }  # fmt: skip
     return {
-        "file": str(trace.path), "method": trace.method, "model": p.model, "drafter": p.drafter,
-        "sampling": dict(p.sampling), "dataset": p.dataset, "requests": trace.trace.requests,
-        "tokens": int(trace.trace.positions), "level": trace.trace.level, "borrowed": trace.borrowed,
+        "name": name, "method": known.method, "model": known.model, "borrowed": known.borrowed,
+        "acceptance": acceptance(known), **facts,
     }  # fmt: skip
 
 
 def curves(answer: Recommendation) -> list[Json]:
     """Tokens per step of every configuration compared; for trees that were chosen, also what their nodes keep.
 
-    `trace` is an index into the answer's `traces`; `path_acceptance` has one share per draft token, in node order.
+    `path_acceptance` has one share per draft token, in node order.
     """
     chosen = {id(picked.acceptance) for ranked in answer.optimum.ranked for picked in ranked}
     found = []
@@ -152,14 +190,15 @@ def curves(answer: Recommendation) -> list[Json]:
         for a in contender.candidates:
             point: Json = {
                 "method": contender.method,
-                "trace": contender.trace,
+                "drafter": answer.names[contender.source],
                 "draft_tokens": a.draft_tokens,
                 "topology": a.topology,
                 "tokens_per_step": a.tokens_per_step,
                 "interval": _pair(interval(a.samples)) if a.samples.size else None,
             }
-            if a.tree is not None and id(a) in chosen:
-                point["path_acceptance"] = path_acceptance(answer.sources[contender.trace].trace, a.tree)
+            recorded = answer.sources[contender.source].positions
+            if a.tree is not None and recorded is not None and id(a) in chosen:
+                point["path_acceptance"] = path_acceptance(recorded, a.tree)
             found.append(point)
     return found
 

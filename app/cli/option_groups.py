@@ -11,19 +11,23 @@ from functools import wraps
 from typing import Any, get_type_hints
 
 from app.cli.options import (
+    Acceptance,
     Device,
     Draft,
     DraftBytes,
+    Drafters,
     DraftPasses,
     Dtype,
     Engine,
     ExitLayer,
     HostWeights,
     KvDtype,
+    MatchRate,
     Overrides,
     SharedPrefix,
     SplitVerify,
     TensorParallel,
+    TokensPerStep,
 )
 
 
@@ -62,6 +66,16 @@ class Drafting:
     draft_passes: DraftPasses = None
     draft_bytes: DraftBytes = None
     exit_layer: ExitLayer = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted:
+    """What is accepted of the drafts, other than by a trace of its own option."""
+
+    acceptance: Acceptance = None
+    tokens_per_step: TokensPerStep = None
+    drafter: Drafters = None
+    match_rate: MatchRate = None
 
 
 def grouped(verb: Callable[..., Any]) -> Callable[..., Any]:

@@ -46,6 +46,30 @@ MatchRate = Annotated[
         "--match-rate", help="Share of steps in which an n-gram drafter proposes, where a trace does not tell."
     ),
 ]
+Acceptance = Annotated[
+    str | None,
+    typer.Option(
+        "--acceptance",
+        help="Instead of a trace: one rate of a token given those before it (0.72), or the share of steps in which "
+        "each position was accepted (0.78,0.61,0.48), as engines print it.",
+    ),
+]
+TokensPerStep = Annotated[
+    float | None,
+    typer.Option(
+        "--tokens-per-step",
+        help="Or the tokens that a step emits, the bonus token counted, at the longest of --draft-tokens; without K, "
+        "for the method's own shape.",
+    ),
+]
+Drafters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--drafter",
+        help="METHOD[:SOURCE], SOURCE being a rate, rates by position, length=2.4 (tokens per step; length=2.4@3 at "
+        "K=3), or a trace; without SOURCE, the published figure that suits the model best.",
+    ),
+]
 DraftPasses = Annotated[
     int | None, typer.Option("--draft-passes", min=1, help="Passes per step of an unpublished drafter.")
 ]

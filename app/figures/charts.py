@@ -8,7 +8,6 @@ untrusted and leave here HTML-escaped. Leaves out the page around the figures (`
 import html
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 from typing import Any
 
 from hardware_profiles.units import MILLI
@@ -39,21 +38,10 @@ def contexts(answer: Json) -> list[int]:
     return list(dict.fromkeys(row["context"] for row in answer["choices"]))
 
 
-def contender(row: Json) -> tuple[str, str]:
-    """What a ranked configuration belongs to: (method, trace file)."""
-    acceptance = (row.get("provenance") or {}).get("acceptance") or {}
-    return str(row["method"]), str(acceptance.get("source", ""))
-
-
-def labels(answer: Json) -> dict[tuple[str, str], str]:
-    """Unescaped name of every contender by (method, trace file); the file is named where a method has several."""
-    keys = [(str(t["method"]), str(t["file"])) for t in answer.get("traces") or ()]
-    keys = list(dict.fromkeys([*keys, *(contender(row) for row in rows(answer))]))
-    methods = [method for method, _ in keys]
-    return {
-        key: key[0] if methods.count(key[0]) == 1 else f"{key[0]} ({PurePath(key[1]).name or 'stated rate'})"
-        for key in keys
-    }
+def drafters(answer: Json) -> list[str]:
+    """Unescaped name of every drafter that competed, in the order asked."""
+    listed = [str(each["name"]) for each in answer.get("drafters") or ()]
+    return list(dict.fromkeys([*listed, *(str(row["drafter"]) for row in rows(answer))]))
 
 
 def draft_words(row: Json) -> str:
@@ -126,12 +114,11 @@ def throughput_figure(answer: Json, context: int) -> Figure:
 def step_time_figure(answer: Json, context: int) -> Figure:
     """Milliseconds of the winner's step by phase, stacked, one bar per batch."""
     winners = sorted((row for row in answer["choices"] if row["context"] == context), key=lambda r: r["batch"])
-    names = labels(answer)
     data = []
     for phase, color in PHASES:
         hover = [
             f"<b>{phase}</b>, batch {_text(row['batch'])}<br>"
-            f"{_text(names[contender(row)])}, {_text(draft_words(row))}<br>"
+            f"{_text(str(row['drafter']))}, {_text(draft_words(row))}<br>"
             f"{digits(row['breakdown_s'][phase] / MILLI)} ms of {digits(row['step_s'] / MILLI)} ms "
             f"({100 * row['breakdown_s'][phase] / row['step_s']:.0f} %)"
             for row in winners
@@ -148,19 +135,17 @@ def step_time_figure(answer: Json, context: int) -> Figure:
 
 
 def acceptance_figure(answer: Json) -> Figure | None:
-    """Tokens per step against draft tokens from replay, one line per trace, trees as points; None without curves."""
-    traces, names = answer.get("traces") or (), labels(answer)
-    groups: dict[tuple[str, str], list[Json]] = {}
+    """Tokens per step against draft tokens, one line per drafter, trees as points; None without curves."""
+    groups: dict[str, list[Json]] = {}
     for point in answer.get("curves") or ():
         if point["draft_tokens"]:
-            file = str(traces[point["trace"]]["file"])
-            groups.setdefault((str(point["method"]), file), []).append(point)
+            groups.setdefault(str(point["drafter"]), []).append(point)
     if not groups:
         return None
-    order = list(names)
+    order = drafters(answer)
     data: list[Figure] = []
-    for key, points in groups.items():
-        place, name = order.index(key), names[key]
+    for name, points in groups.items():
+        place = order.index(name)
         for topology, group in (("chain", ""), ("tree", ", trees"), ("dynamic_tree", ", dynamic trees")):
             best: dict[int, Json] = {}  # several trees may have one size
             for point in sorted(points, key=lambda p: float(p["tokens_per_step"])):
@@ -187,10 +172,9 @@ def best_tree(answer: Json) -> Json | None:
 
 def path_acceptance(answer: Json, row: Json) -> list[float] | None:
     """Share of steps that keep each draft token of a chosen tree, in node order; None where not recorded."""
-    traces = answer.get("traces") or ()
     for point in answer.get("curves") or ():
         shares = point.get("path_acceptance")
-        same = (str(point["method"]), str(traces[point["trace"]]["file"])) == contender(row)
+        same = point["drafter"] == row["drafter"]
         # several trees may have one size; the replayed number tells them apart
         if shares and same and all(point[key] == row[key] for key in ("draft_tokens", "tokens_per_step")):
             return [float(share) for share in shares]
@@ -256,8 +240,8 @@ def tree_figure(tree: Tree, shares: Sequence[float] | None) -> Figure:
 def _lines(answer: Json, context: int, quantity: str, unit: str, word: str) -> list[Figure]:
     """A line and a band per contender for one quantity that has an interval."""
     data = []
-    for place, (key, name) in enumerate(labels(answer).items()):
-        found = [row for row in rows(answer) if row["context"] == context and contender(row) == key]
+    for place, name in enumerate(drafters(answer)):
+        found = [row for row in rows(answer) if row["context"] == context and row["drafter"] == name]
         found.sort(key=lambda row: row["batch"])
         if not found:
             continue

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.figures import charts
-from app.figures.charts import contender, contexts, digits, draft_words, interval_words, labels, rows
+from app.figures.charts import contexts, digits, draft_words, interval_words, rows
 from app.reports.page import html_page, write_page
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
@@ -60,20 +60,20 @@ def headline(answer: Json) -> str:
     span = first["speedup_interval"]
     sure = "" if not span or None in span or span[0] > 1 else ", so it may be no faster"
     return (
-        f"Run {labels(answer)[contender(first)]} with {shape}{first['draft_tokens']} draft token{plural} {where}: "
+        f"Run {first['drafter']} with {shape}{first['draft_tokens']} draft token{plural} {where}: "
         f"{digits(first['speedup'])}× the speed of no speculation (80 % interval {interval_words(span, '×')}{sure})"
     )
 
 
 def across_batches(answer: Json) -> str:
     """How the headline goes on: the schedule of the winner's chains, and where another method takes the lead."""
-    first, names = _first(answer), labels(answer)
+    first = _first(answer)
     winners = sorted((r for r in answer["choices"] if r["context"] == first["context"]), key=lambda r: r["batch"])
     words = schedule_words(answer.get("schedule") or ())
     chains = " of chains" if first["topology"] in ("tree", "dynamic_tree") else ""
     parts = [f"as a schedule{chains}, {words}"] if words else []
     for before, row in pairwise(winners):
-        name, previous = ("no speculation" if r["topology"] == "off" else names[contender(r)] for r in (row, before))
+        name, previous = ("no speculation" if r["topology"] == "off" else str(r["drafter"]) for r in (row, before))
         if name != previous:
             parts.append(f"{name} leads from batch {row['batch']:,}")
     return "; ".join(parts)
@@ -127,11 +127,11 @@ def _badges(answer: Json) -> Iterable[str]:
     """What a reader must know before trusting the first line."""
     origin = _first(answer).get("provenance") or {}
     acceptance, device = origin.get("acceptance") or {}, origin.get("device") or {}
-    if acceptance.get("borrowed"):
-        label = acceptance.get("label") or "acceptance borrowed"
-        yield f'<b class="badge warn">⚠ {escape(str(label))}</b>'
+    label = escape(str(acceptance.get("label") or "acceptance of unknown origin"))
+    if acceptance.get("borrowed") or acceptance.get("kind") not in ("recorded", "counted"):
+        yield f'<b class="badge warn">⚠ {label}</b>'
     else:
-        yield '<b class="badge">✓ acceptance recorded on this model</b>'
+        yield f'<b class="badge">✓ {label}</b>'
     if device.get("calibrated"):
         yield '<b class="badge">✓ constants fitted to this device</b>'
     else:
@@ -172,7 +172,7 @@ def _shape_cards(answer: Json, figures: Figures) -> Iterable[str]:
     row = charts.best_tree(answer)
     if row:
         shares = charts.path_acceptance(answer, row)
-        name = f"Tree of {row['draft_tokens']} draft tokens: {labels(answer)[contender(row)]}"
+        name = f"Tree of {row['draft_tokens']} draft tokens: {row['drafter']}"
         chosen = any(row is winner for winner in answer["choices"])
         note = f"At batch {row['batch']:,}, context {row['context']:,}: " + (
             "the fastest configuration there. " if chosen else "this method’s best, though another method is faster. "
@@ -198,11 +198,10 @@ def _card(
 def _choices(answer: Json) -> str:
     head = ("batch", "context (tokens)", "method", "draft", "tokens/step", "step (ms)", "tokens/s", "speedup (×)",
             "limit")  # fmt: skip
-    names = labels(answer)
 
     def cells(row: Json) -> list[str]:
         return [
-            f"{row['batch']:,}", f"{row['context']:,}", escape(names[contender(row)]), escape(draft_words(row)),
+            f"{row['batch']:,}", f"{row['context']:,}", escape(str(row["drafter"])), escape(draft_words(row)),
             _spread(digits(row["tokens_per_step"]), interval_words(row["tokens_per_step_interval"])),
             _spread(digits(row["step_s"] / MILLI), interval_words(row["step_s_interval"], "", MILLI)),
             _spread(digits(row["tokens_per_s"]), interval_words(row["tokens_per_s_interval"])),
@@ -246,32 +245,37 @@ def _schedules(answer: Json) -> str:
 
 
 def _origin(answer: Json) -> str:
-    recordings = []
-    for t in answer.get("traces") or ():
-        sampling = ", ".join(f"{key} {value}" for key, value in (t.get("sampling") or {}).items()) or "not stated"
-        badge = ' <b class="badge warn">borrowed</b>' if t.get("borrowed") else ""
-        model, drafter, prompts = (t[key] or "unnamed" for key in ("model", "drafter", "dataset"))
-        cells = [escape(str(text)) for text in (t["file"], t["method"], model, drafter, sampling, prompts)]
-        cells[2] += badge
-        recordings.append([*cells, f"{t['requests']:,}", f"{t['tokens']:,}", str(int(t["level"]))])
-    head = ("trace", "method", "recorded on", "drafter", "sampling", "prompts", "requests", "tokens", "level")
+    found = []
+    for d in answer.get("drafters") or ():
+        known = d.get("acceptance") or {}
+        sampling = ", ".join(f"{key} {value}" for key, value in (d.get("sampling") or {}).items())
+        badge = ' <b class="badge warn">borrowed</b>' if d.get("borrowed") else ""
+        texts = (d["name"], known.get("kind", ""), d.get("file") or known.get("source", ""), d.get("model") or "",
+                 d.get("recorded_drafter") or "", sampling, d.get("dataset") or "")  # fmt: skip
+        cells = [escape(str(text)) for text in texts]
+        cells[3] += badge
+        counts = [f"{d[key]:,}" if d.get(key) is not None else "" for key in ("requests", "tokens", "level")]
+        found.append([*cells, *counts])
+    head = ("drafter", "acceptance", "from", "on model", "drafted by", "sampling", "prompts", "requests", "tokens",
+            "level")  # fmt: skip
     inputs = "".join(
         f"<dt>{escape(str(key))}</dt><dd>{escape(json.dumps(value, ensure_ascii=False))}</dd>"
         for key, value in (answer.get("inputs") or {}).items()
     )
     return (
         '<section class="card"><h2>Where the numbers come from</h2>'
-        f"{_table(head, recordings, words=range(6)) if recordings else ''}"
+        f"{_table(head, found, words=range(7)) if found else ''}"
         f"{_costs(answer)}"
-        "<p>80 % intervals combine a bootstrap over recorded requests with the cost model’s measured residuals. They "
-        "leave out another engine version, throttling and other traffic.</p>"
+        "<p>80 % intervals combine a bootstrap over recorded requests with the cost model’s measured residuals; where "
+        "acceptance is stated, counted or published they cover the cost model alone. They leave out another engine "
+        "version, throttling and other traffic.</p>"
         f'<details><summary>The question as asked</summary><dl class="inputs">{inputs}</dl></details></section>'
     )
 
 
 def _costs(answer: Json) -> str:
     """One line per contender, from its smallest batch: device, overhead, and what makes the answer uncertain."""
-    lines: dict[tuple[str, str], list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for row in rows(answer):
         origin = row.get("provenance") or {}
         device, overhead = origin.get("device") or {}, origin.get("overhead") or {}
@@ -279,9 +283,9 @@ def _costs(answer: Json) -> str:
         dominant = origin.get("dominant_uncertainty") or ()
         terms = ", ".join(f"{term['term']} ±{digits(100 * term['ratio'])} %" for term in dominant)
         source = f"{overhead.get('engine', '')} {overhead.get('versions', '')}: {overhead.get('source', '')}"
-        texts = (labels(answer)[contender(row)], device.get("name", ""), fitted, origin.get("drafter", ""), source,
+        texts = (row["drafter"], device.get("name", ""), fitted, origin.get("drafter", ""), source,
                  f"{terms} of the step at batch {row['batch']}")  # fmt: skip
-        lines.setdefault(contender(row), [escape(str(text)) for text in texts])
+        lines.setdefault(str(row["drafter"]), [escape(str(text)) for text in texts])
     head = ("method", "device", "device constants", "drafter", "engine overhead", "dominant uncertainty")
     return _table(head, lines.values(), words=range(6))
 

@@ -33,6 +33,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "ngram_min": (1, MOST_DRAFT_TOKENS),
     "ngram_max": (1, MOST_DRAFT_TOKENS),
     "match_rate": (0, 1),
+    "tokens_per_step": (1, MOST_DRAFT_TOKENS + 1),
     "batch": (1, _MOST_REQUESTS),
     "context": (0, _MOST_REQUESTS),
     "max_batch": (1, _MOST_REQUESTS),
@@ -80,8 +81,10 @@ class DecodingConfiguration:
         ngram_max: longest n-gram that is looked up, in tokens.
         trace: recording whose acceptance the configuration was chosen on: shipped name or path.
         match_rate: share of steps with a proposal, 0 to 1, where the recording does not hold it.
-        acceptance_by_depth: unconditional probability that the first 1..K draft tokens are all accepted, measured at
-            draft length K.
+        acceptance_by_depth: unconditional probability that the first 1..K draft tokens are all accepted, as stated,
+            counted by an engine or published; a longer draft goes on at the last rate given the tokens before. One
+            entry is the geometric law.
+        tokens_per_step: stated tokens per step of the whole shape, where nothing more is known.
         batch: requests that it was chosen for; None: no number of its own.
         context: cached tokens per request that it was chosen for; None: no number of its own.
         max_batch: most requests decoded at once; None leaves it to the engine.
@@ -107,6 +110,7 @@ class DecodingConfiguration:
     trace: str | None = None
     match_rate: float | None = None
     acceptance_by_depth: tuple[float, ...] | None = None
+    tokens_per_step: float | None = None
     batch: int | None = None
     context: int | None = None
     max_batch: int | None = None

@@ -42,7 +42,7 @@ def read_configuration(
     if scheduled is False or (scheduled is None and not plain_chain):
         return chosen
     for row in _rows(document, "schedules", str(path)):
-        if (row.get("method"), row.get("context")) == (choice.get("method"), choice.get("context")):
+        if all(row.get(key) == choice.get(key) for key in ("drafter", "method", "context")):
             return _configuration(row, str(path))
     return chosen
 

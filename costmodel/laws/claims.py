@@ -4,17 +4,19 @@ The method's entry says what a stated number means: a chain, a tree of its own s
 a budget for the whole batch, a masked block. Leaves out recordings (`acceptance.recorded`).
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
-from costmodel.laws.acceptance import Acceptance, geometric, stated
+from costmodel.laws.acceptance import Acceptance, DepthRates, stated
 from costmodel.laws.batching import long_run
 from costmodel.laws.draft_lengths import DraftLengths, draft_lengths
 from costmodel.laws.refining import refined
 from costmodel.method import Method
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
+from traces.replay.statistics import fitted_acceptance
 
 
 def rate_claim(method: Method, rate: float, draft_tokens: int, *, match_rate: float = 1.0) -> Acceptance:
@@ -35,22 +37,41 @@ def rate_claim(method: Method, rate: float, draft_tokens: int, *, match_rate: fl
     >>> round(rate_claim(load_method("pearl"), 0.8, 4).tokens_per_step, 3)
     2.005
     """
+    return depths_claim(method, DepthRates(by_depth=(rate,), proposal_ratio=match_rate), draft_tokens)
+
+
+def depths_claim(method: Method, rates: DepthRates, draft_tokens: int) -> Acceptance:
+    """Acceptance of drafts of K tokens at stated rates by depth.
+
+    Drafts that are made during verification have a law for one rate per token: the one that emits as many tokens in a
+    step that waits.
+
+    Args:
+        method: the entry.
+        rates: as stated, counted or published.
+        draft_tokens: K >= 0; 0 is plain decoding.
+
+    Raises:
+        InputError: a method that drafts nothing or refines masked blocks, or more tokens than K can emit.
+    """
     if method.refine is not None and draft_tokens:
         raise InputError(
             "masked blocks have no acceptance rate; state tokens per step", key="method", value=method.slug
         )
     if not method.drafts and draft_tokens:
         raise InputError("drafts nothing: ask for 0 draft tokens", key="method", value=method.slug)
-    serial = geometric(rate, draft_tokens, match_rate=match_rate)
+    serial = rates.chain(draft_tokens)
     b = method.batch
-    if not draft_tokens:
+    if not draft_tokens or rates.tokens_per_step == serial.tokens_per_step:
         return serial
     if b.slots == "likeliest" and b.budget_per_request is not None:
         whole = int(min(b.budget_per_request, draft_tokens))
         share = min(b.budget_per_request, draft_tokens) - whole
-        tokens = geometric(rate, whole).tokens_per_step + share * rate ** (whole + 1)
-        return replace(serial, tokens_per_step=tokens)
+        within = math.fsum(rates.at(whole)) + (share * rates.at(whole + 1)[-1] if share else 0.0)
+        return replace(serial, tokens_per_step=1.0 + rates.proposal_ratio * within)
     if b.drafts_during_verify or b.parts > 1:
+        own = 1.0 + math.fsum(rates.at(draft_tokens))
+        rate = rates.by_depth[0] if len(rates.by_depth) == 1 else fitted_acceptance(own, draft_tokens)
         run = long_run(b, draft_tokens, rate)
         return replace(serial, tokens_per_step=run.tokens_per_step, proposed_tokens=sum(run.query_tokens) - 1.0)
     return serial

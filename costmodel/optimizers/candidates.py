@@ -1,6 +1,6 @@
-"""Which configurations does a recording let us compare?
+"""Which configurations does a recording, or stated acceptance, let us compare?
 
-Off, chains of every length, and trees of several sizes where the recording holds ranks. Trees are chosen on
+Off, chains of every length, and trees of several sizes where a recording holds ranks. Trees are chosen on
 one half of the requests and measured on the other, and the other way round, so that no tree is scored on
 the requests it was chosen on; the tree that is returned is built from all requests. All are measured by one law of
 verification.
@@ -18,10 +18,14 @@ from costmodel.laws.acceptance import (
     Law,
     accepted_by,
     from_replay,
+    geometric,
     replay_by,
     several_chains,
     sibling_law,
 )
+from costmodel.laws.claims import depths_claim, tokens_claim
+from costmodel.method_library import load_method
+from costmodel.optimizers.sources import Source
 from costmodel.optimizers.static_tree import optimal_trees
 from costmodel.optimizers.trace_tree import trace_tree
 from costmodel.passes.ops import Array
@@ -57,6 +61,27 @@ def chain_candidates(
     several = SEVERAL_CHAINS if law.judges_several_chains else ()
     shapes: list[int | Tree] = [0, *lengths, *(several_chains(paths, k) for paths in several for k in lengths)]
     return [accepted_by(trace, law, shape, multiplicities) for shape in shapes]
+
+
+def stated_candidates(source: Source, lengths: Sequence[int], *, every: bool) -> list[Acceptance]:
+    """No speculation and chains at acceptance that is known as numbers, or the method's own shape.
+
+    Args:
+        source: without positions.
+        lengths: draft tokens K >= 1.
+        every: take lengths beyond what is known, too; otherwise those within it, or at least the longest known.
+
+    Raises:
+        InputError: a method that has no acceptance by token, or a shape that cannot emit so much.
+    """
+    method = load_method(source.method)
+    if source.rates is None:
+        assert source.own_tokens_per_step is not None
+        return [geometric(0.0, 0), tokens_claim(method, source.own_tokens_per_step)]
+    known = source.rates.measured
+    if known is not None and not every:
+        lengths = [k for k in lengths if k <= known] or [known]
+    return [depths_claim(method, source.rates, k) for k in (0, *lengths)]
 
 
 def tree_candidates(

@@ -1,18 +1,17 @@
-"""Which configuration should be run, given recorded traces, and which schedule should an engine load?
+"""Which configuration should be run, given the drafters that compete, and which schedule should an engine load?
 
-Reads each trace, finds its method, costs it on the device asked about, and searches. Leaves out printing and
-export (`app`).
+Takes recordings, engines' counters, stated and published acceptance together, costs each drafter on the device asked
+about, and searches. Leaves out printing and export (`app`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from costmodel.answers.estimate import Setting
-from costmodel.answers.settings import build_setting, method_of, with_match_rate
-from costmodel.architectures.library import load_model
+from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, law_for
 from costmodel.method import Stop
@@ -22,13 +21,13 @@ from costmodel.optimizers.candidates import (
     NGRAM_LENGTHS,
     TREE_SIZES,
     chain_candidates,
+    stated_candidates,
     tree_candidates,
 )
 from costmodel.optimizers.dynamic_candidates import dynamic_candidates, stopped_candidates
 from costmodel.optimizers.search import Choice, Contender, Limits, Optimum, search
-from hardware_profiles.errors import InputError, UnknownNameError
-from traces.kinds.acceptance import AcceptanceTrace
-from traces.library import read_trace, trace_name
+from costmodel.optimizers.sources import Source, names_of, trace_source
+from hardware_profiles.errors import InputError
 from traces.replay.statistics import resample_counts
 
 DRAWS = 1000
@@ -39,29 +38,12 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
-    """One trace and what the recommendation needs to know of it.
-
-    Args:
-        path: file it was read from.
-        trace: its content.
-        method: slug of the method that it is asked about.
-        borrowed: it was recorded on another target than the one asked about.
-    """
-
-    path: Path
-    trace: AcceptanceTrace
-    method: str
-    borrowed: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Recommendation:
     """What to run.
 
     Args:
         question: what was asked, with the model resolved.
-        sources: traces, in the order given.
+        sources: drafters and where their acceptance is known from, in the order given.
         contenders: one per source.
         optimum: ranked choices and schedules.
     """
@@ -76,18 +58,22 @@ class Recommendation:
         """The fastest choice at every context and batch."""
         return [ranked[0] for ranked in self.optimum.ranked]
 
+    @property
+    def names(self) -> list[str]:
+        """What each drafter is called, one name per source."""
+        return names_of(self.sources)
+
     def source(self, choice: Choice) -> Source:
-        """The trace that a choice was measured on."""
-        return self.sources[choice.contender.trace]
+        """Where the acceptance of a choice is known from."""
+        return self.sources[choice.contender.source]
 
     def configuration(self, choice: Choice) -> DecodingConfiguration:
         """What to run, with where its numbers come from."""
         source = self.source(choice)
-        recorded = source.trace.provenance.model or "an unnamed model"
         provenance: dict[str, str | float | int | None] = {
             "device": choice.contender.setting.device.name,
-            "trace": source.path.name,
-            "acceptance": f"borrowed from {recorded}" if source.borrowed else "recorded on this model",
+            **({"trace": source.path.name} if source.path is not None else {}),
+            "acceptance": source.label,
             "tokens_per_step": round(choice.acceptance.tokens_per_step, 3),
             "speedup": round(float(choice.result.speedup), 3),
         }
@@ -105,7 +91,7 @@ class Recommendation:
 
 def recommend(
     question: DecodingConfiguration,
-    traces: Sequence[Path],
+    drafters: Sequence[Source | Path],
     *,
     batches: Sequence[int] = DEFAULT_BATCHES,
     contexts: Sequence[int] = DEFAULT_CONTEXTS,
@@ -118,7 +104,7 @@ def recommend(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Recommendation:
-    """Search draft lengths, trees and batches over one or more recorded traces.
+    """Search draft lengths, trees and batches over one or more drafters.
 
     Example:
         >>> from costmodel.configuration import DeploymentNames
@@ -130,12 +116,13 @@ def recommend(
         [(1, 'chain', 8), (64, 'chain', 2)]
 
     Args:
-        question: deployment (model empty: the first trace's own) and what is known of the drafter; `method` applies
+        question: deployment (model empty: that of the first trace) and what is known of the drafter; `method` applies
             where a trace does not name its own, or names one with the same kind of drafter.
-        traces: acceptance traces of level 1 or higher, one contender each.
+        drafters: one contender each: a source, or the path of a trace.
         batches: batch sizes, increasing, >= 1.
         contexts: cached tokens per request, >= 0.
-        draft_tokens: chain lengths to compare; None takes 1 to 8, and up to 16 for n-gram drafters.
+        draft_tokens: chain lengths to compare; None takes 1 to 8, and up to 16 for n-gram drafters, and of numbers that
+            hold up to some length no longer ones.
         tree_sizes: draft tokens of the static trees to build where a trace holds ranks, and of dynamic ones where it
             holds expansions; empty for none.
         stop: a rule by which drafts may end early; compared beside those that it does not end.
@@ -146,28 +133,32 @@ def recommend(
         progress: called with a line of text as work goes on.
 
     Raises:
-        InputError: bad values, or a trace of too low a level.
+        InputError: bad values, a method that a trace contradicts, or no model to ask about.
         InfeasibleError: nothing fits or meets the limits.
     """
-    if not traces:
-        raise InputError("at least one trace is needed", key="trace")
+    if not drafters:
+        raise InputError("at least one trace or stated acceptance is needed", key="drafter")
     _check_grid(batches, contexts)
-    sources = [_read(path, question.method, match_rate) for path in traces]
-    model = question.deployment.model or sources[0].trace.provenance.model
+    named = question.method if load_method(question.method).drafts else ""
+    sources = [each if isinstance(each, Source) else trace_source(each, named, match_rate) for each in drafters]
+    model = question.deployment.model or next((s.model for s in sources if s.trace is not None), "")
+    if not model:
+        raise InputError("must be named: no trace says on which model it was recorded", key="model")
     known = replace(question, deployment=replace(question.deployment, model=model))
-    sources = [replace(s, borrowed=is_borrowed(s.trace, model)) for s in sources]
+    sources = [source.asked_on(model) for source in sources]
+    shared = any(load_method(source.method).needs_draft_model for source in sources)
     seeds = np.random.SeedSequence(seed).spawn(len(sources) + 1)
     contenders = []
     for index, source in enumerate(sources):
         generator = np.random.default_rng(seeds[index])
         if progress:
-            progress(f"replaying {source.path.name}")
-        asked = _question(known, source)
+            progress(f"replaying {source.reference}" if source.positions else f"costing {source.method}")
+        asked = _question(known, source, draft_models=shared)
         setting = build_setting(asked)
         asked = replace(asked, exit_layers=setting.drafter.exit_layers)
         grid = None if stop is None else (stop, batches, contexts)
         candidates = _candidates(source, setting, draft_tokens, tree_sizes, grid, generator, progress)
-        contenders.append(Contender(configuration=asked, setting=setting, candidates=candidates, trace=index))
+        contenders.append(Contender(configuration=asked, setting=setting, candidates=candidates, source=index))
     if progress:
         progress("searching")
     optimum = search(
@@ -177,33 +168,17 @@ def recommend(
     return Recommendation(question=known, sources=sources, contenders=contenders, optimum=optimum)
 
 
-def _read(path: Path, method: str, match_rate: float | None) -> Source:
-    trace = read_trace(path)
-    trace.require(1, "searching configurations")
-    named = trace.provenance.method
-    if named and not _drafts_alike(method, method_of(named)):
-        method = method_of(named)
-    if not load_method(method).drafts:
-        raise InputError("the trace names no method; pass --method", file=path, key="method")
-    return Source(path=path, trace=with_match_rate(trace, method, match_rate), method=method, borrowed=False)
-
-
-def _drafts_alike(one: str, other: str) -> bool:
-    """Whether two methods have the same kind of drafter, so that a recording of one tells of the other."""
-    kinds = [tuple(stage.by for stage in load_method(slug).draft) for slug in (one, other)]
-    return kinds[0] == kinds[1]
-
-
-def _question(question: DecodingConfiguration, source: Source) -> DecodingConfiguration:
-    draft = question.draft_model if load_method(source.method).drafts_with_weights else None
-    recorded_on = trace_name(source.path)
+def _question(question: DecodingConfiguration, source: Source, *, draft_models: bool) -> DecodingConfiguration:
+    """What is asked of one drafter; a named draft model goes to those that need one, else to every head."""
+    method = load_method(source.method)
+    takes = method.needs_draft_model if draft_models else method.drafts_with_weights
     known = replace(
-        question, method=source.method, draft_model=draft, trace=recorded_on, match_rate=source.trace.match_rate
-    )
-    parameters = source.trace.provenance.extra.get("parameters")
-    stated = parameters if isinstance(parameters, Mapping) else {}
-    recorded = stated.get("exit_layer", stated.get("draft_layers"))  # layers that a draft pass runs
-    if known.exit_layers is None and isinstance(recorded, int) and not source.borrowed:
+        question, method=source.method, draft_model=question.draft_model if takes else None, trace=source.recorded_as,
+        match_rate=source.match_rate, acceptance_by_depth=source.carried_rates,
+        tokens_per_step=source.own_tokens_per_step,
+    )  # fmt: skip
+    recorded = source.trained_layers
+    if known.exit_layers is None and recorded is not None and not source.borrowed:
         return replace(known, exit_layers=recorded)
     return known
 
@@ -217,9 +192,14 @@ def _candidates(
     generator: np.random.Generator,
     progress: Progress | None,
 ) -> list[Acceptance]:
-    trace, method = source.trace, load_method(source.method)
-    counts = resample_counts(trace.prompt_kinds, generator=generator, resamples=DRAWS).astype(np.float64)
+    trace, method = source.positions, load_method(source.method)
     lengths = draft_tokens or (NGRAM_LENGTHS if method.may_propose_nothing else CHAIN_LENGTHS)
+    if trace is None:
+        if stop_on is not None:
+            rule = "needs a recording with positions: numbers do not say when a draft would end"
+            raise InputError(rule, key="stop", value=f"{stop_on[0].rule} of {source.method}")
+        return stated_candidates(source, lengths, every=draft_tokens is not None)
+    counts = resample_counts(trace.prompt_kinds, generator=generator, resamples=DRAWS).astype(np.float64)
     if trace.depth is not None:
         lengths = [k for k in lengths if k <= trace.depth] or [trace.depth]
     law = law_for(trace, method.verify.rule, lengths, at=method.verify.at)
@@ -233,17 +213,6 @@ def _candidates(
     stop, batches, contexts = stop_on
     most = [max(lengths)] if stop.rule == "goodput" else lengths  # that controller picks the shorter ones itself
     return found + stopped_candidates(setting, trace, most, stop, counts, law, batches=batches, contexts=contexts)
-
-
-def is_borrowed(trace: AcceptanceTrace, model: str) -> bool:
-    """Whether a trace was recorded on another model than the one named (or on an unnamed one)."""
-    recorded = trace.provenance.model
-    if not recorded:
-        return True
-    try:
-        return load_model(recorded).name != load_model(model).name
-    except UnknownNameError:
-        return recorded != model
 
 
 def _check_grid(batches: Sequence[int], contexts: Sequence[int]) -> None:

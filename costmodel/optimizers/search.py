@@ -7,6 +7,7 @@ simulator).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -29,13 +30,13 @@ class Contender:
         configuration: deployment, method and drafter by name; what is drafted in a step comes from the candidates.
         setting: target, device, drafter and engine.
         candidates: what was measured of each shape; the first is no speculation.
-        trace: index of the trace that they were measured on.
+        source: index of the drafter that they are candidates of.
     """
 
     configuration: DecodingConfiguration
     setting: Setting
     candidates: Sequence[Acceptance]
-    trace: int = 0
+    source: int = 0
 
     @property
     def method(self) -> str:
@@ -105,10 +106,12 @@ class MethodSchedule:
     Args:
         configuration: with the ranges as its schedule.
         schedule: the ranges, and what they lose.
+        source: index of the drafter.
     """
 
     configuration: DecodingConfiguration
     schedule: Schedule
+    source: int = 0
 
     @property
     def method(self) -> str:
@@ -129,7 +132,7 @@ class TopologyBest:
         batch: requests.
         context: cached tokens per request.
         method: slug.
-        trace: index of the trace it was measured on.
+        source: index of the drafter.
         acceptance: the configuration.
         tokens_per_s: of the batch.
         speedup: against plain decoding there; NaN where that fits no limit.
@@ -139,11 +142,29 @@ class TopologyBest:
     batch: int
     context: int
     method: str
-    trace: int
+    source: int
     acceptance: Acceptance
     tokens_per_s: float
     speedup: float
     wins: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """Who wins at one batch and context over all drafters, where plain decoding competes too.
+
+    Args:
+        winner: the fastest.
+        runner_up: the fastest of another drafter, or plain decoding; None where nothing else was allowed.
+    """
+
+    winner: Choice
+    runner_up: Choice | None
+
+    @property
+    def lost_ratio(self) -> float | None:
+        """Share of the winner's tokens per second that the runner-up loses."""
+        return None if self.runner_up is None else 1.0 - self.runner_up.tokens_per_s / self.winner.tokens_per_s
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,12 +176,14 @@ class Optimum:
         schedules: one per method and context.
         dropped_batches: batches that were left out because plain decoding does not fit there.
         by_topology: for every context, batch and method the fastest of each topology, fastest first.
+        cells: winner and runner-up at every context and batch, in the order of `ranked`.
     """
 
     ranked: Sequence[Sequence[Choice]]
     schedules: Sequence[MethodSchedule]
     dropped_batches: Sequence[int]
     by_topology: Sequence[TopologyBest] = ()
+    cells: Sequence[Cell] = ()
 
 
 def search(
@@ -215,8 +238,14 @@ def search(
             if not found:
                 raise _infeasible(contenders[0], batch, context, bounds)
             ranked.append(sorted(found, key=lambda choice: -choice.tokens_per_s))
+    cells = [
+        _cell(contenders, tables, place, found, generator)
+        for place, found in zip(product(range(len(contexts)), range(len(fitting))), ranked, strict=True)
+    ]
     schedules = [
-        MethodSchedule(configuration=_scheduled(contender, schedule, context), schedule=schedule)
+        MethodSchedule(
+            configuration=_scheduled(contender, schedule, context), schedule=schedule, source=contender.source
+        )
         for contender, table in zip(contenders, tables, strict=True)
         for column, context in enumerate(contexts)
         if (schedule := _schedule(contender, table[:, :, column], fitting)) is not None
@@ -230,8 +259,35 @@ def search(
     ]
     return Optimum(
         ranked=ranked, schedules=schedules, dropped_batches=[x for x in batches if x not in fitting],
-        by_topology=by_topology,
+        by_topology=by_topology, cells=cells,
     )  # fmt: skip
+
+
+def _cell(
+    contenders: Sequence[Contender],
+    tables: Sequence[Array],
+    at: tuple[int, int],
+    ranked: Sequence[Choice],
+    generator: np.random.Generator,
+) -> Cell:
+    """The winner, and the best of what is neither it nor another name for it: every drafter can decode plainly."""
+    winner, (column, row) = ranked[0], at
+    others = [choice for choice in ranked[1:] if choice.topology != "off"]
+    rivals: list[tuple[float, Contender, int]] = []
+    for contender, table in zip(contenders, tables, strict=True):
+        rates = table[:, row, column]
+        drafted = [i for i, each in enumerate(contender.candidates) if each.draft_tokens > 0]
+        group = drafted if winner.topology == "off" else [0]
+        best = max(group, key=lambda i: float(rates[i]), default=None)
+        if best is not None and np.isfinite(rates[best]):
+            rivals.append((float(rates[best]), contender, best))
+    if rivals:
+        rate, contender, index = max(rivals, key=lambda rival: rival[0])
+        if not others or rate > others[0].tokens_per_s:
+            return Cell(
+                winner=winner, runner_up=_choice(contender, index, winner.batch, winner.context, generator)
+            )  # fmt: skip
+    return Cell(winner=winner, runner_up=others[0] if others else None)
 
 
 def _by_topology(contender: Contender, rates: Array, batch: int, context: int) -> list[TopologyBest]:
@@ -242,7 +298,7 @@ def _by_topology(contender: Contender, rates: Array, batch: int, context: int) -
         if not np.isfinite(rates[index]) or candidate.topology in found:
             continue
         found[candidate.topology] = TopologyBest(
-            batch=batch, context=context, method=contender.method, trace=contender.trace, acceptance=candidate,
+            batch=batch, context=context, method=contender.method, source=contender.source, acceptance=candidate,
             tokens_per_s=float(rates[index]), wins=not found,
             speedup=float(rates[index] / rates[0]) if np.isfinite(rates[0]) else float("nan"),
         )  # fmt: skip

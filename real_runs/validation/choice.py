@@ -58,5 +58,5 @@ def chosen_configuration(
     best = found.winners[0]
     if best.topology == "off":
         return Configuration()
-    drafter = list(files)[best.contender.trace]
+    drafter = list(files)[best.contender.source]
     return Configuration(drafter=drafter, draft_tokens=best.acceptance.draft_tokens, tree=best.acceptance.tree)

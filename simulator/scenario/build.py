@@ -307,7 +307,7 @@ def _speculation(written: ScenarioFile, trace: AcceptanceTrace, setting: Setting
 
 def _is_borrowed(trace: AcceptanceTrace, setting: Setting) -> bool:
     # what optimises is not needed to simulate, and would double the time until a plain scenario starts
-    from costmodel.optimizers.recommend import is_borrowed
+    from costmodel.optimizers.sources import is_borrowed
 
     return is_borrowed(trace, setting.target.name)
 

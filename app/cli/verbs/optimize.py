@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.cli.accepted import named_sources
 from app.cli.asked import asked
 from app.cli.drafts import StopRule, stop_rule
-from app.cli.option_groups import Drafting, Stored, grouped
+from app.cli.option_groups import Accepted, Drafting, Stored, grouped
 from app.cli.options import (
     MOST_DRAFT_TOKENS,
     Batch,
     Context,
     DraftTokens,
     Json,
-    MatchRate,
     Quiet,
     Seed,
     milliseconds,
-    ratio,
     whole_numbers,
 )
 from app.cli.output import Answered
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from app.answers.deployables import Deployable
     from costmodel.optimizers.recommend import Recommendation
     from costmodel.optimizers.search import Choice
+    from costmodel.optimizers.sources import Source
 
 DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
 DEFAULT_OUT = Path("rooftree-out")
@@ -37,13 +37,15 @@ DEFAULT_OUT = Path("rooftree-out")
 def optimize(
     placed: Stored,
     drafting: Drafting,
+    accepted: Accepted,
     model: Annotated[str, typer.Option("--model", help="Target; default: the one the trace was recorded on.")] = "",
     trace: Annotated[
         list[Path] | None, typer.Option("--trace", help="Acceptance trace; repeat to compare methods.")
     ] = None,
     method: Annotated[
-        str, typer.Option("--method", help="Method of traces that name none, or one with such a drafter.")
-    ] = "plain-decoding",
+        str,
+        typer.Option("--method", help="Method of stated acceptance, of traces that name none or have such a drafter."),
+    ] = "",
     batch: Batch = DEFAULT_BATCHES,
     context: Context = "1024",
     draft_tokens: DraftTokens = None,
@@ -54,13 +56,12 @@ def optimize(
     stop: StopRule = "",
     slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest time to first token, ms.")] = None,
     slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest time per output token, ms.")] = None,
-    match_rate: MatchRate = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for engine files and the answer.")] = DEFAULT_OUT,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Search draft lengths, trees and batches on recorded traces; write what engines load."""
+    """Search drafters, draft lengths, trees and batches; write what engines load."""
     from app.answers.deployables import deployables, file_paths, write_all
     from app.answers.optimize import recommendation
     from app.cli.output import deliver, progress_line, require_folder
@@ -68,23 +69,27 @@ def optimize(
     from app.reports.report import write_report
     from costmodel.optimizers.recommend import recommend
     from costmodel.optimizers.search import Limits
+    from costmodel.optimizers.sources import published_source
     from traces.library import default_traces
 
     if out is not None:
         require_folder(out)
     question = asked(None, {**asdict(placed), **asdict(drafting), "model": model, "method": method})
-    contexts = whole_numbers(context, "--context", least=0)
+    contexts, lengths = whole_numbers(context, "--context", least=0), _lengths(draft_tokens)
+    sources = named_sources(accepted, trace or (), method=method, model=model, lengths=lengths or ())
+    if not sources and method:
+        sources = [published_source(question.method, model, match_rate=accepted.match_rate)]
     with progress_line(quiet) as progress:
         answer = recommend(
             question,
-            trace or default_traces(),
+            sources or default_traces(),
             batches=whole_numbers(batch, "--batch", least=1),
             contexts=contexts,
-            draft_tokens=_lengths(draft_tokens),
+            draft_tokens=lengths,
             tree_sizes=[n for n in whole_numbers(tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS) if n],
             stop=stop_rule(stop),
             limits=Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot")),
-            match_rate=ratio(match_rate, "--match-rate"),
+            match_rate=accepted.match_rate,
             drop_unfit=batch == DEFAULT_BATCHES,
             seed=seed,
             progress=progress,
@@ -94,7 +99,10 @@ def optimize(
     inputs = {
         "model": answer.question.deployment.model, "device": placed.device, "engine": placed.engine, "tp": placed.tp,
         "shared_prefix": placed.shared_prefix, "host_weights": placed.host_weights, "dtype": placed.dtype,
-        "batch": batch, "context": context, "trace": [str(s.path) for s in answer.sources], "seed": seed,
+        "batch": batch, "context": context, "seed": seed,
+        "trace": [str(s.path) for s in answer.sources if s.path is not None], "drafter": accepted.drafter or [],
+        "acceptance": accepted.acceptance, "tokens_per_step": accepted.tokens_per_step,
+        "match_rate": accepted.match_rate,
         "stop": stop or None, "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot, "set": placed.overrides or [],
     }  # fmt: skip
     body = recommendation(answer, inputs, written)
@@ -123,14 +131,16 @@ def _print(answer: "Recommendation", device: str, engine: str) -> None:
     from app.answers.drafting import who_wins
     from app.cli.output import print_table, say, say_remarks
 
-    for source, contender in zip(answer.sources, answer.contenders, strict=True):
-        recorded = source.trace.provenance
-        label = f"acceptance borrowed from {recorded.model}" if source.borrowed else f"recorded on {recorded.model}"
-        say(f"{source.path.name}: {source.trace.positions} tokens, {label} ({recorded.device or 'device unknown'})")
+    for source, name, contender in zip(answer.sources, answer.names, answer.contenders, strict=True):
+        say(_rests_on(source, name))
         say_remarks([{"remark": candidate.remark} for candidate in contender.candidates])
-    rows = [_row(choice, place) for ranked in answer.optimum.ranked for place, choice in enumerate(ranked, 1)]
+    rows = [
+        _row(choice, answer.names[choice.contender.source], place)
+        for ranked in answer.optimum.ranked
+        for place, choice in enumerate(ranked, 1)
+    ]
     columns = [
-        "method",
+        "drafter",
         "batch",
         "context",
         "rank",
@@ -142,18 +152,29 @@ def _print(answer: "Recommendation", device: str, engine: str) -> None:
         "limit",
     ]
     print_table(
-        f"{answer.question.deployment.model} on {device}, {engine}: best configuration of each method",
+        f"{answer.question.deployment.model} on {device}, {engine}: best configuration of each drafter",
         columns, rows, caption="brackets: 80 % intervals; speedup against no speculation at the same batch and context",
     )  # fmt: skip
     say(_sentence(answer.winners[0]))
-    for line in who_wins(answer.optimum.by_topology):
+    for line in who_wins(answer.optimum.by_topology, answer.names):
         say(line)
     for found in answer.optimum.schedules:
         ranges = ", ".join(f"batch {low}-{high}: K={k}" for low, high, k in found.schedule.ranges)
         loss = f"{100 * found.schedule.loss_ratio:.1f} % lost against the best K at every batch"
-        say(f"schedule of {found.method} at context {found.context}: {ranges} ({loss})")
+        say(f"schedule of {answer.names[found.source]} at context {found.context}: {ranges} ({loss})")
     if answer.optimum.dropped_batches:
         say(f"left out, too large for memory: batch {', '.join(map(str, answer.optimum.dropped_batches))}")
+
+
+def _rests_on(source: "Source", name: str) -> str:
+    """Where a drafter's acceptance comes from, in words."""
+    if source.trace is None:
+        return f"{name}: acceptance {source.label if source.kind == 'published' else f'stated as {source.about}'}"
+    recorded = source.trace.provenance
+    label = f"acceptance borrowed from {recorded.model}" if source.borrowed else f"recorded on {recorded.model}"
+    size = f"{source.trace.positions} tokens" if source.kind == "recorded" else "counters without positions"
+    where = f" ({recorded.device or 'device unknown'})" if source.kind == "recorded" else ""
+    return f"{source.path.name if source.path else name}: {size}, {label}{where}"
 
 
 def _sentence(best: "Choice") -> str:
@@ -169,13 +190,13 @@ def _sentence(best: "Choice") -> str:
     return f"run {best.contender.method} with {draft} {where}: {gain}"
 
 
-def _row(choice: "Choice", place: int) -> list[str]:
+def _row(choice: "Choice", name: str, place: int) -> list[str]:
     from app.answers.drafting import draft_words
     from hardware_profiles.units import MILLI
 
     a, r, i = choice.acceptance, choice.result, choice.intervals
     return [
-        choice.contender.method,
+        name,
         str(choice.batch),
         str(choice.context),
         str(place),

@@ -297,7 +297,7 @@ def _write_explanations(answer: dict[str, Any], setting: "Setting", out: Path) -
 
 
 def _borrowed(recorded: "AcceptanceTrace | None", setting: "Setting") -> bool | None:
-    from costmodel.optimizers.recommend import is_borrowed
+    from costmodel.optimizers.sources import is_borrowed
 
     return None if recorded is None else is_borrowed(recorded, setting.target.name)
 

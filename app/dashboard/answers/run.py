@@ -154,7 +154,7 @@ def _rests_on(recommendation: Recommendation, choice: Choice, asked: int) -> Seq
     notes = []
     source = recommendation.source(choice)
     if source.borrowed:
-        recorded = source.trace.provenance.model or "an unnamed model"
+        recorded = source.model or "an unnamed model"
         notes.append(f"Acceptance was recorded on {recorded} and is borrowed: your model's own may differ.")
     if asked > choice.batch:
         notes.append(f"Batch {asked} was not compared; shown is batch {choice.batch}.")

@@ -3,19 +3,29 @@
 from costmodel.laws.acceptance.per_step import Acceptance, from_replay
 from costmodel.laws.acceptance.recorded import accepted_by, drawn_lengths, replay_by, sibling_law
 from costmodel.laws.acceptance.rules import MATCHING, RULES, Law, law_for, several_chains
-from costmodel.laws.acceptance.stated import from_depth_rates, geometric, stated
+from costmodel.laws.acceptance.stated import (
+    DepthRates,
+    counted_rates,
+    from_depth_rates,
+    geometric,
+    length_rates,
+    stated,
+)
 
 __all__ = [
     "MATCHING",
     "RULES",
     "Acceptance",
+    "DepthRates",
     "Law",
     "accepted_by",
+    "counted_rates",
     "drawn_lengths",
     "from_depth_rates",
     "from_replay",
     "geometric",
     "law_for",
+    "length_rates",
     "replay_by",
     "several_chains",
     "sibling_law",

@@ -29,7 +29,8 @@ class Acceptance:
         tree_source: what the tree was built from: `trace` paths or a sibling `vector`; empty for a chain.
         rule: how drafts were verified, a rule of `Verify`; empty where the rate is stated.
         lossy: the rule changes the text's distribution.
-        note: why `rule` is not the method's own; empty where it is.
+        note: what has to be said beside the number: why `rule` is not the method's own, or where stated rates go
+            further than what is known; empty for nothing.
         shape: numbers of a tree that is chosen anew at every step, or None.
         stop: when a draft ends before its most draft tokens; None: it does not.
         lengths: draft tokens and passes of a step where they differ from step to step, or None.

@@ -1,16 +1,162 @@
 """How many tokens does a step emit when the acceptance is stated, not recorded?
 
 From one acceptance rate, from unconditional rates by depth (an engine's counters), or the number itself (a paper's).
-Leaves out recordings (`recorded`), which know how steps of one text resemble each other.
+Leaves out recordings (`recorded`), which know how steps of one text resemble each other, and what `DepthRates` mean for
+a published method (`costmodel.laws.claims`).
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from costmodel.laws.acceptance.per_step import Acceptance
 from hardware_profiles.errors import InputError
+from traces.kinds.summary import Summary
 from traces.kinds.tree import Tree
+from traces.replay.statistics import fitted_acceptance
+
+MOST_RATES = 4095
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DepthRates:
+    """Acceptance that is known as numbers, for chains of any length.
+
+    Beyond the last rate the chance that a token is accepted, given those before it, stays what it was there. One rate
+    is therefore the geometric law.
+
+    Example:
+        >>> rates = DepthRates(by_depth=(0.8, 0.6), measured=2)
+        >>> [round(rate, 2) for rate in rates.at(3)]
+        [0.8, 0.6, 0.45]
+
+    Args:
+        by_depth: P(the first d draft tokens are all accepted) in a step with a proposal, d = 1, 2, ..; at least one
+            rate in [0, 1], never increasing.
+        measured: draft tokens up to which they are known; None: the law of one rate is stated for any length.
+        tokens_per_step: emitted at `measured` draft tokens over all steps, where that number is what is known and the
+            rates follow from it; None: the rates are what is known.
+        proposal_ratio: share of steps with a proposal, 0 to 1.
+        remark: what has to be said beside answers that rest on them; empty for nothing.
+
+    Raises:
+        InputError: no rate, rates outside [0, 1], or rates that increase.
+    """
+
+    by_depth: tuple[float, ...]
+    measured: int | None = None
+    tokens_per_step: float | None = None
+    proposal_ratio: float = 1.0
+    remark: str = ""
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.by_depth) <= MOST_RATES or not all(0.0 <= rate <= 1.0 for rate in self.by_depth):
+            rule = f"must be 1 to {MOST_RATES} rates in [0, 1]"
+            raise InputError(rule, key="acceptance", value=list(self.by_depth))
+        for depth, (before, after) in enumerate(pairwise(self.by_depth), 2):
+            if after > before:
+                rule = (
+                    "must never increase: each is the share of steps in which that position was accepted, and position "
+                    f"{depth} ({after:g}) is accepted only in steps that accepted position {depth - 1} ({before:g})"
+                )
+                raise InputError(rule, key="acceptance", value=list(self.by_depth))
+        if not 0.0 <= self.proposal_ratio <= 1.0:
+            raise InputError("must lie in [0, 1]", key="match_rate", value=self.proposal_ratio)
+
+    @property
+    def last_conditional(self) -> float:
+        """Acceptance of the last token that is known, given that those before it were accepted."""
+        before = self.by_depth[-2] if len(self.by_depth) > 1 else 1.0
+        return self.by_depth[-1] / before if before > 0.0 else 0.0
+
+    def at(self, draft_tokens: int) -> tuple[float, ...]:
+        """One rate per draft token of a chain of K >= 0 tokens."""
+        more = range(1, draft_tokens - len(self.by_depth) + 1)
+        continued = (self.by_depth[-1] * self.last_conditional**further for further in more)
+        return (*self.by_depth[:draft_tokens], *continued)
+
+    def remark_at(self, draft_tokens: int) -> str:
+        """What has to be said beside an answer for K draft tokens; empty for nothing."""
+        words = [self.remark] if self.remark else []
+        if self.measured is not None and draft_tokens > self.measured:
+            words.append(
+                f"acceptance is known to K={self.measured}; beyond it each further token is accepted with "
+                f"{self.last_conditional:.3f}, the last known rate given the tokens before"
+            )
+        elif self.tokens_per_step is not None and 0 < draft_tokens != self.measured:
+            words.append(
+                f"{self.tokens_per_step:g} tokens per step are known at K={self.measured}; shorter drafts follow the "
+                "geometric law that emits as many there"
+            )
+        return "; ".join(words)
+
+    def chain(self, draft_tokens: int) -> Acceptance:
+        """What a chain of K >= 0 draft tokens emits per step.
+
+        Raises:
+            InputError: K < 0.
+        """
+        if draft_tokens < 0:
+            raise InputError("must be >= 0", key="draft_tokens", value=draft_tokens)
+        rates = self.at(draft_tokens)
+        emitted = 1.0 + self.proposal_ratio * math.fsum(rates)
+        if self.tokens_per_step is not None and draft_tokens == self.measured:
+            emitted = self.tokens_per_step
+        return Acceptance(
+            draft_tokens=draft_tokens,
+            tokens_per_step=emitted,
+            proposal_ratio=self.proposal_ratio if draft_tokens else 0.0,
+            proposed_tokens=float(draft_tokens),
+            note=self.remark_at(draft_tokens) if draft_tokens else "",
+        )
+
+
+def length_rates(tokens_per_step: float, draft_tokens: int, *, match_rate: float = 1.0) -> DepthRates:
+    """The geometric rates of chains that emit a stated number of tokens at a stated length.
+
+    Args:
+        tokens_per_step: emitted over all steps, the bonus token counted.
+        draft_tokens: K >= 1 at which they were measured.
+        match_rate: share of steps with a proposal, above 0; the others emit one token.
+
+    Raises:
+        InputError: fewer tokens than 1, or more than K draft tokens can emit.
+    """
+    most = 1.0 + match_rate * draft_tokens
+    if draft_tokens < 1 or match_rate <= 0.0 or not 1.0 <= tokens_per_step <= most:
+        wanted = f"must lie in [1, {most:g}], what {draft_tokens} draft levels can emit"
+        raise InputError(wanted, key="tokens_per_step", value=tokens_per_step)
+    within = 1.0 + (tokens_per_step - 1.0) / match_rate
+    rate = fitted_acceptance(min(within, draft_tokens + 1.0), draft_tokens)
+    return DepthRates(
+        by_depth=(rate,), measured=draft_tokens, tokens_per_step=tokens_per_step, proposal_ratio=match_rate
+    )
+
+
+def counted_rates(summary: Summary, *, match_rate: float = 1.0) -> DepthRates | None:
+    """The rates that a recording of level 0 holds: by depth, else of its first candidates, else its mean.
+
+    Args:
+        summary: counts without positions; they hold for steps with a proposal.
+        match_rate: share of steps with a proposal.
+
+    Returns:
+        The rates; None where the summary holds no acceptance, or a mean and no draft length.
+    """
+    if summary.acceptance_by_depth:
+        rates = summary.acceptance_by_depth
+        return DepthRates(by_depth=rates, measured=len(rates), proposal_ratio=match_rate)
+    if summary.sibling_vectors:
+        firsts = np.cumprod([vector[0] if vector else 0.0 for vector in summary.sibling_vectors])
+        measured = None if len(firsts) == 1 else len(firsts)
+        return DepthRates(by_depth=tuple(firsts.tolist()), measured=measured, proposal_ratio=match_rate)
+    emitted, levels = summary.tokens_per_step, summary.draft_levels
+    if emitted is None or levels is None:
+        return None
+    return length_rates(1.0 + match_rate * (emitted - 1.0), levels, match_rate=match_rate)
 
 
 def geometric(rate: float, draft_tokens: int, *, match_rate: float = 1.0) -> Acceptance:
@@ -33,16 +179,13 @@ def geometric(rate: float, draft_tokens: int, *, match_rate: float = 1.0) -> Acc
 
     Reference: Leviathan et al. 2022 (arXiv:2211.17192), equation 1.
     """
-    for key, value in (("acceptance", rate), ("match_rate", match_rate)):
-        if not 0.0 <= value <= 1.0:
-            raise InputError("must lie in [0, 1]", key=key, value=value)
-    if draft_tokens < 0:
-        raise InputError("must be >= 0", key="draft_tokens", value=draft_tokens)
-    return from_depth_rates([rate**depth for depth in range(1, draft_tokens + 1)], match_rate=match_rate)
+    if not 0.0 <= rate <= 1.0:
+        raise InputError("must lie in [0, 1]", key="acceptance", value=rate)
+    return DepthRates(by_depth=(rate,), proposal_ratio=match_rate).chain(draft_tokens)
 
 
 def from_depth_rates(rates: Sequence[float], *, match_rate: float = 1.0) -> Acceptance:
-    """Acceptance of a chain from unconditional rates by depth: 1 + their sum per step with a proposal.
+    """Acceptance of a chain from unconditional rates by depth, one per draft token; see `DepthRates`.
 
     Args:
         rates: P(the first d draft tokens are all accepted) for d = 1..K, non-increasing.
@@ -51,15 +194,9 @@ def from_depth_rates(rates: Sequence[float], *, match_rate: float = 1.0) -> Acce
     Raises:
         InputError: rates outside [0, 1] or increasing.
     """
-    values = np.asarray(rates, dtype=np.float64)
-    if np.any(~np.isfinite(values)) or np.any(values < 0) or np.any(values > 1) or np.any(np.diff(values) > 1e-9):
-        raise InputError("rates by depth must lie in [0, 1] and never increase", key="acceptance", value=list(rates))
-    return Acceptance(
-        draft_tokens=len(values),
-        tokens_per_step=float(1.0 + match_rate * values.sum()),
-        proposal_ratio=match_rate if len(values) else 0.0,
-        proposed_tokens=float(len(values)),
-    )
+    if not rates:
+        return geometric(0.0, 0)
+    return DepthRates(by_depth=tuple(rates), proposal_ratio=match_rate).chain(len(rates))
 
 
 def stated(tokens_per_step: float, shape: int | Tree, *, proposal_ratio: float = 1.0) -> Acceptance:

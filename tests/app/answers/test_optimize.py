@@ -73,7 +73,9 @@ def test_provenance_tells_measured_from_carried_over(found, answer):
         told = choice["provenance"]
         assert told["device"]["name"] == "l4" and told["fidelity"] == "calibrated"
         assert told["device"]["calibrated"] is found.contenders[0].setting.device.calibrated
-        assert told["acceptance"]["borrowed"] is False and "label" not in told["acceptance"]
+        assert told["acceptance"]["borrowed"] is False and told["acceptance"]["kind"] == "recorded"
+        assert told["acceptance"]["label"] == "acceptance recorded on this model"
+        assert told["acceptance"]["interval_covers"] == "recorded requests and cost model"
         ratios = [term["ratio"] for term in told["dominant_uncertainty"]]
         for term in told["dominant_uncertainty"]:
             assert term["kind"] in ("measured", "assumed", "datasheet") and term["source"]
@@ -92,18 +94,18 @@ def test_exit_layers_belong_to_early_exit_alone(found):
 
 
 def test_sources_are_the_traces_in_order(files, answer):
-    assert [trace["file"] for trace in answer["traces"]] == [str(files.ranks), str(files.lookup)]
-    assert [(t["level"], t["requests"], t["tokens"]) for t in answer["traces"]] == [(2, 8, 456), (1, 8, 456)]
+    assert [each["file"] for each in answer["drafters"]] == [str(files.ranks), str(files.lookup)]
+    assert [(d["level"], d["requests"], d["tokens"]) for d in answer["drafters"]] == [(2, 8, 456), (1, 8, 456)]
 
 
 def test_curves_are_replays(files, answer):
-    traces = [read_acceptance(files.ranks), read_acceptance(files.lookup)]
+    traces = {"early-exit": read_acceptance(files.ranks), "n-gram": read_acceptance(files.lookup)}
     assert [c["draft_tokens"] for c in answer["curves"] if c["topology"] != "tree"] == [0, 1, 3, 0, 1, 3]
     for curve in answer["curves"]:
         low, high = curve["interval"]
         assert low <= curve["tokens_per_step"] <= high
         if curve["topology"] != "tree":
-            played = replay_chain(traces[curve["trace"]], curve["draft_tokens"])
+            played = replay_chain(traces[curve["drafter"]], curve["draft_tokens"])
             assert curve["tokens_per_step"] == played.tokens_per_step
 
 

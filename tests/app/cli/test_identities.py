@@ -86,7 +86,7 @@ def test_a_config_json_is_the_model_it_describes(rooftree, files, tmp_path):
 
 def test_what_optimize_chooses_predict_prices_alike(rooftree, files, optimized, tmp_path):
     answer, _ = optimized
-    sources = {trace["method"]: trace["file"] for trace in answer["traces"]}
+    sources = {drafter["method"]: drafter["file"] for drafter in answer["drafters"]}
     for choice in (*answer["choices"], *answer["alternatives"]):
         words = ["--trace", sources[choice["method"]], "--batch", choice["batch"], "--context", choice["context"]]
         if choice["tree"] is not None:
@@ -116,7 +116,7 @@ def test_the_choice_beats_every_chain_and_the_alternatives(rooftree, files, opti
 
 def test_the_schedule_runs_the_fastest_chain_where_it_loses_nothing(rooftree, optimized):
     answer, _ = optimized
-    sources = {trace["method"]: trace["file"] for trace in answer["traces"]}
+    sources = {drafter["method"]: drafter["file"] for drafter in answer["drafters"]}
     for found in answer["schedules"]:
         losses = []
         for batch in (1, 4, 64):

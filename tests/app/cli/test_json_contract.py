@@ -129,7 +129,7 @@ def test_optimize_names_files_that_exist_and_writes_its_answer(optimized):
 def test_optimize_needs_no_trace_and_no_model(rooftree, tmp_path):
     answer = rooftree("optimize", "--batch", "1", "--tree-nodes", "0", "--out", tmp_path, "--json").answer
     assert answer["inputs"]["model"].casefold().startswith(("smollm2-135m", "huggingfacetb/smollm2-135m"))
-    assert len(answer["traces"]) >= 2 and not any(trace["borrowed"] for trace in answer["traces"])
+    assert len(answer["drafters"]) >= 2 and not any(each["borrowed"] for each in answer["drafters"])
 
 
 def test_another_seed_moves_intervals_and_not_points(rooftree, files):

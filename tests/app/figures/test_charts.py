@@ -12,9 +12,7 @@ from traces.kinds.tree import Tree
 HOSTILE = '<img src=x onerror="alert(1)">&<b>'
 
 
-def row(
-    batch, speedup, *, context=1024, method="eagle-3", file="a.parquet", topology="chain", draft_tokens=4, tree=None
-):
+def row(batch, speedup, *, context=1024, method="eagle-3", drafter="", topology="chain", draft_tokens=4, tree=None):
     """A ranked configuration with intervals of ± 10 %."""
 
     def spread(value):
@@ -28,35 +26,36 @@ def row(
     values["speedup"] = speedup
     return {
         "batch": batch, "context": context, "method": method, "topology": topology, "draft_tokens": draft_tokens,
-        "tree": tree, **values, **{f"{key}_interval": spread(value) for key, value in values.items()},
+        "drafter": drafter or method, "tree": tree, **values,
+        **{f"{key}_interval": spread(value) for key, value in values.items()},
         "limit": "bandwidth",
         "breakdown_s": {"draft": 0.001, "verify": 0.002 + 0.001 * batch, "overhead": 0.001},
-        "provenance": {"acceptance": {"source": file, "borrowed": False}},
+        "provenance": {"acceptance": {"borrowed": False}},
     }  # fmt: skip
 
 
 def answer(choices, alternatives=(), curves=()):
-    traces = dict.fromkeys((r["method"], r["provenance"]["acceptance"]["source"]) for r in (*choices, *alternatives))
+    names = dict.fromkeys(r["drafter"] for r in (*choices, *alternatives))
     return {
         "choices": list(choices), "alternatives": list(alternatives), "curves": list(curves),
-        "traces": [{"method": method, "file": file} for method, file in traces],
+        "drafters": [{"name": name} for name in names],
     }  # fmt: skip
 
 
-def point(draft_tokens, tokens_per_step, *, topology="chain", trace=0, method="eagle-3", **more):
+def point(draft_tokens, tokens_per_step, *, topology="chain", drafter="eagle-3", **more):
     span = [tokens_per_step - 0.1, tokens_per_step + 0.1]
-    return {"method": method, "trace": trace, "draft_tokens": draft_tokens, "topology": topology,
+    return {"drafter": drafter, "draft_tokens": draft_tokens, "topology": topology,
             "tokens_per_step": tokens_per_step, "interval": span, **more}  # fmt: skip
 
 
 BINARY = {"parents": [-1, 0, 0, 1], "ranks": [0, 0, 1, 0], "root_included": True}
 USUAL = answer(
     [row(1, 2.0), row(16, 1.5), row(1, 1.8, context=4096), row(16, 1.2, context=4096)],
-    [row(16, 1.1, method="n-gram", file="b.parquet"), row(1, 1.3, method="n-gram", file="b.parquet")],
+    [row(16, 1.1, method="n-gram"), row(1, 1.3, method="n-gram")],
     [point(0, 1.0, topology="off"), point(1, 1.7), point(2, 2.1), point(3, 2.0, topology="tree")],
 )
 OFF = answer([row(b, 1.0, topology="off", draft_tokens=0) for b in (1, 8)], curves=[point(0, 1.0, topology="off")])
-SINGLE = answer([row(8, 1.4)], [row(8, 1.1, method="n-gram", file="b.parquet")], [point(5, 2.0)])
+SINGLE = answer([row(8, 1.4)], [row(8, 1.1, method="n-gram")], [point(5, 2.0)])
 
 
 def named(figure, name):
@@ -158,23 +157,22 @@ def test_the_best_tree_of_each_size_is_a_point_and_no_drafting_is_none():
     assert charts.acceptance_figure(answer([row(1, 2.0)])) is None, "an answer without curves"
 
 
-def test_contenders_of_one_method_are_distinguished_by_file():
-    subject = answer([row(1, 2.0, file="/data/x.parquet")], [row(1, 1.5, file="/data/y.parquet")])
-    assert list(charts.labels(subject).values()) == ["eagle-3 (x.parquet)", "eagle-3 (y.parquet)"]
-    assert list(charts.labels(USUAL).values()) == ["eagle-3", "n-gram"]
+def test_drafters_of_one_method_keep_their_own_names():
+    subject = answer([row(1, 2.0, drafter="eagle-3 (x)")], [row(1, 1.5, drafter="eagle-3 (y)")])
+    assert charts.drafters(subject) == ["eagle-3 (x)", "eagle-3 (y)"]
+    assert charts.drafters(USUAL) == ["eagle-3", "n-gram"]
+    assert charts.drafters({**USUAL, "drafters": []}) == ["eagle-3", "n-gram"]
 
 
 def test_colours_belong_to_contenders_not_to_places():
-    subject = answer(
-        [row(1, 2.0), row(1, 1.5, context=9, method="n-gram", file="b")], [row(1, 1.1, method="n-gram", file="b")]
-    )
+    subject = answer([row(1, 2.0), row(1, 1.5, context=9, method="n-gram")], [row(1, 1.1, method="n-gram")])
     both, alone = charts.speedup_figure(subject, 1024), charts.speedup_figure(subject, 9)
     assert named(both, "n-gram")["line"] == named(alone, "n-gram")["line"]
     assert named(both, "n-gram")["line"] != named(both, "eagle-3")["line"]
 
 
 def test_hostile_names_leave_as_text():
-    subject = answer([row(1, 2.0, method=HOSTILE, file=HOSTILE)], curves=[point(3, 2.0, method=HOSTILE)])
+    subject = answer([row(1, 2.0, drafter=HOSTILE)], curves=[point(3, 2.0, drafter=HOSTILE)])
     for figure in figures_of(subject):
         assert "<img" not in json.dumps(figure)
     names = [t["name"] for t in charts.speedup_figure(subject, 1024)["data"] if "name" in t]

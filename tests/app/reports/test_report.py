@@ -164,8 +164,8 @@ def test_the_page_tells_what_the_answer_tells(answer, small):
     assert "acceptance borrowed from llama-3.2-1b" in text
     assert f"{charts.digits(first['speedup'])}×" in text
     assert f"{charts.digits(first['speedup_interval'][0])}–{charts.digits(first['speedup_interval'][1])}×" in text
-    for trace in answer["traces"]:
-        assert trace["file"] in text
+    for drafter in answer["drafters"]:
+        assert drafter["file"] in text and drafter["name"] in text
     for term in first["provenance"]["dominant_uncertainty"]:
         assert f"{term['term']} ±{charts.digits(100 * term['ratio'])} %" in text
     assert first["provenance"]["overhead"]["source"] in text
@@ -174,7 +174,7 @@ def test_the_page_tells_what_the_answer_tells(answer, small):
 
 def recorded_here(answer, calibrated):
     for c in (*answer["choices"], *answer["alternatives"]):
-        c["provenance"]["acceptance"] = {"source": c["provenance"]["acceptance"]["source"], "borrowed": False}
+        c["provenance"]["acceptance"] |= {"borrowed": False, "label": "acceptance recorded on this model"}
         c["provenance"]["device"] = {"name": "new", "calibrated": calibrated, "constants_from": "h100-sxm"}
     return answer
 
@@ -282,7 +282,7 @@ def test_schedules_in_words(ranges, words):
 
 def test_curves_are_the_replays_and_nodes_add_up_to_the_tree(found, files):
     trace = read_acceptance(files.ranks)
-    points = [p for p in found["curves"] if p["trace"] == 0]
+    points = [p for p in found["curves"] if p["drafter"] == "medusa"]
     assert {p["topology"] for p in points} == {"off", "chain", "tree"}
     for p in points:
         if p["topology"] != "tree":

@@ -9,7 +9,7 @@ from costmodel.answers.estimate import estimate, intervals, mixed_prefill_s, nee
 from costmodel.answers.settings import build_setting
 from costmodel.answers.uncertainty import dominant_terms, draw_steps, interval
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.laws.acceptance import Acceptance, from_depth_rates, from_replay, geometric
+from costmodel.laws.acceptance import Acceptance, DepthRates, from_replay, geometric
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.statistics import resample_counts
@@ -35,7 +35,7 @@ def test_the_geometric_law_by_hand():
 @pytest.mark.parametrize("rates", [[1.1], [-0.1], [0.4, 0.5], [float("nan")]])
 def test_impossible_rates_are_refused(rates):
     with pytest.raises(InputError):
-        from_depth_rates(rates)
+        DepthRates(by_depth=tuple(rates))
 
 
 def test_bad_laws_are_refused():

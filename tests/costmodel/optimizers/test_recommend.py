@@ -8,7 +8,8 @@ import pytest
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.candidates import chain_candidates, split_requests, tree_candidates
-from costmodel.optimizers.recommend import is_borrowed, recommend
+from costmodel.optimizers.recommend import recommend
+from costmodel.optimizers.sources import is_borrowed
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
 from traces.replay.statistics import resample_counts
@@ -126,7 +127,7 @@ def test_sampled_drafts_are_compared_by_the_law_of_the_method_that_is_asked_abou
     recorded = Path("traces/recorded/level-3/smollm2-135m--draft-model--t1.parquet")
     asked = replace(on_model("smollm2-135m"), draft_model="smollm2-135m")
     rules = {}
-    for method in ("speculative-decoding", "sequoia", "eagle-3"):
+    for method in ("speculative-decoding", "sequoia"):
         found = recommend(replace(asked, method=method), [recorded], **GRID).contenders[0]
         rules[found.method] = {(c.topology, c.rule) for c in found.candidates}
         by_tree = [c for c in found.candidates if c.tree is not None]
@@ -134,7 +135,9 @@ def test_sampled_drafts_are_compared_by_the_law_of_the_method_that_is_asked_abou
     assert rules == {
         "speculative-decoding": {("off", "none"), ("chain", "token_rejection")},
         "sequoia": {("off", "none"), ("chain", "without_replacement"), ("tree", "without_replacement")},
-    }, "another kind of drafter does not rename a recording"
+    }
+    with pytest.raises(InputError, match="--drafter eagle-3:"):
+        recommend(replace(asked, method="eagle-3"), [recorded], **GRID)
 
 
 def test_a_trace_without_a_method_needs_one(tmp_path):
@@ -144,7 +147,7 @@ def test_a_trace_without_a_method_needs_one(tmp_path):
         recommend(QUESTION, [file], **GRID)
     named = recommend(replace(QUESTION, method="early-exit"), [file], **GRID)
     assert named.contenders[0].method == "early-exit"
-    with pytest.raises(InputError, match="at least one trace"):
+    with pytest.raises(InputError, match="at least one trace or stated acceptance"):
         recommend(QUESTION, [], **GRID)
 
 

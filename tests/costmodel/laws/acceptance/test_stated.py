@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.laws.acceptance import from_depth_rates, geometric, stated
+from costmodel.laws.acceptance import DepthRates, geometric, stated
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
 
@@ -40,7 +40,7 @@ def test_a_stated_number_is_taken_as_it_is():
         (lambda: stated(1.0, 3, proposal_ratio=1.5), "proposal_ratio"),
         (lambda: geometric(1.2, 3), "acceptance"),
         (lambda: geometric(0.5, -1), "draft_tokens"),
-        (lambda: from_depth_rates([0.5, 0.6]), "acceptance"),
+        (lambda: DepthRates(by_depth=(0.5, 0.6)), "acceptance"),
     ],
 )
 def test_what_no_shape_can_emit_is_refused(wrong, key):

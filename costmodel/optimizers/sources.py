@@ -1,0 +1,325 @@
+"""Which drafters compete, and where is the acceptance of each one known from?
+
+A drafter is a method with a source of acceptance: a recording, an engine's counters, numbers that somebody states, or a
+published figure. Leaves out what acceptance emits per step (`costmodel.laws`) and costs (`costmodel.answers`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from costmodel.answers.settings import method_of, with_match_rate
+from costmodel.architectures.library import load_model
+from costmodel.laws.acceptance import DepthRates, counted_rates, length_rates
+from costmodel.method_library import load_method, method_names
+from hardware_profiles.errors import InputError, UnknownNameError
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.library import read_trace, trace_file, trace_name
+
+Kind = Literal["recorded", "counted", "stated", "published"]
+
+FORMS = (
+    "one rate (eagle-3:0.72), rates by position (eagle-3:0.78,0.61,0.48), tokens per step (eagle-3:length=2.4, at K=3 "
+    "eagle-3:length=2.4@3), or a trace (eagle-3:trace.parquet)"
+)
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?|[+-]?(?:nan|inf)"
+_RATES = re.compile(rf"\s*(?:{_NUMBER})\s*(?:,\s*(?:{_NUMBER})\s*)*", re.ASCII)
+_LENGTH = re.compile(rf"length=(?P<tokens>{_NUMBER})(?:@(?P<at>[0-9]{{1,4}}))?", re.ASCII)
+_MOST_CHARACTERS = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """One drafter, and where its acceptance is known from.
+
+    Args:
+        method: slug of the method that drafts and verifies.
+        kind: `recorded` positions, `counted` by an engine (level 0), `stated` by the person who asks, `published`.
+        trace: recording of level 0 or more; None for numbers.
+        path: file of the trace.
+        rates: acceptance as numbers; None for positions, and where `own_tokens_per_step` says all.
+        own_tokens_per_step: stated tokens per step of the method's own shape, where no draft length was named.
+        about: where numbers come from, in words; empty for a trace.
+        model: target that it was recorded or published on; empty where unknown, or for stated numbers.
+        borrowed: it belongs to another target than the one asked about.
+    """
+
+    method: str
+    kind: Kind
+    trace: AcceptanceTrace | None = None
+    path: Path | None = None
+    rates: DepthRates | None = None
+    own_tokens_per_step: float | None = None
+    about: str = ""
+    model: str = ""
+    borrowed: bool = False
+
+    @property
+    def positions(self) -> AcceptanceTrace | None:
+        """The recording, where it holds positions that can be replayed."""
+        return self.trace if self.kind == "recorded" else None
+
+    @property
+    def reference(self) -> str:
+        """What to look up: the file, or where the numbers come from."""
+        return str(self.path) if self.path is not None else self.about
+
+    @property
+    def label(self) -> str:
+        """Where the acceptance comes from, in a few words."""
+        if self.kind == "stated":
+            return "stated, not measured here"
+        if self.kind == "published":
+            return self.about
+        how = "recorded" if self.kind == "recorded" else "counted by an engine"
+        return f"borrowed from {self.model or 'an unnamed model'}" if self.borrowed else f"{how} on this model"
+
+    @property
+    def recorded_as(self) -> str | None:
+        """What names the recording on any machine; None for numbers."""
+        return trace_name(self.path) if self.path is not None else None
+
+    @property
+    def match_rate(self) -> float | None:
+        """Share of steps with a proposal that stands in for what is not recorded; None where nothing does."""
+        if self.rates is not None:
+            return self.rates.proposal_ratio if self.rates.proposal_ratio < 1.0 else None
+        return self.trace.match_rate if self.trace is not None else None
+
+    @property
+    def carried_rates(self) -> tuple[float, ...] | None:
+        """Rates by depth that a configuration states itself; None where it names a trace to read them from."""
+        return self.rates.by_depth if self.rates is not None and self.trace is None else None
+
+    @property
+    def trained_layers(self) -> int | None:
+        """Layers that a draft pass ran where it was recorded; None where the recording does not tell."""
+        parameters = self.trace.provenance.extra.get("parameters") if self.trace is not None else None
+        stated = parameters if isinstance(parameters, Mapping) else {}
+        layers = stated.get("exit_layer", stated.get("draft_layers"))
+        return layers if isinstance(layers, int) else None
+
+    def asked_on(self, model: str) -> Source:
+        """The same source for a question about a target."""
+        return self if self.trace is None else replace(self, borrowed=is_borrowed(self.trace, model))
+
+
+def drafter_source(
+    text: str, *, model: str = "", lengths: Sequence[int] = (), match_rate: float | None = None
+) -> Source:
+    """The source that `METHOD[:SOURCE]` names.
+
+    Example:
+        >>> drafter_source("eagle-3:0.78,0.61,0.48").rates.by_depth
+        (0.78, 0.61, 0.48)
+
+    Args:
+        text: a method's slug, then one rate, rates by position, `length=` tokens per step (`@K`: at that draft length),
+            or a trace; without a source the published figure that suits the model best.
+        model: target, for published figures.
+        lengths: draft lengths asked about; tokens per step without `@K` are those of the longest.
+        match_rate: share of steps with a proposal, for drafters that may have none.
+
+    Raises:
+        UnknownNameError: there is no such method.
+        InputError: a source that is none, or no figure was published.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        raise InputError("is too long", key="drafter", value=text[:40])
+    name, separator, given = text.partition(":")
+    method = slug_of(name.strip())
+    if not separator:
+        return published_source(method, model, match_rate=match_rate)
+    if _RATES.fullmatch(given):
+        return rates_source(method, [float(part) for part in given.split(",")], match_rate=match_rate)
+    if length := _LENGTH.fullmatch(given):
+        at = [int(length["at"])] if length["at"] else lengths
+        return length_source(method, float(length["tokens"]), at, match_rate=match_rate)
+    path = trace_file(given)
+    if not given or not path.exists():
+        raise InputError(f"names no trace that exists; a source is {FORMS}", key="drafter", value=text)
+    return trace_source(path, method, match_rate, override=True)
+
+
+def slug_of(name: str) -> str:
+    """The slug of a method that drafts, named by slug or as engines call it.
+
+    Raises:
+        UnknownNameError: there is none of that name; the nearest are offered.
+        InputError: the method drafts nothing.
+    """
+    try:
+        slug = method_of(name)
+    except InputError:
+        raise UnknownNameError("method", name, method_names(), key="drafter") from None
+    if not load_method(slug).drafts:
+        raise InputError("drafts nothing", key="drafter", value=slug)
+    return slug
+
+
+def rates_source(method: str, rates: Sequence[float], *, match_rate: float | None = None) -> Source:
+    """Stated acceptance: one rate per token given those before it, or unconditional rates by position.
+
+    Args:
+        method: slug.
+        rates: one rate, the geometric law; or the share of steps in which position 1, 2, .. was accepted.
+        match_rate: share of steps with a proposal.
+
+    Raises:
+        InputError: rates outside [0, 1], or that increase.
+    """
+    measured = len(rates) if len(rates) > 1 else None
+    found = DepthRates(by_depth=tuple(rates), measured=measured, proposal_ratio=_share(method, match_rate))
+    return Source(method=method, kind="stated", rates=found, about=_words(rates))
+
+
+def length_source(
+    method: str, tokens_per_step: float, lengths: Sequence[int] = (), *, match_rate: float | None = None
+) -> Source:
+    """Stated tokens per step at the longest of some draft lengths; without any, of the method's own shape.
+
+    Args:
+        method: slug.
+        tokens_per_step: emitted over all steps, the bonus token counted.
+        lengths: draft tokens K; zeros do not count.
+        match_rate: share of steps with a proposal.
+
+    Raises:
+        InputError: fewer tokens than 1, or more than can be emitted.
+    """
+    entry, share = load_method(method), _share(method, match_rate)
+    about = f"{tokens_per_step:g} tokens per step"
+    at = max(lengths, default=0)
+    if entry.refine is None and not at and entry.shape.kind in ("chain", "window"):
+        at = entry.shape.nodes
+    if not at or entry.refine is not None:
+        return Source(method=method, kind="stated", own_tokens_per_step=tokens_per_step, about=about)
+    found = length_rates(tokens_per_step, at, match_rate=share)
+    return Source(method=method, kind="stated", rates=found, about=f"{about} at K={at}")
+
+
+def trace_source(
+    path: Path, method: str = "", match_rate: float | None = None, *, otherwise: str = "", override: bool = False
+) -> Source:
+    """A recording, or an engine's counters.
+
+    Args:
+        path: of a trace of any level.
+        method: slug that is asked about; empty: the trace's own. It must draft as the trace's own method does.
+        match_rate: share of steps with a proposal, where the trace does not tell.
+        otherwise: slug for a trace that names no method; empty: one must be named.
+        override: take `method` whatever the trace was recorded with.
+
+    Raises:
+        InputError: no method is named, a method that drafts otherwise, or a trace without acceptance.
+    """
+    trace = read_trace(path)
+    recorded_with = trace.provenance.method
+    if recorded_with and not override:
+        own = method_of(recorded_with)
+        if method and not drafts_alike(method, own):
+            raise InputError(
+                f"the trace was recorded with {own}, which drafts in another way than {method}; to take its acceptance "
+                f"for {method} all the same, write --drafter {method}:{path}", file=path, key="--method", value=method,
+            )  # fmt: skip
+        method = method or own
+    slug = method or otherwise
+    if not slug or not load_method(slug).drafts:
+        raise InputError("the trace names no method; pass --method", file=path, key="method", value=slug or None)
+    model = trace.provenance.model
+    if trace.level >= 1:
+        replayed = with_match_rate(trace, slug, match_rate)
+        return Source(method=slug, kind="recorded", trace=replayed, path=path, model=model)
+    assert trace.summary is not None
+    rates = counted_rates(trace.summary, match_rate=_share(slug, match_rate))
+    if rates is None:
+        mean = trace.summary.tokens_per_step
+        known = "no acceptance" if mean is None else f"a mean of {mean:.3g} tokens per step and no draft length"
+        rule = f"holds {known}; state what is known: {FORMS.replace('eagle-3', slug)}"
+        raise InputError(rule, file=path, key="summary")
+    rates = replace(rates, remark=_assumed(slug, match_rate))
+    return Source(method=slug, kind="counted", trace=trace, path=path, rates=rates, model=model)
+
+
+def published_source(method: str, model: str, *, match_rate: float | None = None) -> Source:
+    """The published figure that suits a method on a target best.
+
+    Args:
+        method: slug.
+        model: target, by shipped name or as published.
+        match_rate: share of steps with a proposal, where the figure counts only those.
+
+    Raises:
+        InputError: none was published, or only for a tree or a block.
+    """
+    from costmodel.acceptance_library import best_match
+
+    match = best_match(method, model)
+    if match is None or match.entry.shape != "chain":
+        found = (
+            "no acceptance of it was published" if match is None else f"was published for a {match.entry.shape} only"
+        )
+        forms = FORMS.replace("eagle-3:", f"{method}:")
+        raise InputError(f"{found}; say what is known of it: {forms}", key="drafter", value=method)
+    entry = match.entry
+    alone = entry.counted == "proposals"
+    rates = DepthRates(
+        by_depth=entry.depth_rates(entry.draft_tokens), measured=entry.draft_tokens,
+        proposal_ratio=_share(method, match_rate) if alone else 1.0,
+        remark=_assumed(method, match_rate) if alone else "",
+    )  # fmt: skip
+    borrowed = match.kinship != "own"
+    return Source(
+        method=method, kind="published", rates=rates, about=match.label, model=entry.published_target, borrowed=borrowed
+    )
+
+
+def drafts_alike(one: str, other: str) -> bool:
+    """Whether two methods have the same kind of drafter, so that a recording of one tells of the other."""
+    kinds = [tuple(stage.by for stage in load_method(slug).draft) for slug in (one, other)]
+    return kinds[0] == kinds[1]
+
+
+def is_borrowed(trace: AcceptanceTrace, model: str) -> bool:
+    """Whether a trace was recorded on another model than the one named (or on an unnamed one)."""
+    recorded = trace.provenance.model
+    if not recorded:
+        return True
+    try:
+        return load_model(recorded).name != load_model(model).name
+    except UnknownNameError:
+        return recorded != model
+
+
+def names_of(sources: Sequence[Source]) -> list[str]:
+    """A name for every drafter: its method, with where it is known from in brackets where several share it."""
+    methods = [source.method for source in sources]
+    return [
+        source.method if methods.count(source.method) == 1 else f"{source.method} ({_short(source)})"
+        for source in sources
+    ]
+
+
+def _short(source: Source) -> str:
+    return source.path.stem if source.path is not None else source.about
+
+
+def _share(method: str, match_rate: float | None) -> float:
+    """Share of steps with a proposal: 1 for drafters that always have one."""
+    return match_rate if match_rate is not None and load_method(method).may_propose_nothing else 1.0
+
+
+def _assumed(method: str, match_rate: float | None) -> str:
+    """What is assumed of counts that leave out steps without a proposal."""
+    if match_rate is not None or not load_method(method).may_propose_nothing:
+        return ""
+    return "counts hold for steps with a proposal, and every step is taken to have one; --match-rate states the share"
+
+
+def _words(rates: Sequence[float]) -> str:
+    listed = ", ".join(f"{rate:g}" for rate in rates[:8]) + (", .." if len(rates) > 8 else "")
+    return f"rate {listed} of one token" if len(rates) == 1 else f"rates {listed} by position"

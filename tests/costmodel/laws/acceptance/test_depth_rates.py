@@ -1,0 +1,108 @@
+"""Acceptance that is known as numbers: what it means at every draft length, and where it stops being known."""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costmodel.laws.acceptance import DepthRates, counted_rates, geometric, length_rates
+from costmodel.laws.claims import depths_claim, rate_claim
+from costmodel.method_library import load_method
+from hardware_profiles.errors import InputError
+from traces.kinds.summary import Summary
+
+falling = st.lists(st.floats(0, 1), min_size=1, max_size=8).map(lambda rates: tuple(sorted(rates, reverse=True)))
+
+
+@given(falling, st.integers(0, 16), st.floats(0, 1))
+def test_a_chain_emits_one_token_and_its_rates(by_depth, draft_tokens, share):
+    rates = DepthRates(by_depth=by_depth, measured=len(by_depth), proposal_ratio=share)
+    found = rates.chain(draft_tokens)
+    assert found.tokens_per_step == pytest.approx(1 + share * math.fsum(rates.at(draft_tokens)))
+    assert 1 <= found.tokens_per_step <= 1 + draft_tokens + 1e-12 and found.draft_tokens == draft_tokens
+    assert bool(found.remark) == (draft_tokens > len(by_depth)), "what goes further than is known says so"
+    assert found.samples.size == 0, "numbers have no spread of their own"
+
+
+@given(falling, st.integers(1, 16))
+def test_the_last_rate_given_those_before_it_goes_on(by_depth, more):
+    rates = DepthRates(by_depth=by_depth).at(len(by_depth) + more)
+    assert rates[: len(by_depth)] == by_depth
+    assert all(after <= before for before, after in itertools.pairwise(rates)), "never more at a depth further"
+    last = DepthRates(by_depth=by_depth).last_conditional
+    assert rates[-1] == pytest.approx(by_depth[-1] * last**more, abs=1e-300)
+
+
+@given(falling, st.integers(0, 7), st.floats(0, 1), st.integers(0, 12))
+def test_more_acceptance_at_a_depth_never_emits_less(by_depth, place, share, draft_tokens):
+    place = min(place, len(by_depth) - 1)
+    roof = 1.0 if place == 0 else by_depth[place - 1]
+    raised = tuple(max(rate, by_depth[place] + share * (roof - by_depth[place])) if at == place else rate
+                   for at, rate in enumerate(by_depth))  # fmt: skip
+    known = min(draft_tokens, len(by_depth))
+    less, more = (DepthRates(by_depth=each).chain(known).tokens_per_step for each in (by_depth, raised))
+    assert more >= less - 1e-12
+
+
+@given(st.floats(0, 1), st.integers(0, 16))
+def test_one_rate_is_the_geometric_law(rate, draft_tokens):
+    one = DepthRates(by_depth=(rate,)).chain(draft_tokens)
+    assert one.tokens_per_step == geometric(rate, draft_tokens).tokens_per_step
+    written_out = DepthRates(by_depth=tuple(rate**depth for depth in range(1, 6)))
+    assert written_out.chain(draft_tokens).tokens_per_step == pytest.approx(one.tokens_per_step, rel=1e-9, abs=1e-9)
+
+
+@given(st.integers(1, 12), st.floats(0, 1), st.floats(0.05, 1))
+def test_tokens_per_step_come_back_at_their_length(draft_tokens, part, share):
+    stated = 1 + part * share * draft_tokens
+    rates = length_rates(stated, draft_tokens, match_rate=share)
+    assert rates.chain(draft_tokens).tokens_per_step == stated, "taken as stated, not by way of the law"
+    through = DepthRates(by_depth=rates.by_depth, proposal_ratio=share)
+    assert through.chain(draft_tokens).tokens_per_step == pytest.approx(stated)
+    emitted = [rates.chain(k).tokens_per_step for k in range(draft_tokens + 3)]
+    assert all(after >= before - 1e-9 for before, after in itertools.pairwise(emitted))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "key", "said"),
+    [
+        (lambda: DepthRates(by_depth=()), "acceptance", "1 to"),
+        (lambda: DepthRates(by_depth=(float("nan"),)), "acceptance", "[0, 1]"),
+        (lambda: DepthRates(by_depth=(0.5, 0.7)), "acceptance", "position 2 (0.7) is accepted only in steps that"),
+        (lambda: DepthRates(by_depth=(0.5,), proposal_ratio=1.5), "match_rate", "[0, 1]"),
+        (lambda: DepthRates(by_depth=(0.5,)).chain(-1), "draft_tokens", ">= 0"),
+        (lambda: length_rates(0.9, 3), "tokens_per_step", "[1, 4]"),
+        (lambda: length_rates(4.1, 3), "tokens_per_step", "[1, 4]"),
+        (lambda: length_rates(2.0, 3, match_rate=0.2), "tokens_per_step", "[1, 1.6]"),
+    ],
+)
+def test_what_cannot_be_is_refused(wrong, key, said):
+    with pytest.raises(InputError) as caught:
+        wrong()
+    assert caught.value.key == key and said in str(caught.value)
+
+
+def test_counters_are_rates_by_depth_or_first_candidates_or_a_mean():
+    by_depth = counted_rates(Summary(acceptance_by_depth=(0.6, 0.3), drafts=10, draft_tokens=20, accepted_tokens=9))
+    assert (by_depth.by_depth, by_depth.measured) == ((0.6, 0.3), 2)
+    siblings = counted_rates(Summary(sibling_vectors=((0.6, 0.2), (0.5, 0.1))))
+    assert siblings.at(2) == pytest.approx((0.6, 0.3))
+    mean = counted_rates(Summary(drafts=10, draft_tokens=30, accepted_tokens=12), match_rate=0.5)
+    assert (mean.measured, mean.chain(3).tokens_per_step) == (3, 1 + 0.5 * 1.2), "counts hold for steps with a proposal"
+    assert counted_rates(Summary(mean_tokens_per_step=2.2)) is None, "a mean without a draft length says nothing"
+    assert counted_rates(Summary()) is None
+
+
+@given(falling.filter(lambda rates: rates[0] > 0.01), st.integers(1, 8))
+def test_methods_read_rates_by_depth_as_they_read_one_rate(by_depth, draft_tokens):
+    """Serial drafts emit the rates; drafts made during verification those of the one rate that emits as many."""
+    rates = DepthRates(by_depth=by_depth)
+    serial = depths_claim(load_method("eagle-3"), rates, draft_tokens)
+    assert serial.tokens_per_step == pytest.approx(1 + math.fsum(rates.at(draft_tokens)))
+    pearl, one = load_method("pearl"), DepthRates(by_depth=by_depth[:1])
+    assert depths_claim(pearl, one, draft_tokens).tokens_per_step == pytest.approx(
+        rate_claim(pearl, by_depth[0], draft_tokens).tokens_per_step
+    )
+    assert 0 < depths_claim(pearl, rates, draft_tokens).tokens_per_step <= draft_tokens + 1
