@@ -7,7 +7,7 @@ import pkgutil
 
 import pytest
 
-PACKAGES = ("hardware_profiles", "traces", "costmodel", "simulator", "app", "real_runs")
+PACKAGES = ("hardware_profiles", "traces", "costmodel", "simulator", "app", "real_runs", "rooftree")
 FRONT_DOORS = (
     "hardware_profiles.loader.load_device",
     "traces.importers.formats.import_requests",
@@ -36,6 +36,7 @@ FRONT_DOORS = (
     "simulator.scenario.file.checked_scenario",
     "real_runs.prompt_set.read_prompts",
     "app.exporters.registry.export",
+    "rooftree.predict",
 )
 
 

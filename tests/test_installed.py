@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-PACKAGES = ("hardware_profiles", "traces", "costmodel", "simulator", "real_runs", "app")
+PACKAGES = ("hardware_profiles", "traces", "costmodel", "simulator", "real_runs", "app", "rooftree")
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -1,6 +1,7 @@
 """The README's own examples run, and its promises about itself hold."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -34,11 +35,14 @@ def test_every_folder_has_a_readme(root):
     assert all((root / package / "README.md").is_file() for package in PACKAGES)
 
 
-def test_python_blocks_run(readme, root):
+def test_python_blocks_run(readme, root, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
     assert blocks
+    found = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (root, root / "app" / "python")))}
     for block in blocks:
-        done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, cwd=root, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", block], capture_output=True, text=True, cwd=tmp_path, env=found, check=False
+        )
         assert done.returncode == 0, done.stderr
         assert re.search(r"\d", done.stdout)
 

@@ -58,7 +58,7 @@ cli.command("models")(catalogue.models)
 cli.command("methods")(catalogue.methods)
 
 # some releases of typer import click, others carry it inside; this is the base class of misuse in either
-_Misuse: type[Exception] = next(c for c in typer.BadParameter.mro() if c.__name__ == "UsageError")
+Misuse: type[Exception] = next(c for c in typer.BadParameter.mro() if c.__name__ == "UsageError")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except RooftreeError as error:
         return _ended(str(error), error.exit_code)
-    except _Misuse as error:
+    except Misuse as error:
         return _misused(error, sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:
         # the reader has left, `| head` for one; without this the interpreter complains when it flushes at its end

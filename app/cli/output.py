@@ -21,7 +21,7 @@ _GAP = 2  # characters between columns
 
 def emit_json(answer: Mapping[str, Any]) -> None:
     """Print `answer` as one JSON object on standard output; numbers that are not finite become null."""
-    sys.stdout.write(json.dumps(_plain({"schema": SCHEMA, **answer}), allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(jsonable({"schema": SCHEMA, **answer}), allow_nan=False) + "\n")
 
 
 def write_json(answer: Mapping[str, Any], path: Path) -> None:
@@ -30,7 +30,7 @@ def write_json(answer: Mapping[str, Any], path: Path) -> None:
     Raises:
         InputError: the place cannot be written.
     """
-    text = json.dumps(_plain({"schema": SCHEMA, **answer}), allow_nan=False, indent=1) + "\n"
+    text = json.dumps(jsonable({"schema": SCHEMA, **answer}), allow_nan=False, indent=1) + "\n"
     make_folder(path.parent)
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8")
@@ -91,13 +91,13 @@ def deliver(
     out: Path | None,
     quiet: bool = True,
     show: Callable[[], None] = lambda: None,
-    also: Callable[[Path], None] = lambda folder: None,
+    also: Callable[[Path], object] = lambda folder: None,
 ) -> Answered:
     """Hand an answer over: files into the folder `out` where there is one, then an object or tables on the screen.
 
     Args:
         answer: the object.
-        name: of its file, NAME.json.
+        name: of its file, NAME.json; empty where it has none.
         json: print the object.
         out: folder for files, or None.
         quiet: print no tables.
@@ -109,7 +109,8 @@ def deliver(
     """
 
     def write(folder: Path) -> None:
-        write_json(answer, folder / f"{name}.json")
+        if name:
+            write_json(answer, folder / f"{name}.json")
         also(folder)
 
     found = Answered(body=answer, show=show, write=write)
@@ -210,16 +211,16 @@ def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def _plain(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
     """Records as objects, numpy scalars and arrays as Python values, numbers that JSON cannot hold as None."""
     if is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in fields(value)}
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [jsonable(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Path):

@@ -85,7 +85,7 @@ def speedup_figure(answer: Json, context: int) -> Figure:
         "line": {"color": NEUTRAL, "dash": "dash", "width": 1.5}, "hoverinfo": "skip",
     }  # fmt: skip
     lines = _lines(answer, context, "speedup", "×", "speedup")
-    return framed([one, *lines], _batch_axis(batches), {"title": {"text": "speedup (×)"}})
+    return framed([one, *lines], batch_axis(batches), {"title": {"text": "speedup (×)"}})
 
 
 def throughput_figure(answer: Json, context: int) -> Figure:
@@ -108,7 +108,7 @@ def throughput_figure(answer: Json, context: int) -> Figure:
     known = [value for value in plain if value]
     if known and max(known) > 8 * min(known):
         axis |= {"type": "log", "dtick": "D2"}
-    return framed([reference, *lines], _batch_axis(batches), axis)
+    return framed([reference, *lines], batch_axis(batches), axis)
 
 
 def step_time_figure(answer: Json, context: int) -> Figure:
@@ -252,9 +252,9 @@ def _lines(answer: Json, context: int, quantity: str, unit: str, word: str) -> l
             for row, span in zip(found, bounds, strict=True)
         ]
         x, y = [row["batch"] for row in found], [row[quantity] for row in found]
-        line = _line(name, place, x, y, hover)
+        line = line_of(name, place, x, y, hover)
         line["marker"]["symbol"] = [SYMBOLS[row["topology"]] for row in found]
-        data += [*_spread(line, bounds), line]
+        data += [*band_of(line, bounds), line]
     return data
 
 
@@ -266,15 +266,16 @@ def _acceptance_traces(points: Sequence[Json], name: str, place: int, topology: 
         for point, span in zip(points, bounds, strict=True)
     ]
     x, y = [p["draft_tokens"] for p in points], [p["tokens_per_step"] for p in points]
-    line = _line(name, place, x, y, hover)
+    line = line_of(name, place, x, y, hover)
     line["marker"]["symbol"] = SYMBOLS[topology]
     if topology != "chain":
         line |= {"mode": "markers", **_error_bars(y, bounds)}
         return [line]
-    return [*_spread(line, bounds), line]
+    return [*band_of(line, bounds), line]
 
 
-def _line(name: str, place: int, x: Sequence[Any], y: Sequence[Any], hover: list[str]) -> Figure:
+def line_of(name: str, place: int, x: Sequence[Any], y: Sequence[Any], hover: list[str]) -> Figure:
+    """A line with markers in the colour and dashes of its place among others."""
     color = PALETTE[place % len(PALETTE)]
     return {
         "type": "scatter", "mode": "lines+markers", "name": _text(name), "legendgroup": _text(name),
@@ -283,7 +284,7 @@ def _line(name: str, place: int, x: Sequence[Any], y: Sequence[Any], hover: list
     }  # fmt: skip
 
 
-def _spread(line: Figure, bounds: Sequence[Any]) -> list[Figure]:
+def band_of(line: Figure, bounds: Sequence[Any]) -> list[Figure]:
     """The band behind a line; a single point gets error bars instead, because a band has no width there."""
     points = [(x, *span) for x, span in zip(line["x"], bounds, strict=True) if span and None not in span]
     if len(points) < 2:
@@ -326,7 +327,8 @@ def framed(
     return {"data": list(data), "layout": frame}
 
 
-def _batch_axis(batches: Sequence[int]) -> Figure:
+def batch_axis(batches: Sequence[int]) -> Figure:
+    """A logarithmic axis of batch sizes."""
     return {**_log_axis(batches), "title": {"text": "batch (requests)"}}
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.options import MOST_DRAFT_TOKENS, Json, Quiet, Seed
+from app.cli.output import Answered
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -48,34 +49,38 @@ def export(
         bool,
         typer.Option("--synthetic", help="Write acceptance rates that the engine imitates, to try a what-if."),
     ] = False,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("rooftree-out"),
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the files.")] = Path("rooftree-out"),
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> Answered:
     """Write a configuration in the form an engine loads; refuse what its version cannot express."""
-    from app.cli.output import emit_json, say
+    from app.cli.output import deliver, say
     from app.exporters.registry import export as export_configuration
     from app.exporters.registry import write_export
 
     chosen = _chosen(config, batch, context, scheduled, model, draft, method, draft_tokens, tree)
     chosen = _with_acceptance(chosen, acceptance, trace)
     result = export_configuration(chosen, engine, engine_version, synthetic=synthetic)
-    paths = [str(path) for path in write_export(result, out)]
-    if json:
-        inputs = {
-            "engine": engine, "engine_version": engine_version, "config": str(config) if config else None,
-            "batch": batch, "context": context, "schedule": scheduled, "model": model, "draft": draft, "method": method,
-            "draft_tokens": draft_tokens, "tree": str(tree) if tree else None, "acceptance_by_depth": acceptance,
-            "trace": str(trace) if trace else None, "synthetic": synthetic, "seed": seed,
-        }  # fmt: skip
-        written = {"engine": result.engine, "version": result.version, "files": paths}
-        emit_json({"inputs": inputs, **written, "command": result.command, "notes": list(result.notes)})
-    elif not quiet:
+    paths = [str(out / name) if out is not None else name for name in result.files]
+    inputs = {
+        "engine": engine, "engine_version": engine_version, "config": str(config) if config else None,
+        "batch": batch, "context": context, "schedule": scheduled, "model": model, "draft": draft, "method": method,
+        "draft_tokens": draft_tokens, "tree": str(tree) if tree else None, "acceptance_by_depth": acceptance,
+        "trace": str(trace) if trace else None, "synthetic": synthetic, "seed": seed,
+    }  # fmt: skip
+
+    def show() -> None:
         say(f"{result.engine} {result.version}: {', '.join(paths)}")
         say(result.command)
         for note in result.notes:
             say(f"note: {note}")
+
+    written = {"engine": result.engine, "version": result.version, "files": paths}
+    return deliver(
+        {"inputs": inputs, **written, "command": result.command, "notes": list(result.notes)}, name="", json=json,
+        out=out, quiet=quiet, show=show, also=lambda folder: write_export(result, folder),
+    )  # fmt: skip
 
 
 def _chosen(

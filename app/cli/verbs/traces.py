@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.options import MOST_DRAFT_TOKENS, Json, MatchRate, Out, Quiet, Seed, ratio, whole_numbers
+from app.cli.output import Answered
 
 cli = typer.Typer(help="Import, inspect and compare recorded traces.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -106,7 +107,7 @@ def inspect(
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> Answered:
     """Show what a trace holds: level, provenance, and tokens per step by prompt kind."""
     from app.cli.output import deliver
     from traces.kinds.provenance import POLICY_KEY
@@ -124,9 +125,9 @@ def inspect(
         held |= {"expansions": _expansions(trace)}
         facts |= held | {"kinds": _by_kind(trace, lengths) if trace.level >= 1 else []}
     inputs = {"file": str(file), "draft_tokens": lengths, "seed": seed}
-    deliver({"inputs": inputs, **facts}, name="trace", json=json, out=out)
-    if not json and not quiet:
-        _print(facts, lengths)
+    return deliver(
+        {"inputs": inputs, **facts}, name="trace", json=json, out=out, quiet=quiet, show=lambda: _print(facts, lengths)
+    )  # fmt: skip
 
 
 @cli.command("compare")

@@ -1,0 +1,147 @@
+"""What does a question give back? Tables on the screen, the object of `--json`, a frame, a figure, files.
+
+Leaves out how a question is asked (`rooftree.questions`) and what figures look like (`app.figures`).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hardware_profiles.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas
+    import plotly.graph_objects
+
+    from app.cli.output import Answered
+
+ROWS: Mapping[str, tuple[str, ...]] = {
+    "optimize": ("choices", "alternatives"), "predict": ("predictions", "rows"),
+    "replay": ("chains", "trees", "varying"),
+    "simulate": ("cases", "load"), "tree": ("trees",), "breakeven": ("points",), "capacity": ("plans",),
+    "traces inspect": ("kinds",),
+}  # fmt: skip
+"""Where the rows of a verb's object stand."""
+
+
+class Answer:
+    """The answer to one question; in a notebook it shows as the tables that the command prints.
+
+    `answer["choices"]` and `answer.to_json()["choices"]` are what `rooftree optimize --json` prints under that key.
+    """
+
+    def __init__(self, verb: str, answered: Answered) -> None:
+        self.verb = verb
+        self._answered = answered
+
+    def __getitem__(self, key: str) -> Any:
+        return self.to_json()[key]
+
+    def keys(self) -> list[str]:
+        """Names of the object's parts."""
+        return list(self._answered.body)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that the verb's `--json` prints, as plain dictionaries, lists and numbers."""
+        from app.cli.output import SCHEMA, jsonable
+
+        found: dict[str, Any] = jsonable({"schema": SCHEMA, **self._answered.body})
+        return found
+
+    def to_frame(self, part: str | None = None) -> pandas.DataFrame:
+        """The rows of the answer, one column a number; intervals become two columns, `_low` and `_high`.
+
+        Args:
+            part: key of a list of rows in the object; None: the verb's own, such as choices and alternatives.
+
+        Raises:
+            InputError: no such rows, or pandas is missing.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise InputError("needs pandas: pip install pandas", key="to_frame") from None
+        return pandas.DataFrame([_flat(row) for row in self.rows(part)])
+
+    def rows(self, part: str | None = None) -> list[dict[str, Any]]:
+        """The rows of the answer as they stand in the object.
+
+        Args:
+            part: as for `to_frame`.
+
+        Raises:
+            InputError: no such rows.
+        """
+        body = self.to_json()
+        parts = (part,) if part is not None else ROWS.get(self.verb, ())
+        if self.verb == "simulate" and part is None:
+            body["cases"] = body.get("cases") or [{"name": "as asked", "metrics": body["metrics"]}]
+        found = [row for key in parts for row in body.get(key) or ()]
+        if not all(isinstance(row, Mapping) for row in found) or (part is not None and part not in body):
+            lists = [key for key, value in body.items() if isinstance(value, list)]
+            raise InputError(f"must be one of {', '.join(lists)}", key="part", value=part)
+        return found
+
+    def plot(self, kind: str | None = None, **choice: Any) -> plotly.graph_objects.Figure:
+        """A figure of the answer.
+
+        Args:
+            kind: which figure, where there are several; None: the first of them.
+            choice: `context` where the answer holds several.
+
+        Raises:
+            InputError: there is no such figure, or plotly is missing.
+        """
+        try:
+            import plotly.graph_objects
+        except ImportError:
+            raise InputError("needs plotly: pip install 'rooftree[app]'", key="plot") from None
+        from app.figures.answer_figures import figure_of
+
+        return plotly.graph_objects.Figure(figure_of(self.verb, self.to_json(), kind, **choice))
+
+    def export(self, folder: str | Path) -> Path:
+        """Write what the verb writes with `--out`: the object, the files that engines load, the report.
+
+        Args:
+            folder: made where it is missing; files of the same names are replaced.
+
+        Returns:
+            The folder.
+
+        Raises:
+            InputError: the folder cannot be written.
+        """
+        self._answered.write(Path(folder))
+        return Path(folder)
+
+    def __repr__(self) -> str:
+        screen = io.StringIO()
+        with redirect_stdout(screen):
+            self._answered.show()
+        return screen.getvalue().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="white-space: pre; overflow-x: auto">{escape(repr(self))}</pre>'
+
+
+def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A row without nested objects: their keys joined by dots, intervals as two numbers."""
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{name}.")
+        elif name.endswith("interval") and isinstance(value, list) and len(value) == 2:
+            found |= {
+                f"{name.removesuffix('_interval')}_low": value[0],
+                f"{name.removesuffix('_interval')}_high": value[1],
+            }
+        else:
+            found[name] = value
+    return found
