@@ -37,8 +37,8 @@ def best_match(
 ) -> Match | None:
     """The published figure that suits a method on a target best; None where the method has none.
 
-    The target's own come before those of its family, those before any other. Among equals: chains, then the
-    temperature asked for, then chat prompts, then the most draft lengths measured.
+    The target's own come before those of its family, those before any other. Among equals: chains, then chat
+    prompts, then the temperature asked for, then the most draft lengths measured.
 
     Args:
         method: slug of a method.
@@ -55,7 +55,7 @@ def best_match(
         entry = match.entry
         chat = next((place for place, name in enumerate(_CHAT) if name in plain_name(entry.data_set)), len(_CHAT))
         known = len(set(entry.tokens_per_step) | set(range(1, len(entry.rates) + 1)))
-        return (ranks[match.kinship], entry.shape != "chain", entry.temperature != wanted, chat, -known)
+        return (ranks[match.kinship], entry.shape != "chain", chat, entry.temperature != wanted, -known)
 
     return min(found, key=order, default=None)
 

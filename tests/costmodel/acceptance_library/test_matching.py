@@ -33,3 +33,11 @@ def test_arguments_narrow_the_list_down():
     assert 0 < len(some) < len(published(method="eagle-3", target="llama-3.1-8b")) < len(everything)
     assert all("gsm8k" in entry.data_set.casefold() for entry in some)
     assert best_match("eagle-3", "llama-3.1-8b", data_set="gsm8k").entry in some
+
+
+def test_chat_prompts_stand_for_traffic_that_nobody_described():
+    for method, data_set in (("eagle-3", "MT-Bench"), ("n-gram", "ShareGPT"), ("speculative-decoding", "UltraChat")):
+        match = best_match(method, "llama-3.1-8b")
+        assert match.kinship == "own" and match.entry.data_set.startswith(data_set)
+    assert best_match("speculative-decoding", "llama-3.1-8b", temperature=1.0).entry.temperature == 1.0
+    assert best_match("speculative-decoding", "llama-3.1-8b", data_set="GSM8K").entry.data_set == "GSM8K"
