@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from app.cli.verbs import (
+    acceptance,
     breakeven,
     capacity,
     catalogue,
@@ -52,6 +53,7 @@ cli.command("validate")(validate.validate)
 cli.command("doctor")(doctor.doctor)
 cli.command("dashboard")(dashboard.dashboard)
 cli.add_typer(traces.cli, name="traces")
+cli.add_typer(acceptance.cli, name="acceptance")
 cli.command("export")(export.export)
 cli.command("devices")(catalogue.devices)
 cli.command("models")(catalogue.models)

@@ -101,6 +101,11 @@ class PublishedAcceptance:
             known.append(known[-1] * last)
         return tuple(known[:draft_tokens])
 
+    def mean_at(self, draft_tokens: int) -> float:
+        """Tokens per step of a chain of K tokens: as published where K was measured, else from `depth_rates`."""
+        published = self.tokens_per_step.get(draft_tokens)
+        return 1.0 + sum(self.depth_rates(draft_tokens)) if published is None else published
+
     def acceptance(self, draft_tokens: int, *, match_rate: float | None = None) -> Acceptance:
         """What a chain of K draft tokens emits per step: the published mean at a K that was measured.
 
