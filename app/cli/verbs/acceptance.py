@@ -161,7 +161,7 @@ def _show_all(entries: "Sequence[PublishedAcceptance]") -> None:
     rows = [
         [
             e.method, e.target, e.data_set, "?" if e.temperature is None else f"{e.temperature:g}",
-            e.shape.replace("_", " "), str(e.draft_tokens), fixed(e.mean_tokens_per_step, 2), e.source.removeprefix("github.com/").removeprefix("huggingface.co/"),
+            e.shape.replace("_", " "), str(e.draft_tokens), fixed(e.mean_tokens_per_step, 2), _page(e.source),
         ]
         for e in entries
     ]  # fmt: skip
@@ -235,6 +235,11 @@ def _show_curves(entries: "Sequence[PublishedAcceptance]") -> None:
         caption="the bonus token is counted; lengths between those measured are spread from them",
         once=("method", "target", "drafter"),
     )  # fmt: skip
+
+
+def _page(source: str) -> str:
+    """A source without the site that hosts it."""
+    return source.removeprefix("github.com/").removeprefix("huggingface.co/")
 
 
 def _short(drafter: str) -> str:
