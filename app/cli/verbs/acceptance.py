@@ -39,7 +39,7 @@ def list_(
     from app.cli.output import deliver
 
     asked = {"method": method, "model": model, "data_set": data_set, "temperature": temperature}
-    found = _found(asked)
+    found = _figures(asked)
     body = {"inputs": {**asked, "seed": seed}, "entries": [_as_json(entry) for entry in found]}
     show = _show_all if any(value is not None for value in asked.values()) else _show_pairs
     return deliver(body, name="acceptance", json=json, out=out, quiet=quiet, show=lambda: show(found))
@@ -87,13 +87,13 @@ def compare(
     from app.cli.output import deliver
 
     asked = {"method": method, "model": model, "data_set": data_set, "temperature": temperature}
-    chains = [entry for entry in _found(asked) if entry.shape == "chain"]
+    chains = [entry for entry in _figures(asked) if entry.shape == "chain"]
     rows = [{**_as_json(entry), "by_draft_tokens": _curve(entry)} for entry in chains]
     body = {"inputs": {**asked, "seed": seed}, "entries": rows}
     return deliver(body, name="acceptance", json=json, out=out, quiet=quiet, show=lambda: _show_curves(chains))
 
 
-def _found(asked: dict[str, Any]) -> "tuple[PublishedAcceptance, ...]":
+def _figures(asked: dict[str, Any]) -> "tuple[PublishedAcceptance, ...]":
     """The figures that filters leave.
 
     Raises:
