@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,30 @@ def deliver(
     return found
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownTable:
+    """A table before it is drawn, with the arguments of `print_table`."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str
+
+
+_collected: ContextVar[list[ShownTable | str] | None] = ContextVar("_collected", default=None)
+
+
+def shown_by(show: Callable[[], None]) -> list[ShownTable | str]:
+    """What `show` would print, tables and lines in their order; nothing is printed."""
+    parts: list[ShownTable | str] = []
+    token = _collected.set(parts)
+    try:
+        show()
+    finally:
+        _collected.reset(token)
+    return parts
+
+
 def print_table(
     title: str,
     columns: Sequence[str],
@@ -143,6 +168,9 @@ def print_table(
         caption: below it.
         once: columns that, where all rows hold the same, are said once below the title instead.
     """
+    if (collected := _collected.get()) is not None:
+        collected.append(ShownTable(title=title, columns=columns, rows=rows, caption=caption))
+        return
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -190,6 +218,9 @@ def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> 
 
 def say(text: str) -> None:
     """Print a line of text on standard output, unwrapped."""
+    if (collected := _collected.get()) is not None:
+        collected.append(text)
+        return
     sys.stdout.write(text + "\n")
 
 

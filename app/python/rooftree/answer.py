@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas
     import plotly.graph_objects
 
-    from app.cli.output import Answered
+    from app.cli.output import Answered, ShownTable
 
 ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives"), "predict": ("predictions", "rows"),
@@ -127,7 +127,21 @@ class Answer:
         return screen.getvalue().rstrip("\n")
 
     def _repr_html_(self) -> str:
-        return f'<pre style="white-space: pre; overflow-x: auto">{escape(repr(self))}</pre>'
+        from app.cli.output import shown_by
+
+        return "".join(_html(part) for part in shown_by(self._answered.show))
+
+
+def _html(part: ShownTable | str) -> str:
+    """A line or a table for a notebook, which brings its own style."""
+    if isinstance(part, str):
+        return f"<p>{escape(part)}</p>"
+    head = "".join(f"<th>{escape(name)}</th>" for name in part.columns)
+    rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in part.rows)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    below = f"<p>{escape(part.caption)}</p>" if part.caption else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<p><b>{escape(part.title)}</b></p>{table}{below}"
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Answers from Python are those of the command line, and show as tables, frames, figures and files."""
 
+import html
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,7 +74,8 @@ def test_an_answer_shows_as_the_commands_tables(rooftree, questions, answers, ve
     shown = repr(answers[verb]).splitlines()
     assert shown[0] == printed[0].replace(f"{tmp_path}/", "")
     assert shown[1:] == printed[1 : len(shown)]
-    assert shown[0] in answers[verb]._repr_html_().replace("&#x27;", "'").replace("&gt;", ">")
+    page = html.unescape(re.sub("</?(p|b|td|th|tr|table|thead|tbody)>", " ", answers[verb]._repr_html_()))
+    assert set(re.findall(r"[\w.%]+", " ".join(shown))) <= set(re.findall(r"[\w.%]+", page))
 
 
 def test_nothing_is_written_before_it_is_asked_for(files, tmp_path, monkeypatch):
