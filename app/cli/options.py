@@ -22,10 +22,31 @@ def _folder(out: Path | None) -> Path | None:
 Out = Annotated[
     Path | None, typer.Option("--out", help="Folder for files; created where it is missing.", callback=_folder)
 ]
+
+
+def _file(csv: Path | None) -> Path | None:
+    """The file, unless it cannot be written."""
+    from app.cli.output import require_file
+
+    if csv is not None:
+        require_file(csv, "--csv")
+    return csv
+
+
+Csv = Annotated[
+    Path | None,
+    typer.Option("--csv", help="File for the table's rows as comma-separated values, plain numbers.", callback=_file),
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no tables, only errors.")]
-Model = Annotated[str, typer.Option("--model", help="Shipped name (see `models`) or path of a config.json.")]
-Device = Annotated[str, typer.Option("--device", help="Shipped name (see `devices`) or path of a TOML file.")]
+Model = Annotated[
+    str,
+    typer.Option("--model", help="Shipped name (`rooftree models`) or path of a config.json; several by commas."),
+]
+Device = Annotated[
+    str,
+    typer.Option("--device", help="Shipped name (`rooftree devices`) or path of a TOML file; several by commas."),
+]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", help="Override a device's number: device.KEY=VALUE in SI units.")
 ]
@@ -33,7 +54,14 @@ MethodOrTraces = Annotated[
     str, typer.Option("--method", help="Method slug; default: the trace's, else speculative decoding.")
 ]
 Draft = Annotated[str | None, typer.Option("--draft", help="Draft model: shipped name or path of a config.json.")]
-Engine = Annotated[str, typer.Option("--engine", help="Engine whose overheads apply; `none` for passes alone.")]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help="Engine whose overheads apply: vllm, sglang, tensorrt-llm, llama.cpp, transformers, or none for passes "
+        "alone; several by commas.",
+    ),
+]
 TensorParallel = Annotated[int, typer.Option("--tp", help="Devices that share the model.")]
 Dtype = Annotated[str | None, typer.Option("--dtype", help="Weight format: bf16, fp16, fp8, int8, int4, fp4, fp32.")]
 KvDtype = Annotated[str | None, typer.Option("--kv-dtype", help="KV-cache format.")]

@@ -93,6 +93,8 @@ def deliver(
     quiet: bool = True,
     show: Callable[[], None] = lambda: None,
     also: Callable[[Path], object] = lambda folder: None,
+    csv: Path | None = None,
+    rows: Sequence[str] = (),
 ) -> Answered:
     """Hand an answer over: files into the folder `out` where there is one, then an object or tables on the screen.
 
@@ -104,6 +106,8 @@ def deliver(
         quiet: print no tables.
         show: prints the tables.
         also: writes what else belongs into the folder.
+        csv: file for the rows of its table as comma-separated values.
+        rows: keys of the object whose lists are these rows.
 
     Returns:
         The same answer, for callers from Python.
@@ -117,6 +121,10 @@ def deliver(
     found = Answered(body=answer, show=show, write=write)
     if out is not None:
         found.write(out)
+    if csv is not None:
+        from app.cli.csv_rows import write_csv
+
+        write_csv([row for key in rows for row in jsonable(answer.get(key) or [])], csv)
     if json:
         emit_json(answer)
     elif not quiet:

@@ -9,7 +9,6 @@ import typer
 
 if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
-    from costmodel.configuration import DeploymentNames
     from costmodel.laws.acceptance import Acceptance
     from costmodel.parallel.plan import ParallelPlan
 
@@ -19,32 +18,10 @@ Data = Annotated[int, typer.Option("--dp", help="Copies of the other layers, eac
 ContextGroup = Annotated[int, typer.Option("--cp", help="Devices that share the tokens of every request.")]
 
 
-def plan_of(where: "DeploymentNames") -> "ParallelPlan | None":
-    """The plan of a deployment; None where it is one tensor group.
-
-    Args:
-        where: with its numbers of devices.
-
-    Raises:
-        InputError: expert devices that do not divide those of a stage.
-    """
-    from costmodel.parallel.plan import ParallelPlan
-    from hardware_profiles.errors import InputError
-
-    tp, pp, ep = where.tensor_parallel, where.pipeline_parallel, where.expert_parallel
-    dp, cp = where.data_parallel, where.context_parallel
-    if pp == ep == dp == cp == 1:
-        return None
-    if (tp * dp * cp) % ep:
-        raise InputError(f"must divide the {tp * dp * cp} devices of a stage, --tp times --dp times --cp", key="--ep",
-                         value=ep)  # fmt: skip
-    return ParallelPlan(tensor=tp, pipeline=pp, expert=ep, data=dp, context=cp)
-
-
 def planned_answer(
     setting: "Setting", acceptance: "Acceptance", plan: "ParallelPlan", *, batch: int, context: int
 ) -> dict[str, Any]:
-    """What an answer says of a plan, after checking that it fits.
+    """What an answer says of a plan.
 
     Args:
         setting: target, device, drafter and engine.
@@ -55,16 +32,11 @@ def planned_answer(
 
     Raises:
         InputError: a plan that does not divide the model.
-        InfeasibleError: more than the fullest device holds.
     """
-    from costmodel.answers.fit import require_fit
     from costmodel.parallel.planned_step import planned_step
 
     result = planned_step(setting, acceptance, plan, batch=batch, context=context)
     sizes = {"tp": plan.tensor, "pp": plan.pipeline, "ep": plan.expert, "dp": plan.data, "cp": plan.context}
-    spelled = ", ".join(f"--{name} {size}" for name, size in sizes.items() if size > 1)
-    what = f"batch {batch}, context {context}, {spelled}"
-    require_fit(setting, result.footprint, what, devices=plan.devices)
     return {
         **sizes,
         "devices": plan.devices,

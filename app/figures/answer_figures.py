@@ -78,16 +78,18 @@ def _largest_tree(answer: Json, context: int | None) -> Figure:
 
 
 def _over_batch(part: str, quantity: str, title: str) -> Draw:
-    """Lines over batch, one for every draft length and context."""
+    """Lines over batch, one for every draft length and whatever else an answer has several of."""
 
     def drawn(answer: Json, context: int | None) -> Figure | None:
         rows = [row for row in answer.get(part) or () if context is None or row["context"] == context]
         if not rows:
             return None
-        several = len({row["context"] for row in rows}) > 1
+        keys = ("model", "device", "engine", "context")
+        several = [key for key in keys if len({row.get(key) for row in rows}) > 1]
 
         def name(row: Json) -> str:
-            return f"K = {row['draft_tokens']}" + (f", context {row['context']:,}" if several else "")
+            cell = [f"context {row[key]:,}" if key == "context" else str(row[key]) for key in several]
+            return ", ".join([f"K = {row['draft_tokens']}", *cell])
 
         batches = sorted({int(row["batch"]) for row in rows})
         data = _lines(rows, "batch", quantity, f"{quantity}_interval", name)
@@ -144,7 +146,7 @@ def _lines(
     """A line and a band for every group of rows with one name."""
     groups: dict[str, list[Json]] = {}
     for row in sorted(rows, key=lambda each: float(each[x])):
-        if row[y] is not None:
+        if row.get(y) is not None:
             groups.setdefault(name(row), []).append(row)
     data: list[Figure] = []
     for place, (words, group) in enumerate(groups.items()):

@@ -102,7 +102,7 @@ def require_fit(setting: Setting, needed: Footprint, what: str, *, devices: int 
     engine = "" if setting.engine.name == "none" else f" under {setting.engine.name}"
     raise InfeasibleError(
         f"{what} needs {asked / GIB:.1f} GiB of weights and cache on each {setting.device.name}, which has "
-        f"{usable / GIB:.1f} GiB usable for them{engine}; use a smaller batch or context, fewer bits, or a larger --tp"
+        f"{usable / GIB:.1f} GiB usable for them{engine}"
     )
 
 

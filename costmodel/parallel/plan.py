@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.architectures.architecture import Architecture
+from costmodel.configuration import DeploymentNames
 from costmodel.passes import memory
 from costmodel.passes.kernels.communication import BACKENDS, Backend
 from costmodel.passes.memory import PAGE_TOKENS
@@ -132,6 +133,25 @@ class ParallelPlan:
         if self.backend != "nccl":
             return link
         return replace(link, latency_s=max(link.latency_s, device.constants.nccl_launch_s))
+
+
+def plan_of(where: DeploymentNames) -> ParallelPlan | None:
+    """The plan of a deployment; None where it is one tensor group.
+
+    Args:
+        where: with its numbers of devices.
+
+    Raises:
+        InputError: expert devices that do not divide those of a stage.
+    """
+    tp, pp, ep = where.tensor_parallel, where.pipeline_parallel, where.expert_parallel
+    dp, cp = where.data_parallel, where.context_parallel
+    if pp == ep == dp == cp == 1:
+        return None
+    if (tp * dp * cp) % ep:
+        raise InputError(f"must divide the {tp * dp * cp} devices of a stage, --tp times --dp times --cp", key="--ep",
+                         value=ep)  # fmt: skip
+    return ParallelPlan(tensor=tp, pipeline=pp, expert=ep, data=dp, context=cp)
 
 
 def stage_layers(layers: int, stages: int) -> tuple[int, ...]:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.asked import Config
+from app.cli.cells import cells_of, marked, require_one, runnable
 from app.cli.drafts import DynamicTree, StopRule, law_of, varying
 from app.cli.option_groups import Drafting, Stored, grouped
 from app.cli.options import (
     Batch,
     Context,
+    Csv,
     Fidelity,
     Json,
     MatchRate,
@@ -26,7 +28,7 @@ from app.cli.options import (
     whole_numbers,
 )
 from app.cli.output import Answered
-from app.cli.planned import ContextGroup, Data, Expert, Pipeline, plan_of
+from app.cli.planned import ContextGroup, Data, Expert, Pipeline
 
 if TYPE_CHECKING:
     from app.cli.asked import Drafts
@@ -87,6 +89,7 @@ def predict(
         str, typer.Option("--transform", help="Compression and skipped layers by name, comma-separated, in order.")
     ] = "",
     out: Out = None,
+    csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -100,53 +103,81 @@ def predict(
              "--tree": tree, "--set": placed.overrides, "--dynamic-tree": dynamic_tree, "--stop": stop,
              "--transform": transform}
         )  # fmt: skip
-        return predict_table(table, json=json, out=out, quiet=quiet, seed=seed)
-    from app.cli.asked import asked, drafts_of, given_options
+        return predict_table(table, json=json, out=out, csv=csv, quiet=quiet, seed=seed)
+    from app.cli.asked import asked, drafts_of, given_options, with_options
     from app.cli.configurations import claimed
     from app.cli.output import deliver
-    from costmodel.answers.settings import build_setting
+    from app.cli.verbs.predict_output import print_predictions
     from hardware_profiles.errors import InputError
     from traces.kinds.naming import naming
 
     given, rate = given_options(running), ratio(acceptance, "--acceptance")
     batches = whole_numbers(batch, "--batch", least=1)
-    chosen = asked(config, given, batch=batches[0] if "batch" in given else None)
+    cells = cells_of(given)
+    chosen = asked(config, given | cells[0], batch=batches[0] if "batch" in given else None)
     if not chosen.deployment.model:
         raise InputError("Missing option '--model'; see `rooftree predict --help`")
     if rate is not None and tokens_per_step is not None:
         raise InputError(_SOURCES)
     chosen, recorded = _recorded(chosen, given, rate if tokens_per_step is None else tokens_per_step, include_prefill)
-    setting, where = build_setting(chosen), chosen.deployment
     if config is not None:
         batches = batches if "batch" in given or chosen.batch is None else [chosen.batch]
         context = context if "context" in given or chosen.context is None else str(chosen.context)
     contexts = whole_numbers(context, "--context", least=0)
     shaped = given if config is not None else {"draft_tokens": draft_tokens, **given}
     drafts = drafts_of(None if config is None else chosen, shaped, batches)
-    if tokens_per_step is None or drafts.dynamic is not None or drafts.stop is not None:
-        with naming(str(tree) if tree else None):
-            configurations = _configurations(recorded, chosen, rate, drafts, seed, (setting, batches, contexts))
-    else:
+
+    def compared(setting: "Setting") -> "list[Acceptance]":
+        if tokens_per_step is None or drafts.dynamic is not None or drafts.stop is not None:
+            with naming(str(tree) if tree else None):
+                return _configurations(recorded, chosen, rate, drafts, seed, (setting, batches, contexts))
         own = config is None and "draft_tokens" not in given
-        configurations = claimed(chosen, tokens_per_step, [] if own else drafts.lengths, drafts.tree)
-    plan = plan_of(where)
-    rows = [
-        _point(setting, a, b, c, recorded if include_prefill else None, seed, explain=explain, plan=plan)
-        for c in contexts
-        for b in batches
-        for a in configurations
-        if a.holds_at in (None, (b, c)) and drafts.belongs(a.draft_tokens, b)
-    ]
-    inputs = _inputs(running.params, chosen, batches, context, setting, recorded)
+        return claimed(chosen, tokens_per_step, [] if own else drafts.lengths, drafts.tree)
+
+    settings = runnable(cells, lambda cell: _setting(with_options(chosen, cell)))
+    rows: list[dict[str, Any]] = []
+    configurations: list[Acceptance] = []
+    for cell, setting in settings:
+        one = with_options(chosen, cell)
+        if isinstance(setting, str):
+            rows += [{**_names(one, b, c), "feasible": False, "reason": setting} for c in contexts for b in batches]
+            continue
+        if not configurations or (drafts.stop is not None and drafts.stop.rule == "goodput"):
+            configurations = compared(setting)  # that rule alone weighs the seconds of a setting
+        rows += [
+            _row(one, setting, a, b, c, recorded if include_prefill else None, seed, explain=explain)
+            for c in contexts
+            for b in batches
+            for a in configurations
+            if a.holds_at in (None, (b, c)) and drafts.belongs(a.draft_tokens, b)
+        ]
+    able = [made for _, made in settings if not isinstance(made, str)]
+    inputs = _inputs(running.params, chosen, batches, context, able, recorded) | {
+        name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]
+    }
     answer = {"inputs": inputs, "predictions": rows}
 
     def also(folder: Path) -> None:
         if explain:
-            _write_explanations(answer, setting, folder)
+            _write_explanations(answer, able[0], folder)
 
-    return deliver(
-        answer, name="predictions", json=json, out=out, quiet=quiet, show=lambda: _print(rows, inputs), also=also
+    found = deliver(
+        answer, name="predictions", json=json, out=out, quiet=quiet, show=lambda: print_predictions(rows, inputs),
+        also=also, csv=csv, rows=["predictions"],
     )  # fmt: skip
+    require_one(rows)
+    return found
+
+
+def _setting(asked: "DecodingConfiguration") -> "Setting":
+    """The setting of a cell, after checking that its plan divides its model."""
+    from costmodel.answers.settings import build_setting
+    from costmodel.parallel.plan import plan_of
+
+    setting, plan = build_setting(asked), plan_of(asked.deployment)
+    if plan is not None:
+        plan.check(setting.target)
+    return setting
 
 
 def _inputs(
@@ -154,7 +185,7 @@ def _inputs(
     chosen: "DecodingConfiguration",
     batches: Sequence[int],
     context: str,
-    setting: "Setting",
+    settings: "Sequence[Setting]",
     recorded: "AcceptanceTrace | None",
 ) -> dict[str, Any]:
     """What was asked, as the answer repeats it: options as given, names as the configuration has them."""
@@ -169,10 +200,11 @@ def _inputs(
         "tp": where.tensor_parallel,
         "shared_prefix": where.shared_prefix_tokens, "host_weights": where.host_weights_ratio, **given,
         "pp": where.pipeline_parallel, "ep": where.expert_parallel, "dp": where.data_parallel,
-        "cp": where.context_parallel, "dtype": setting.deployment.precision.weights, "fidelity": where.fidelity,
+        "cp": where.context_parallel, "fidelity": where.fidelity,
         "set": list(where.overrides), "seed": options["seed"],
         "include_prefill": options["include_prefill"], "explain": options["explain"],
-        "borrowed": _borrowed(recorded, setting), "transform": list(where.transforms),
+        "dtype": ",".join(dict.fromkeys(each.deployment.precision.weights for each in settings)),
+        "borrowed": _borrowed(recorded, settings), "transform": list(where.transforms),
     }  # fmt: skip
 
 
@@ -226,6 +258,39 @@ def _configurations(
     return stated(float(rate or 0.0), drafts.lengths, None, chosen.match_rate, method=chosen.method)
 
 
+def _names(asked: "DecodingConfiguration", batch: int, context: int) -> dict[str, Any]:
+    where = asked.deployment
+    return {"model": where.model, "device": where.device, "engine": where.engine, "batch": batch, "context": context}
+
+
+def _row(
+    asked: "DecodingConfiguration",
+    setting: "Setting",
+    a: "Acceptance",
+    batch: int,
+    context: int,
+    whole: "AcceptanceTrace | None",
+    seed: int,
+    *,
+    explain: bool,
+) -> dict[str, Any]:
+    """A prediction, or the mark of a cell that does not fit."""
+    from app.answers.feasible import require_cell
+    from costmodel.parallel.plan import plan_of
+    from hardware_profiles.errors import InfeasibleError
+
+    row = {**_names(asked, batch, context), "draft_tokens": a.draft_tokens}
+    try:
+        require_cell(asked, setting, a, batch=batch, context=context)
+    except InfeasibleError as error:
+        return row | marked(asked, a, str(error), batch=batch, context=context)
+    return (
+        row
+        | {"feasible": True}
+        | _point(setting, a, batch, context, whole, seed, explain=explain, plan=plan_of(asked.deployment))
+    )
+
+
 def _point(
     setting: "Setting",
     a: "Acceptance",
@@ -234,26 +299,22 @@ def _point(
     whole: "AcceptanceTrace | None",
     seed: int,
     *,
-    explain: bool = False,
-    plan: "ParallelPlan | None" = None,
+    explain: bool,
+    plan: "ParallelPlan | None",
 ) -> dict[str, Any]:
     import numpy as np
 
     from app.answers.drafting import drafting
     from app.answers.optimize import breakdown, named_terms, point
-    from costmodel.answers.estimate import estimate, footprint_of, intervals, throughput_speedup
-    from costmodel.answers.fit import require_fit
+    from costmodel.answers.estimate import estimate, intervals, throughput_speedup
     from costmodel.answers.uncertainty import dominant_terms
 
-    what = f"batch {batch}, context {context}, {a.draft_tokens} draft tokens"
-    if plan is None:
-        require_fit(setting, footprint_of(setting, a, batch=batch, context=context), what)
     result = estimate(setting, a, batch=batch, context=context)
     spread = intervals(setting, result, batch=batch, generator=np.random.default_rng(seed))
     used = setting.overhead if a.draft_tokens else setting.plain_overhead
     terms = dominant_terms(result.step, setting.device.constants.residual_ratio, used)[:2]
     row = {
-        "batch": batch, "context": context, "draft_tokens": a.draft_tokens, "breakdown_s": breakdown(result),
+        "breakdown_s": breakdown(result),
         "tokens_per_step": a.tokens_per_step, "proposal_ratio": a.proposal_ratio, **point(result, spread),
         "limit": str(result.step.limit), "rule": a.rule or None, "remark": a.remark, **drafting(a),
         "dominant_uncertainty": named_terms(terms, setting.device, used),
@@ -296,71 +357,8 @@ def _write_explanations(answer: dict[str, Any], setting: "Setting", out: Path) -
         write_explanations(answer, roofs_of(setting), out / "explain.html")
 
 
-def _borrowed(recorded: "AcceptanceTrace | None", setting: "Setting") -> bool | None:
+def _borrowed(recorded: "AcceptanceTrace | None", settings: "Sequence[Setting]") -> bool | None:
+    """Whether the recording is another model's than any that is asked about."""
     from costmodel.optimizers.sources import is_borrowed
 
-    return None if recorded is None else is_borrowed(recorded, setting.target.name)
-
-
-def _print(rows: list[dict[str, Any]], inputs: dict[str, Any]) -> None:
-    from app.cli.output import print_table, say, say_remarks
-    from hardware_profiles.units import MILLI
-
-    cells = [
-        [
-            str(r["batch"]), str(r["context"]), str(r["draft_tokens"]), f"{r['tokens_per_step']:.3f}",
-            f"{r['step_s'] / MILLI:.3f}",
-            " + ".join(f"{r['breakdown_s'][part] / MILLI:.2f}" for part in ("draft", "verify", "overhead")),
-            f"{r['tokens_per_s']:.4g} [{r['tokens_per_s_interval'][0]:.4g}, {r['tokens_per_s_interval'][1]:.4g}]",
-            f"{r['speedup']:.3f} [{r['speedup_interval'][0]:.3f}, {r['speedup_interval'][1]:.3f}]",
-            f"{r['throughput_speedup']:.3f}" if "throughput_speedup" in r else "",
-            r["limit"],
-        ]
-        for r in rows
-    ]  # fmt: skip
-    columns = ["batch", "context", "K", "tokens/step", "step ms", "draft + verify + overhead", "tokens/s", "speedup",
-               "with prefill", "limit"]  # fmt: skip
-    title = f"{inputs['model']} on {inputs['device']}, {inputs['method']}, {inputs['dtype']}, {inputs['engine']}"
-    title += f", {', '.join(inputs['transform'])}" if inputs["transform"] else ""
-    print_table(title, columns, cells, caption="brackets: 80 % intervals")
-    if inputs["borrowed"]:
-        say("acceptance borrowed: the trace was recorded on another model")
-    say_remarks(rows)
-    if "plan" in rows[0]:
-        _print_plans(rows)
-    _print_explanations([row for row in rows if "explain" in row])
-
-
-def _print_plans(rows: list[dict[str, Any]]) -> None:
-    from app.cli.output import print_table
-    from hardware_profiles.units import GIGA, MILLI
-
-    sizes = ", ".join(f"{name} {rows[0]['plan'][name]}" for name in ("tp", "pp", "ep", "dp", "cp"))
-    cells = [
-        [
-            str(r["batch"]), str(r["context"]), str(r["draft_tokens"]), f"{r['plan']['step_s'] / MILLI:.3f}",
-            f"{r['plan']['tokens_per_s']:.4g}", f"{r['plan']['tokens_per_s_per_device']:.4g}",
-            f"{r['plan']['speedup']:.3f}", f"{r['plan']['bytes_per_device'] / GIGA:.1f}",
-        ]
-        for r in rows
-    ]  # fmt: skip
-    columns = ["batch", "context", "K", "step ms", "tokens/s", "per device", "speedup", "GB per device"]
-    title = f"under the plan: {sizes}, {rows[0]['plan']['devices']} devices"
-    print_table(title, columns, cells, caption="without intervals; the table above holds for one tensor group")
-
-
-def _print_explanations(rows: list[dict[str, Any]]) -> None:
-    from app.cli.output import print_table, say
-    from app.reports.explain_report import summary_lines
-
-    for row in rows:
-        explained = row["explain"]
-        title = f"batch {row['batch']}, context {row['context']}, K={row['draft_tokens']}: where the time goes"
-        columns = ["operation", "ms", "% of step", "waits for", "FLOP/byte", "% of bandwidth", "% of peak"]
-        print_table(title, columns, summary_lines(explained))
-        moved = ", ".join(
-            f"{e['lever']} {e['tokens_per_s']:+.2f} ({e['speedup']:+.2f})" for e in explained["elasticities"]
-        )
-        say(f"1 % more of each moves tokens/s (and the speedup) by, in %: {moved}")
-        say(f"most of the interval comes from {' and '.join(explained['dominant_variance'])}")
-        say(explained["sentence"])
+    return None if recorded is None else any(is_borrowed(recorded, each.target.name) for each in settings)

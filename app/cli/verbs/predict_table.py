@@ -12,13 +12,14 @@ _MOST_BYTES = 64 << 20
 _MOST_ROWS = 100_000
 
 
-def predict_table(table: Path, *, json: bool, out: Path | None, quiet: bool, seed: int) -> "Answered":
+def predict_table(table: Path, *, json: bool, out: Path | None, csv: Path | None, quiet: bool, seed: int) -> "Answered":
     """Answer a table and hand the answer over.
 
     Args:
         table: Parquet or CSV file.
         json: print one JSON object.
         out: file for that object, or a folder for `rows.json`.
+        csv: file for its rows as comma-separated values.
         quiet: print no table.
         seed: of the draws behind the intervals.
 
@@ -36,7 +37,8 @@ def predict_table(table: Path, *, json: bool, out: Path | None, quiet: bool, see
     found = {"inputs": {"table": str(table), "seed": seed}, "rows": table_rows(answers)}
     if place is not None:
         write_json(found, place)
-    return deliver(found, name="rows", json=json, out=None, quiet=quiet, show=lambda: _print(answers, table))
+    return deliver(found, name="rows", json=json, out=None, quiet=quiet, csv=csv, rows=["rows"],
+                   show=lambda: _print(answers, table))  # fmt: skip
 
 
 def read_records(table: Path) -> list[dict[str, Any]]:
@@ -105,10 +107,11 @@ def _csv(table: Path, wanted: tuple[str, ...]) -> tuple[list[str], list[dict[str
 
 
 def _print(answers: "list[RowAnswer]", table: Path) -> None:
+    from app.cli.formatting import ranged
     from app.cli.output import print_table
 
     def shown(value: float | None, spread: tuple[float, float] | None) -> str:
-        return "" if value is None or spread is None else f"{value:.4g} [{spread[0]:.4g}, {spread[1]:.4g}]"
+        return "" if value is None else ranged(value, spread)
 
     cells = [
         [a.id, shown(a.ttft_ms, a.ttft_ms_interval), shown(a.tpot_ms, a.tpot_ms_interval), a.reason or ""]

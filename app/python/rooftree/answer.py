@@ -66,7 +66,9 @@ class Answer:
             import pandas
         except ImportError:
             raise InputError("needs pandas: pip install pandas", key="to_frame") from None
-        return pandas.DataFrame([_flat(row) for row in self.rows(part)])
+        from app.cli.csv_rows import flat_row
+
+        return pandas.DataFrame([flat_row(row) for row in self.rows(part)])
 
     def rows(self, part: str | None = None) -> list[dict[str, Any]]:
         """The rows of the answer as they stand in the object.
@@ -142,20 +144,3 @@ def _html(part: ShownTable | str) -> str:
     below = f"<p>{escape(part.caption)}</p>" if part.caption else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<p><b>{escape(part.title)}</b></p>{table}{below}"
-
-
-def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A row without nested objects: their keys joined by dots, intervals as two numbers."""
-    found: dict[str, Any] = {}
-    for key, value in row.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{name}.")
-        elif name.endswith("interval") and isinstance(value, list) and len(value) == 2:
-            found |= {
-                f"{name.removesuffix('_interval')}_low": value[0],
-                f"{name.removesuffix('_interval')}_high": value[1],
-            }
-        else:
-            found[name] = value
-    return found

@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from app.cli.planned import plan_of, planned_answer
+from app.answers.feasible import require_cell
+from app.cli.planned import planned_answer
 from costmodel.answers.estimate import estimate
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
-from costmodel.parallel.plan import ParallelPlan
+from costmodel.parallel.plan import ParallelPlan, plan_of
 from hardware_profiles.errors import InfeasibleError, InputError
 
 LLAMA = build_setting(
@@ -56,8 +57,11 @@ def test_an_answer_is_plain_numbers_that_agree():
 
 
 def test_a_plan_may_fit_what_one_group_cannot():
-    taken = geometric(0.7, 0)
-    wide = planned(tp=4, pp=2)
-    assert planned_answer(LLAMA, taken, wide, batch=64, context=16_384)["bytes_per_device"] < 72e9
+    def require(tp, pp=1, dp=1):
+        names = DeploymentNames(model="llama-3-70b", tensor_parallel=tp, pipeline_parallel=pp, data_parallel=dp)
+        asked = DecodingConfiguration(deployment=names)
+        require_cell(asked, build_setting(asked), geometric(0.7, 0), batch=64, context=16_384)
+
+    require(4, pp=2)
     with pytest.raises(InfeasibleError, match="--tp 2, --dp 2"):
-        planned_answer(LLAMA, taken, planned(tp=2, dp=2), batch=64, context=16_384)
+        require(2, dp=2)

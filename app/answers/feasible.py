@@ -1,0 +1,145 @@
+"""Does a configuration fit where it is asked to run, and which nearest change would?
+
+Every change that is named has been tried and holds. Leaves out speed: among changes that hold, none is preferred.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from costmodel.answers.estimate import Setting, footprint_of
+from costmodel.answers.fit import left_bytes, require_fit
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
+from costmodel.parallel.plan import plan_of
+from costmodel.parallel.planned_step import planned_footprint
+from costmodel.passes.memory import Footprint
+from costmodel.passes.precision import bytes_per_value
+from hardware_profiles.errors import InputError
+
+MORE_DEVICES = (2, 4, 8, 16, 32)  # times the tensor devices that are asked about
+
+Change = Mapping[str, str | int]  # what to ask instead, by option of the command line
+Holds = Callable[[DecodingConfiguration, Setting, int, int], bool]
+
+_FIELDS = {"--tp": "tensor_parallel", "--kv-dtype": "kv_dtype", "--dtype": "dtype"}
+_WORDS = {"--batch": "batch {:,}", "--context": "context {:,}", "--tp": "tp {}", "--kv-dtype": "{} cache",
+          "--dtype": "{} weights"}  # fmt: skip
+
+
+def footprint_at(
+    asked: DecodingConfiguration, setting: Setting, acceptance: Acceptance, *, batch: int, context: int
+) -> tuple[Footprint, int | None]:
+    """Bytes on the fullest device of a deployment, and its devices; None for one tensor group.
+
+    Args:
+        asked: whose deployment may spread the model by a plan.
+        setting: of the configuration.
+        acceptance: what it drafts.
+        batch: requests of the whole deployment.
+        context: cached tokens per request.
+
+    Raises:
+        InputError: a plan that does not divide the model.
+    """
+    plan = plan_of(asked.deployment)
+    if plan is None:
+        return footprint_of(setting, acceptance, batch=batch, context=context), None
+    return planned_footprint(setting, acceptance, plan, batch=batch, context=context), plan.devices
+
+
+def require_cell(
+    asked: DecodingConfiguration, setting: Setting, acceptance: Acceptance, *, batch: int, context: int
+) -> None:
+    """Check that a configuration fits at a batch and context.
+
+    Args:
+        asked: as in `footprint_at`, like the rest.
+        setting: of the configuration.
+        acceptance: what it drafts.
+        batch: requests.
+        context: cached tokens per request.
+
+    Raises:
+        InfeasibleError: naming what it needs and what there is.
+    """
+    needed, devices = footprint_at(asked, setting, acceptance, batch=batch, context=context)
+    d = asked.deployment
+    sizes = {"tp": d.tensor_parallel, "pp": d.pipeline_parallel, "ep": d.expert_parallel, "dp": d.data_parallel,
+             "cp": d.context_parallel}  # fmt: skip
+    what = f"batch {batch}, context {context}, {acceptance.draft_tokens} draft tokens"
+    if devices is not None:
+        what += "".join(f", --{name} {size}" for name, size in sizes.items() if size > 1)
+    require_fit(setting, needed, what, devices=devices)
+
+
+def nearest_changes(
+    asked: DecodingConfiguration, acceptance: Acceptance, *, batch: int, context: int, holds: Holds | None = None
+) -> list[Change]:
+    """The nearest changes after which a configuration fits, or holds otherwise.
+
+    A smaller batch, a shorter context, more tensor devices, a cache or weights of fewer bits, each alone; where none
+    of them suffices, fewer bits and more devices together.
+
+    Example:
+        >>> from costmodel.configuration import DeploymentNames
+        >>> from costmodel.laws.acceptance import geometric
+        >>> asked = DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="l4"))
+        >>> [change_words(each) for each in nearest_changes(asked, geometric(0.0, 0), batch=64, context=1024)]
+        ['batch 37', 'context 591', 'tp 2', 'fp8 cache', 'fp8 weights']
+
+    Args:
+        asked: the configuration that does not hold.
+        acceptance: what it drafts.
+        batch: requests.
+        context: cached tokens per request.
+        holds: what is wanted of a configuration, its setting, a batch and a context; None: that it fits.
+
+    Returns:
+        Changes, each of which was tried and holds; none where nothing does.
+    """
+    test = holds or (lambda changed, setting, b, c: _fits(changed, setting, acceptance, b, c))
+
+    def tried(change: Change) -> bool:
+        names = {_FIELDS[option]: value for option, value in change.items() if option in _FIELDS}
+        at = int(change.get("--batch", batch)), int(change.get("--context", context))
+        try:
+            changed = replace(asked, deployment=replace(asked.deployment, **names))  # type: ignore[arg-type]
+            return test(changed, build_setting(changed), *at)
+        except InputError:
+            return False  # a format that the device lacks, heads that do not divide
+
+    formats = build_setting(asked).deployment.precision
+    devices: list[Change] = [{"--tp": asked.deployment.tensor_parallel * more} for more in MORE_DEVICES]
+    cache: list[Change] = [{"--kv-dtype": name} for name in _narrower(formats.kv, ("fp8",))]
+    weights: list[Change] = [{"--dtype": name} for name in _narrower(formats.weights, ("fp8", "int4"))]
+    groups = (_largest("--batch", batch, tried), _largest("--context", context, tried), devices, cache, weights)
+    found = [change for group in groups if (change := next(filter(tried, group), None))]
+    together = ({**bits, **more} for more, bits in product(devices, weights))
+    return found or [change for change in [next(filter(tried, together), None)] if change]
+
+
+def change_words(change: Change) -> str:
+    """A change as one says it: `batch 12`, or `tp 2 with fp8 weights`."""
+    return " with ".join(_WORDS[option].format(value) for option, value in change.items())
+
+
+def _largest(option: str, below: int, holds: Callable[[Change], bool]) -> list[Change]:
+    """The largest whole number from 1 up to `below`, excluded, that holds, where less of it is easier."""
+    low, high = 0, below
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds({option: middle}) else (low, middle)
+    return [{option: low}] if low else []
+
+
+def _narrower(held: str, formats: Sequence[str]) -> list[str]:
+    return [name for name in formats if bytes_per_value(name) < bytes_per_value(held)]
+
+
+def _fits(asked: DecodingConfiguration, setting: Setting, a: Acceptance, batch: int, context: int) -> bool:
+    needed, devices = footprint_at(asked, setting, a, batch=batch, context=context)
+    return bool(np.all(left_bytes(setting, needed, devices=devices) >= 0.0))

@@ -1,0 +1,101 @@
+"""How are predictions shown: one table of all cells, what a plan adds, and explanations?"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.cli.formatting import TimeUnit, fixed, plain, ranged, time_unit
+
+Row = Mapping[str, Any]
+
+
+def print_predictions(rows: Sequence[Row], inputs: Mapping[str, Any]) -> None:
+    """Print the table of `predict`, what belongs to its numbers, and why cells cannot be.
+
+    Args:
+        rows: predictions and marked cells, as in the answer.
+        inputs: what was asked, as the answer repeats it.
+    """
+    from app.cli.cells import say_marked
+    from app.cli.output import print_table, say, say_remarks
+
+    able = [row for row in rows if row["feasible"]]
+    unit = time_unit([seconds for r in able for seconds in (r["step_s"], *r["breakdown_s"].values())])
+    names = [name for name in ("model", "device", "engine") if "," in inputs[name]]
+    columns = [
+        *names, "batch", "context", "K", "tokens/step", f"step {unit.name}", f"draft + verify + rest {unit.name}",
+        "tokens/s", "speedup", "with prompts", "limited by",
+    ]  # fmt: skip
+    title = " on ".join(_several(inputs[name], name) for name in ("model", "device"))
+    title = ", ".join((title, inputs["method"], inputs["dtype"], _several(inputs["engine"], "engine"),
+                       *inputs["transform"]))  # fmt: skip
+    cells = [[*(str(row[name]) for name in names), *_cells(row, unit, parts=not names)] for row in rows]
+    print_table(title, columns, cells, caption="brackets: 80 % intervals", once=[*names, "batch", "context", "K"])
+    if inputs["borrowed"]:
+        say("acceptance borrowed: the trace was recorded on another model")
+    say_remarks(able)
+    say_marked(rows, names)
+    if able and "plan" in able[0]:
+        _print_plans(able)
+    _print_explanations([row for row in able if "explain" in row])
+
+
+def _several(names: str, what: str) -> str:
+    count = names.count(",") + 1
+    return names if count == 1 else f"{count} {what}s"
+
+
+def _cells(row: Row, unit: TimeUnit, *, parts: bool) -> list[str]:
+
+    first = [plain(row["batch"]), plain(row["context"]), plain(row.get("draft_tokens"))]
+    if not row["feasible"]:
+        return [*first, *[""] * 6, "does not fit" if "nearest" in row else "cannot run"]
+    seconds = [unit.show(row["breakdown_s"][part]) for part in ("draft", "verify", "overhead")]
+    return [
+        *first,
+        fixed(row["tokens_per_step"], 2),
+        unit.show(row["step_s"]),
+        " + ".join(seconds) if parts else "",
+        ranged(row["tokens_per_s"], row["tokens_per_s_interval"]),
+        ranged(row["speedup"], row["speedup_interval"], 2),
+        fixed(row.get("throughput_speedup"), 2),
+        row["limit"],
+    ]
+
+
+def _print_plans(rows: Sequence[Row]) -> None:
+    from app.cli.output import print_table
+    from hardware_profiles.units import GIGA
+
+    plans = [row["plan"] for row in rows]
+    unit = time_unit([plan["step_s"] for plan in plans])
+    sizes = ", ".join(f"{name} {plans[0][name]}" for name in ("tp", "pp", "ep", "dp", "cp"))
+    cells = [
+        [
+            row["model"], row["device"], plain(row["batch"]), plain(row["context"]), plain(row["draft_tokens"]),
+            unit.show(plan["step_s"]), plain(plan["tokens_per_s"]), plain(plan["tokens_per_s_per_device"]),
+            fixed(plan["speedup"], 2), fixed(plan["bytes_per_device"] / GIGA, 1),
+        ]
+        for row, plan in zip(rows, plans, strict=True)
+    ]  # fmt: skip
+    columns = ["model", "device", "batch", "context", "K", f"step {unit.name}", "tokens/s", "per device", "speedup",
+               "GB per device"]  # fmt: skip
+    title = f"under the plan: {sizes}, {plans[0]['devices']} devices"
+    caption = "without intervals; the table above holds for one tensor group"
+    print_table(title, columns, cells, caption=caption, once=["model", "device", "context"])
+
+
+def _print_explanations(rows: Sequence[Row]) -> None:
+    from app.cli.output import print_table, say
+    from app.reports.explain_report import summary_lines
+
+    for row in rows:
+        explained = row["explain"]
+        title = f"batch {row['batch']}, context {row['context']}, K={row['draft_tokens']}: where the time goes"
+        columns = ["operation", "ms", "% of step", "waits for", "FLOP/byte", "% of bandwidth", "% of peak"]
+        print_table(title, columns, summary_lines(explained))
+        moved = ", ".join(
+            f"{e['lever']} {e['tokens_per_s']:+.2f} ({e['speedup']:+.2f})" for e in explained["elasticities"]
+        )
+        say(f"1 % more of each moves tokens/s (and the speedup) by, in %: {moved}")
+        say(f"most of the interval comes from {' and '.join(explained['dominant_variance'])}")
+        say(explained["sentence"])
