@@ -20,8 +20,6 @@ from costmodel.optimizers.recommend import Recommendation
 from costmodel.optimizers.search import Choice
 from hardware_profiles.errors import InputError
 
-DRAFT_PLACEHOLDER = "PATH_OF_THE_DRAFT_MODEL"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployable:
@@ -108,16 +106,14 @@ def _variants(answer: Recommendation, choice: Choice, draft: str | None) -> Iter
 
 
 def loadable(chosen: DecodingConfiguration, draft: str | None) -> DecodingConfiguration:
-    """A configuration whose draft model or head is named: by `draft`, by itself, or by a mark to be replaced.
+    """A configuration whose draft model or head is `draft`, where its method loads one and `draft` names one.
 
     Args:
         chosen: any configuration.
-        draft: hub id or path; None keeps the configuration's own.
+        draft: hub id or path; None keeps the configuration's own, and leaves the rest to the exporters.
     """
-    method = load_method(chosen.method)
-    needs = chosen.speculates and method.needs_trained_weights
-    named = (draft if method.drafts_with_weights else None) or chosen.draft_model
-    return replace(chosen, draft_model=named or (DRAFT_PLACEHOLDER if needs else None))
+    named = draft if load_method(chosen.method).drafts_with_weights else None
+    return chosen if named is None else replace(chosen, draft_model=named)
 
 
 def _best_chain(choice: Choice) -> int:

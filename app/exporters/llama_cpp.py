@@ -7,11 +7,12 @@ project's own documentation of speculative decoding on either side of the renami
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from app.exporters.result import Dialect, Written, command_line, script
+from app.exporters.checkpoints import DRAFT_PLACEHOLDER, TARGET_PLACEHOLDER, gguf_checkpoint
+from app.exporters.dialect import Dialect
+from app.exporters.result import Written, command_line, script
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -36,12 +37,17 @@ FLAGS: Mapping[str, Mapping[str, str]] = {
         "p_min": "--spec-draft-p-min",
         "draft_file": "--spec-draft-model",
         "draft_hub": "--spec-draft-hf",
-        "lookup": "--spec-ngram-simple-size-n",
-        "drafted": "--spec-ngram-simple-size-m",
-        "hits": "--spec-ngram-simple-min-hits",
     },
 }
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
+_CACHE = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8": "q8_0", "int4": "q4_0"}
+# of the other ways to look up n-grams: the flags of the n-gram, of the draft, and what else is needed to draft at all
+_LOOKUPS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "ngram-mod": ("--spec-ngram-mod-n-match", "--spec-ngram-mod-n-max", ("--spec-ngram-mod-n-min", "0")),
+    **{
+        name: (f"--spec-{name}-size-n", f"--spec-{name}-size-m", (f"--spec-{name}-min-hits", "1"))
+        for name in ("ngram-simple", "ngram-map-k", "ngram-map-k4v")
+    },
+}
 
 
 def export_llama_cpp(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool, approximate: bool) -> Written:
@@ -51,9 +57,8 @@ def export_llama_cpp(chosen: DecodingConfiguration, dialect: Dialect, *, synthet
     `ngram_max` tokens alone. Arguments and errors as of `app.exporters.registry.Exporter`.
     """
     notes: list[str] = []
-    arguments = ["llama-server", *_model(dialect.target(chosen), "--model", "--hf-repo", "model", dialect)]
-    if chosen.max_batch is not None:
-        arguments += ["--parallel", str(chosen.max_batch)]
+    target = gguf_checkpoint(dialect.target(chosen, notes), TARGET_PLACEHOLDER, notes)
+    arguments = ["llama-server", *_model(target, "--model", "--hf-repo"), *_deployment(chosen, dialect, notes)]
     if chosen.speculates:
         arguments += _speculation(chosen, dialect, notes, approximate=approximate)
     else:
@@ -67,6 +72,20 @@ def export_llama_cpp(chosen: DecodingConfiguration, dialect: Dialect, *, synthet
     )
 
 
+def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:
+    flags: list[str] = []
+    if chosen.deployment.dtype is not None:
+        dialect.weight_format(chosen, {}, notes)
+    if (cache := dialect.cache_format(chosen, _CACHE)) is not None:
+        flags += ["--cache-type-k", cache, "--cache-type-v", cache]
+    if chosen.max_length is not None:
+        # one cache is shared by all slots
+        flags += ["--ctx-size", str(chosen.max_length * (chosen.max_batch or 1))]
+    if chosen.max_batch is not None:
+        flags += ["--parallel", str(chosen.max_batch)]
+    return flags
+
+
 def _speculation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
     spelling, name = FLAGS[dialect.version], dialect.name(chosen)
     # old builds draft with a model as soon as one is named
@@ -74,24 +93,30 @@ def _speculation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[st
     flags = [] if silent else ["--spec-type", dialect.drafting(chosen).name]
     if name == "ngram":
         return flags + _ngram(chosen, dialect, notes, approximate=approximate)
-    if (draft := dialect.draft(chosen)) is not None:
-        flags += _model(draft, spelling["draft_file"], spelling["draft_hub"], "draft_model", dialect)
+    if (draft := dialect.draft(chosen, notes)) is not None:
+        if name in ("eagle3", "dflash"):
+            notes.append("a drafter on the target's features is converted with --target-model-dir FOLDER_OF_THE_TARGET")
+        draft = gguf_checkpoint(draft, DRAFT_PLACEHOLDER, notes)
+        flags += _model(draft, spelling["draft_file"], spelling["draft_hub"])
     flags += [spelling["n_max"], str(chosen.draft_tokens), spelling["n_min"], "0"]
     # old builds stop a draft below 0.75 unless an option says otherwise
     return [*flags, spelling["p_min"], f"{dialect.threshold(chosen):g}"]
 
 
 def _ngram(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
-    spelling = FLAGS[dialect.version]
+    spelling, name = FLAGS[dialect.version], dialect.drafting(chosen).name
     if chosen.ngram_min != chosen.ngram_max:
         if not approximate:
-            rule = f"ngram-simple looks up one length, so ngram_min must equal ngram_max = {chosen.ngram_max}"
+            rule = f"{name} looks up one length, so ngram_min must equal ngram_max = {chosen.ngram_max}"
             raise dialect.refusal("ngram_min", rule, chosen.ngram_min)
         notes.append(f"APPROXIMATION: only n-grams of {chosen.ngram_max} tokens are looked up")
+    lookup, drafted, further = _LOOKUPS[name]
+    if dialect.version == "old":
+        lookup, drafted, further = spelling["lookup"], spelling["drafted"], (spelling["hits"], "1")
     return [
-        spelling["lookup"], str(chosen.ngram_max),
-        spelling["drafted"], str(chosen.draft_tokens),
-        spelling["hits"], "1",
+        lookup, str(chosen.ngram_max),
+        drafted, str(chosen.draft_tokens),
+        *further,
         spelling["n_max"], str(chosen.draft_tokens),
         spelling["n_min"], "0",
     ]  # fmt: skip
@@ -103,9 +128,5 @@ def _synthetic(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]
     return ["--spec-synth-rates", ",".join(f"{rate:.9g}" for rate in rates)]
 
 
-def _model(name: str, file_flag: str, hub_flag: str, key: str, dialect: Dialect) -> list[str]:
-    if name.endswith(".gguf"):
-        return [file_flag, name]
-    if _HUB_NAME.fullmatch(name):
-        return [hub_flag, name]
-    raise dialect.refusal(key, "loads a .gguf file, or owner/repository[:quantisation] from the hub", name)
+def _model(name: str, file_flag: str, hub_flag: str) -> list[str]:
+    return [file_flag if name.endswith(".gguf") else hub_flag, name]

@@ -13,7 +13,8 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
-from app.exporters.result import Dialect, ExportResult, Written, options_of
+from app.exporters.dialect import NODE_DEVICES, Dialect, options_of
+from app.exporters.result import ExportResult, Written
 from costmodel.engine_library import engine_module, engine_names, load_engine
 from hardware_profiles.errors import InputError
 
@@ -49,6 +50,8 @@ def export(
     version: str | None = None,
     synthetic: bool = False,
     approximate: bool = False,
+    variant: str = "",
+    node_devices: int = NODE_DEVICES,
 ) -> ExportResult:
     """Write a configuration in the form that an engine loads as it is.
 
@@ -65,6 +68,8 @@ def export(
         version: release of the engine, None for the newest that was read in full.
         synthetic: draw acceptance from `chosen.acceptance_by_depth` instead of verifying, to time a what-if.
         approximate: put the nearest thing the engine has in the place of what it cannot express, and say so.
+        variant: the engine's name of another implementation of the same drafting, as `ngram_gpu`.
+        node_devices: devices of one server; a deployment of more spreads over several.
 
     Returns:
         Files, the command that uses them, and notes.
@@ -76,7 +81,7 @@ def export(
     release = options_of(engine).default if version is None else version
     module = engine_module(engine)
     write: Exporter = getattr(import_module(f"app.exporters.{module}"), f"export_{module}")
-    dialect = Dialect.of(engine, release)
+    dialect = Dialect.of(engine, release, variant=variant, node_devices=node_devices)
     dialect.check(chosen, synthetic=synthetic, approximate=approximate)
     written = write(chosen, dialect, synthetic=synthetic, approximate=approximate)
     return ExportResult(

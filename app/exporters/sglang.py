@@ -8,9 +8,11 @@ scores, so a static tree can only be approximated, on request.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from app.exporters.result import Dialect, Written, command_line, json_lines, script
+from app.exporters.dialect import Dialect
+from app.exporters.result import HEAD_PORT, NODE_RANK, Written, command_line, json_lines, script
 from app.exporters.tree_paths import Path, depth, draft_paths, widest
 
 if TYPE_CHECKING:
@@ -22,6 +24,18 @@ ADAPTIVE_FILE = "sglang-adaptive.json"
 
 _SILENT_REQUESTS = 48
 _TRIE_DEPTH = 18  # the engine's default
+_WEIGHTS = {
+    "fp32": ("--dtype", "float32"),
+    "bf16": ("--dtype", "bfloat16"),
+    "fp16": ("--dtype", "float16"),
+    "fp8": ("--quantization", "fp8"),
+}
+_CACHE: Mapping[str, tuple[str, ...]] = {
+    "bf16": ("--kv-cache-dtype", "bf16"),
+    "fp16": (),
+    "fp8": ("--kv-cache-dtype", "fp8_e4m3"),
+    "fp4": ("--kv-cache-dtype", "nvfp4"),
+}
 
 
 def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool, approximate: bool) -> Written:
@@ -33,9 +47,10 @@ def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic:
     notes: list[str] = []
     files: dict[str, str] = {}
     environment: dict[str, str] = {}
-    arguments = ["python3", "-m", "sglang.launch_server", "--model-path", dialect.target(chosen)]
-    arguments += ["--tp-size", str(chosen.deployment.tensor_parallel)]
+    arguments = ["python3", "-m", "sglang.launch_server", "--model-path", dialect.target(chosen, notes)]
+    arguments += _deployment(chosen, dialect, notes)
     if chosen.speculates:
+        _check_spread(chosen, dialect)
         arguments += _running_requests(chosen, notes)
         arguments += _speculation(chosen, dialect, notes, approximate=approximate)
         if chosen.varies:
@@ -47,6 +62,9 @@ def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic:
             arguments += ["--max-running-requests", str(chosen.max_batch)]
     if synthetic:
         environment = _simulation(chosen, dialect, notes)
+        if "--speculative-draft-model-path" in arguments:
+            arguments += ["--speculative-draft-load-format", "dummy"]
+            notes.append("the drafter's weights are not read: a folder with its config.json is enough")
     header = dialect.header(chosen, notes)
     files[SCRIPT_FILE] = script(header, arguments, files=(ADAPTIVE_FILE,), environment=environment)
     return Written(
@@ -54,6 +72,38 @@ def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic:
         command=command_line(arguments, environment),
         notes=notes,
     )
+
+
+def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:
+    where = chosen.deployment
+    # tensor parallelism counts the copies of attention, too
+    flags = ["--tp-size", str(where.tensor_parallel * where.data_parallel)]
+    if where.data_parallel > 1:
+        flags += ["--attn-dp-size", str(where.data_parallel)]
+    if where.expert_parallel > 1:
+        flags += ["--ep-size", str(where.expert_parallel)]
+    if where.pipeline_parallel > 1:
+        flags += ["--pp-size", str(where.pipeline_parallel)]
+    if (nodes := dialect.nodes(chosen)) > 1:
+        flags += ["--nnodes", str(nodes), "--node-rank", NODE_RANK, "--dist-init-addr", HEAD_PORT]
+        notes.append(f"start it on each of {nodes} nodes")
+    flags += dialect.weight_format(chosen, _WEIGHTS, notes) or ()
+    flags += dialect.cache_format(chosen, _CACHE) or ()
+    if chosen.max_length is not None:
+        flags += ["--context-length", str(chosen.max_length)]
+    return flags
+
+
+def _check_spread(chosen: DecodingConfiguration, dialect: Dialect) -> None:
+    """Refuse what the server refuses of drafting on several groups of devices."""
+    where = chosen.deployment
+    if where.pipeline_parallel > 1:
+        rule = "drafts on one pipeline stage only, unless it is a prefill node"
+        raise dialect.refusal("pipeline_parallel", rule, where.pipeline_parallel)
+    if where.data_parallel > 1 and dialect.name(chosen) == "ngram":
+        raise dialect.refusal("data_parallel", "NGRAM does not draft under attention data parallelism", chosen.method)
+    if where.data_parallel > 1 and chosen.varies:
+        raise dialect.refusal("schedule", "attention data parallelism switches a schedule off", chosen.schedule)
 
 
 def adaptive_config(chosen: DecodingConfiguration) -> dict[str, dict[str, list[int]]]:
@@ -83,10 +133,13 @@ def _speculation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[st
     flags = ["--speculative-algorithm", dialect.drafting(chosen).name]
     if name == "ngram":
         return flags + _ngram(chosen, dialect, notes, approximate=approximate)
-    if (draft := dialect.draft(chosen)) is not None:
+    if (draft := dialect.draft(chosen, notes)) is not None:
         flags += ["--speculative-draft-model-path", draft]
     elif name == "mtp":
         notes.append("the draft weights are looked for in the target's checkpoint; some models need their own path")
+    if name == "dflash":
+        flags += ["--speculative-dflash-block-size", str(chosen.draft_tokens + 1)]
+        return flags + (["--enable-dp-lm-head"] if chosen.deployment.data_parallel > 1 else [])
     steps, topk = chosen.draft_tokens, 1
     if (asked := dialect.dynamic_numbers(chosen)) is not None:
         steps, topk = asked

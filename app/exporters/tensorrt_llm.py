@@ -7,10 +7,12 @@ the other way round are not offered.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from app.exporters.result import Dialect, Written, command_line, comments, script
+from app.exporters.dialect import Dialect
+from app.exporters.result import Written, command_line, comments, script
 from app.exporters.tree_paths import Path, depth, draft_paths, widest
 
 if TYPE_CHECKING:
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
 CONFIG_FILE = "tensorrt-llm-config.yaml"
 SCRIPT_FILE = "tensorrt-llm-serve.sh"
+# counts accepted draft tokens, the target's own token not among them; a fraction is the chance of one more
+_FORCED = "TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS"
+_WEIGHTS = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+_CACHE = {"bf16": "auto", "fp16": "auto", "fp8": "fp8", "fp4": "nvfp4"}
 
 
 def export_tensorrt_llm(
@@ -26,27 +32,83 @@ def export_tensorrt_llm(
 ) -> Written:
     """The YAML and the script for `trtllm-serve`; the script alone where nothing is drafted.
 
-    There is no synthetic mode. Where a static tree cannot be loaded, `approximate` takes a dynamic one of its size and
-    depth; it looks up n-grams that are shorter than asked. Arguments and errors as of
-    `app.exporters.registry.Exporter`.
+    Synthetic acceptance forces the mean of `chosen.acceptance_by_depth`. Where a static tree cannot be loaded,
+    `approximate` takes a dynamic one of its size and depth; it looks up n-grams that are shorter than asked. Arguments
+    and errors as of `app.exporters.registry.Exporter`.
     """
     notes: list[str] = []
     files: dict[str, str] = {}
-    arguments = ["trtllm-serve", dialect.target(chosen), "--tp_size", str(chosen.deployment.tensor_parallel)]
+    environment = _forced(chosen, dialect, notes) if synthetic else {}
+    arguments = [*_launcher(chosen, dialect, notes), "trtllm-serve", dialect.target(chosen, notes), *_spread(chosen)]
     if chosen.largest_batch is not None:
         arguments += ["--max_batch_size", str(chosen.largest_batch)]
+    if chosen.max_length is not None:
+        arguments += ["--max_seq_len", str(chosen.max_length)]
+    config = _engine_options(chosen, dialect, notes)
     if chosen.speculates:
-        config = _config(chosen, dialect, notes, approximate=approximate)
-        files[CONFIG_FILE] = comments(dialect.header(chosen, notes)) + _yaml({"speculative_config": config})
-        arguments += ["--config", CONFIG_FILE]
+        config["speculative_config"] = _config(chosen, dialect, notes, approximate=approximate)
     else:
         notes.append("nothing is drafted, so there is no speculative_config: the script starts plain decoding")
-    files[SCRIPT_FILE] = script(dialect.header(chosen, notes), arguments, files=(CONFIG_FILE,))
+    if config:
+        files[CONFIG_FILE] = comments(dialect.header(chosen, notes)) + _yaml(config)
+        arguments += ["--config", CONFIG_FILE]
+    header = dialect.header(chosen, notes)
+    files[SCRIPT_FILE] = script(header, arguments, files=(CONFIG_FILE,), environment=environment)
     return Written(
         files=files,
-        command=command_line(arguments),
+        command=command_line(arguments, environment),
         notes=notes,
     )
+
+
+def _launcher(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:
+    if (nodes := dialect.nodes(chosen)) == 1:
+        return []
+    devices = _devices(chosen)
+    notes.append(f"srun starts one process per device on {nodes} nodes, inside an allocation of Slurm")
+    tasks = ["--nodes", str(nodes), "--ntasks", str(devices), "--ntasks-per-node", str(devices // nodes)]
+    return ["srun", "--mpi", "pmix", *tasks, "trtllm-llmapi-launch"]
+
+
+def _devices(chosen: DecodingConfiguration) -> int:
+    where = chosen.deployment
+    return where.tensor_parallel * where.pipeline_parallel * where.data_parallel
+
+
+def _spread(chosen: DecodingConfiguration) -> list[str]:
+    where = chosen.deployment
+    # attention data parallelism runs over the devices that are counted as tensor parallel
+    flags = ["--tp_size", str(where.tensor_parallel * where.data_parallel)]
+    if where.pipeline_parallel > 1:
+        flags += ["--pp_size", str(where.pipeline_parallel)]
+    if where.expert_parallel > 1:
+        flags += ["--ep_size", str(where.expert_parallel)]
+    return flags
+
+
+def _engine_options(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> dict[str, Any]:
+    """What stands in the YAML beside the speculative_config."""
+    where = chosen.deployment
+    options: dict[str, Any] = {}
+    if where.data_parallel > 1:
+        if where.tensor_parallel > 1:
+            rule = "copies attention on every device of a group, or shares it among all"
+            raise dialect.refusal("tensor_parallel", rule, where.tensor_parallel)
+        options["enable_attention_dp"] = True
+    if (weights := dialect.weight_format(chosen, _WEIGHTS, notes)) is not None:
+        options["dtype"] = weights
+    if (cache := dialect.cache_format(chosen, _CACHE)) is not None:
+        options["kv_cache_config"] = {"dtype": cache}
+    return options
+
+
+def _forced(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> dict[str, str]:
+    rates = dialect.synthetic_rates(chosen)
+    if chosen.varies:
+        rule = "one number of accepted tokens is forced for every batch size"
+        raise dialect.refusal("synthetic", rule, chosen.schedule)
+    notes.append("synthetic acceptance keeps the mean length alone; the generated text is not the model's")
+    return {_FORCED: f"{math.fsum(rates):.6g}"}
 
 
 def draft_len_schedule(chosen: DecodingConfiguration, dialect: Dialect) -> dict[int, int]:
@@ -79,8 +141,10 @@ def _config(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *
         "max_draft_len": chosen.draft_tokens,
     }
     if name == "ngram":
-        config |= _ngram(chosen, dialect, notes, approximate=approximate)
-    elif (draft := dialect.draft(chosen)) is not None:
+        config |= _ngram(chosen, dialect, notes, own.name, approximate=approximate)
+    elif name == "suffix_automaton":
+        config["max_matching_ngram_size"] = -1
+    elif (draft := dialect.draft(chosen, notes)) is not None:
         config["speculative_model"] = draft
     if (paths := draft_paths(chosen)) is not None:
         config |= _tree(paths, notes, static=dialect.has(own.static_tree))
@@ -98,7 +162,16 @@ def _config(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *
     return config
 
 
-def _ngram(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool) -> dict[str, Any]:
+def _ngram(
+    chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], decoding_type: str, *, approximate: bool
+) -> dict[str, Any]:
+    if decoding_type == "SA":
+        if chosen.ngram_min != chosen.ngram_max:
+            if not approximate:
+                rule = f"SA looks up one length, so ngram_min must equal ngram_max = {chosen.ngram_max}"
+                raise dialect.refusal("ngram_min", rule, chosen.ngram_min)
+            notes.append(f"APPROXIMATION: only n-grams of {chosen.ngram_max} tokens are looked up")
+        return {"max_matching_ngram_size": chosen.ngram_max}
     if chosen.ngram_min != 1:
         if not approximate:
             raise dialect.refusal("ngram_min", "NGram matches from one token on", chosen.ngram_min)

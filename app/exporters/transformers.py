@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from app.exporters.result import Dialect, Written, command_line, comments, json_lines
+from app.exporters.dialect import Dialect
+from app.exporters.result import Written, command_line, comments, json_lines
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 TARGET_FILE = "target/generation_config.json"
 ASSISTANT_FILE = "assistant/generation_config.json"
 SCRIPT_FILE = "transformers-generate.py"
+_WEIGHTS = {"fp32": ", dtype='float32'", "bf16": ", dtype='bfloat16'", "fp16": ", dtype='float16'"}
+_CACHE = {"bf16": "", "fp16": ""}
 
 
 def export_transformers(
@@ -83,6 +86,8 @@ def exit_layers(chosen: DecodingConfiguration) -> int:
 
 
 def _script(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], configs: Mapping[str, object]) -> str:
+    dialect.cache_format(chosen, _CACHE)
+    dtype = dialect.weight_format(chosen, _WEIGHTS, notes) or ""
     lines = [
         "import sys",
         "from pathlib import Path",
@@ -90,13 +95,13 @@ def _script(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], c
         "from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig",
         "",
         "here = Path(__file__).resolve().parent",
-        f"target_name = {dialect.target(chosen)!r}",
+        f"target_name = {dialect.target(chosen, notes)!r}",
         "tokenizer = AutoTokenizer.from_pretrained(target_name)",
-        "target = AutoModelForCausalLM.from_pretrained(target_name)",
+        f"target = AutoModelForCausalLM.from_pretrained(target_name{dtype})",
     ]
     extra = ""
     if chosen.speculates and dialect.name(chosen) == "draft_model":
-        lines.append(f"assistant = AutoModelForCausalLM.from_pretrained({dialect.draft(chosen)!r})")
+        lines.append(f"assistant = AutoModelForCausalLM.from_pretrained({dialect.draft(chosen, notes)!r}{dtype})")
         extra = ", assistant_model=assistant"
     for name in configs:
         model = name.partition("/")[0]

@@ -12,7 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from app.exporters.result import Dialect, Written, command_line, json_lines, script
+from app.exporters.dialect import Dialect
+from app.exporters.result import HEAD_ADDRESS, NODE_RANK, Written, command_line, json_lines, script
 from app.exporters.tree_paths import Path, children_by_level, draft_paths
 from costmodel.engines.record.releases import Gate
 from costmodel.engines.vllm import ENGINE
@@ -28,6 +29,8 @@ def _fields() -> dict[str, Gate]:
     always, eagle = Gate(first=options.releases[0]), options.drafting["eagle3"]
     plain = ("method", "num_speculative_tokens", "model", "prompt_lookup_min", "prompt_lookup_max")
     gated = {
+        "parallel_drafting": options.drafting["pard"].releases,
+        "draft_load_config": Gate(first="0.17.1"),
         "speculative_token_tree": eagle.static_tree,
         "num_speculative_tokens_per_batch_size": eagle.schedule,
         "rejection_sample_method": eagle.synthetic,
@@ -42,7 +45,14 @@ SCRIPT_FILE = "vllm-serve.sh"
 FIELDS: Mapping[str, Gate] = _fields()
 # vLLM takes the method from the name of the draft model before it looks at the method that was asked for
 _NAMES_THAT_DECIDE = ("eagle-", "eagle3", "dflash", "dspark")
-_NAME_MAY_DECIDE = ("draft_model", "medusa")
+_NAME_MAY_DECIDE = ("draft_model", "medusa", "pard")
+_WEIGHTS = {
+    "fp32": ("--dtype", "float32"),
+    "bf16": ("--dtype", "bfloat16"),
+    "fp16": ("--dtype", "float16"),
+    "fp8": ("--quantization", "fp8"),
+}
+_CACHE: Mapping[str, tuple[str, ...]] = {"bf16": (), "fp16": (), "fp8": ("--kv-cache-dtype", "fp8")}
 
 
 def export_vllm(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool, approximate: bool) -> Written:
@@ -52,27 +62,45 @@ def export_vllm(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: b
     and errors as of `app.exporters.registry.Exporter`.
     """
     files: dict[str, str] = {}
-    arguments = [
-        "vllm",
-        "serve",
-        dialect.target(chosen),
-        "--tensor-parallel-size",
-        str(chosen.deployment.tensor_parallel),
-    ]
-    if chosen.max_batch is not None:
-        arguments += ["--max-num-seqs", str(chosen.max_batch)]
+    notes: list[str] = []
+    arguments = ["vllm", "serve", dialect.target(chosen, notes), *_deployment(chosen, dialect, notes)]
     if chosen.speculates:
-        config = _config(chosen, dialect, synthetic=synthetic)
+        config = _config(chosen, dialect, notes, synthetic=synthetic)
         check_config(config, dialect)
         files[CONFIG_FILE] = json_lines(config)
         arguments += ["--speculative-config", json.dumps(config, separators=(",", ":"))]
-    notes = _notes(chosen, dialect, synthetic=synthetic)
-    files[SCRIPT_FILE] = script(dialect.header(chosen, notes), arguments)
+    notes += _notes(chosen, dialect, synthetic=synthetic)
+    headless = "--headless" if dialect.nodes(chosen) > 1 else ""
+    files[SCRIPT_FILE] = script(dialect.header(chosen, notes), arguments, worker_flag=headless)
     return Written(
         files=files,
         command=command_line(arguments),
         notes=notes,
     )
+
+
+def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:
+    where = chosen.deployment
+    flags = ["--tensor-parallel-size", str(where.tensor_parallel)]
+    if where.pipeline_parallel > 1:
+        flags += ["--pipeline-parallel-size", str(where.pipeline_parallel)]
+    if where.data_parallel > 1:
+        flags += ["--data-parallel-size", str(where.data_parallel)]
+    if where.expert_parallel > 1:
+        if where.expert_parallel != where.tensor_parallel * where.data_parallel:
+            rule = "spreads experts over all tensor times data parallel devices, or over none"
+            raise dialect.refusal("expert_parallel", rule, where.expert_parallel)
+        flags.append("--enable-expert-parallel")
+    if (nodes := dialect.nodes(chosen)) > 1:
+        flags += ["--nnodes", str(nodes), "--node-rank", NODE_RANK, "--master-addr", HEAD_ADDRESS]
+        notes.append(f"start it on each of {nodes} nodes; every node but the first adds --headless, as the script does")
+    flags += dialect.weight_format(chosen, _WEIGHTS, notes) or ()
+    flags += dialect.cache_format(chosen, _CACHE) or ()
+    if chosen.max_length is not None:
+        flags += ["--max-model-len", str(chosen.max_length)]
+    if chosen.max_batch is not None:
+        flags += ["--max-num-seqs", str(chosen.max_batch)]
+    return flags
 
 
 def check_config(config: Mapping[str, Any], dialect: Dialect) -> None:
@@ -100,6 +128,8 @@ def check_config(config: Mapping[str, Any], dialect: Dialect) -> None:
         "num_speculative_tokens_per_batch_size": list[entry],
         "rejection_sample_method": str,
         "synthetic_acceptance_rates": list[rate],
+        "parallel_drafting": bool,
+        "draft_load_config": dict[str, str],
     }
     for release in dialect.releases:
         fields: dict[str, Any] = {name: (types[name], None) for name, gate in FIELDS.items() if gate.admits(release)}
@@ -113,20 +143,27 @@ def check_config(config: Mapping[str, Any], dialect: Dialect) -> None:
             raise dialect.refusal(key, rule, config.get(key)) from error
 
 
-def _config(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool) -> dict[str, Any]:
+def _config(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, synthetic: bool) -> dict[str, Any]:
     name = dialect.name(chosen)
     config: dict[str, Any] = {"method": dialect.drafting(chosen).name, "num_speculative_tokens": chosen.draft_tokens}
     if name == "ngram":
         config |= {"prompt_lookup_min": chosen.ngram_min, "prompt_lookup_max": chosen.ngram_max}
-    elif (draft := dialect.draft(chosen)) is not None:
+    elif (draft := dialect.draft(chosen, notes)) is not None:
         config["model"] = _named_as_meant(draft, name, dialect)
+    if name == "pard":
+        config["parallel_drafting"] = True
     if (paths := draft_paths(chosen)) is not None:
         config["speculative_token_tree"] = _token_tree(paths, dialect)
     if chosen.varies:
+        if chosen.deployment.data_parallel > 1:
+            raise dialect.refusal("schedule", "switches a schedule off under data parallelism", chosen.schedule)
         config["num_speculative_tokens_per_batch_size"] = _schedule(chosen)
     if synthetic:
         config["rejection_sample_method"] = "synthetic"
         config["synthetic_acceptance_rates"] = list(dialect.synthetic_rates(chosen))
+        if "model" in config and all(FIELDS["draft_load_config"].admits(release) for release in dialect.releases):
+            config["draft_load_config"] = {"load_format": "dummy"}
+            notes.append("the drafter's weights are not read: a folder with its config.json is enough")
     return config
 
 
@@ -154,9 +191,9 @@ def _schedule(chosen: DecodingConfiguration) -> list[list[int]]:
     return [[start, end, tokens] for (start, tokens), end in zip(chosen.steps, ends, strict=True)]
 
 
-def _notes(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool) -> tuple[str, ...]:
+def _notes(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool) -> list[str]:
     if not chosen.speculates:
-        return ("nothing is drafted, so there is no speculative config: the script starts plain decoding",)
+        return ["nothing is drafted, so there is no speculative config: the script starts plain decoding"]
     notes, name = [], dialect.name(chosen)
     if chosen.varies:
         notes.append(
@@ -165,7 +202,9 @@ def _notes(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool) 
         )
     if name == "mtp":
         notes.append("above the checkpoint's n_predict, K must be a multiple of it; vLLM checks this at start")
-    if name == "draft_model":
+    if name == "suffix":
+        notes.append("suffix decoding needs `pip install arctic-inference==0.1.1`, and drafts up to K tokens a step")
+    if name in ("draft_model", "pard"):
         notes.append("the draft model must have the target's vocabulary size; vLLM checks this at start")
     if draft_paths(chosen) is not None:
         notes.append(
@@ -174,4 +213,4 @@ def _notes(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool) 
         )
     if synthetic:
         notes.append("synthetic acceptance: timings are real, the generated text is not the model's")
-    return tuple(notes)
+    return notes

@@ -174,10 +174,12 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def hub_id(name_or_path: str) -> str:
-    """The Hugging Face id that engines know a shipped model by, its instruction-tuned form first; else what was given.
+    """The Hugging Face id that engines know a shipped model by, else what was given.
 
-    >>> hub_id("llama-3.1-8b")
-    'meta-llama/Llama-3.1-8B-Instruct'
+    Of several ids one that spells the name comes first, and among those the instruction-tuned form.
+
+    >>> hub_id("llama-3.1-8b"), hub_id("llama-3.3-70b")
+    ('meta-llama/Llama-3.1-8B-Instruct', 'meta-llama/Llama-3.3-70B-Instruct')
     """
     if "/" in name_or_path or name_or_path.endswith((".json", ".toml")):
         return name_or_path
@@ -185,4 +187,5 @@ def hub_id(name_or_path: str) -> str:
         ids = [alias for alias in model_card(name_or_path).aliases if "/" in alias]
     except UnknownNameError:
         return name_or_path
+    ids = [each for each in ids if name_or_path.casefold() in each.casefold()] or ids
     return next((each for each in ids if each.lower().endswith(("instruct", "-it"))), ids[0] if ids else name_or_path)

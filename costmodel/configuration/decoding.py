@@ -37,6 +37,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "batch": (1, _MOST_REQUESTS),
     "context": (0, _MOST_REQUESTS),
     "max_batch": (1, _MOST_REQUESTS),
+    "max_length": (1, _MOST_REQUESTS),
     "stop.at": (0, MOST_DRAFT_TOKENS),
     "stop.least_tokens": (0, MOST_DRAFT_TOKENS),
     "stop.most_tokens": (0, MOST_DRAFT_TOKENS),
@@ -88,6 +89,7 @@ class DecodingConfiguration:
         batch: requests that it was chosen for; None: no number of its own.
         context: cached tokens per request that it was chosen for; None: no number of its own.
         max_batch: most requests decoded at once; None leaves it to the engine.
+        max_length: most tokens of a request, prompt and answer; None leaves it to the engine.
         provenance: where it comes from, as short texts and numbers.
 
     Raises:
@@ -114,6 +116,7 @@ class DecodingConfiguration:
     batch: int | None = None
     context: int | None = None
     max_batch: int | None = None
+    max_length: int | None = None
     provenance: Mapping[str, str | float | int | None] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ _drafting = partial(
     dynamic_tree="static trees belong to eagle3, dynamic ones to eagle3 and mtp",
     schedule=_READ,
     stop="cannot stop a draft on low confidence",
-    synthetic="has no synthetic acceptance",
+    synthetic=_READ,
 )
 
 ENGINE = Engine(
@@ -77,7 +77,15 @@ ENGINE = Engine(
         default="1.3.0rc27",
         drafting={
             "draft_model": _drafting(name="Draft_Target", releases=_BEFORE_1_4),
-            "ngram": _drafting(name="NGram", releases=_BEFORE_1_4),
+            "ngram": _drafting(
+                name="NGram",
+                releases=_BEFORE_1_4,
+                synthetic="forces the number of accepted tokens of drafters inside the target's pass, not of NGram",
+                variants={"SA": _BEFORE_1_4},
+            ),
+            "suffix_automaton": _drafting(name="SA", releases=_BEFORE_1_4),
+            "pard": _drafting(name="PARD", releases=_BEFORE_1_4),
+            "dflash": _drafting(name="DFlash", releases=_BEFORE_1_4),
             "eagle3": _drafting(
                 name="Eagle3",
                 releases=_READ,
@@ -87,9 +95,15 @@ ENGINE = Engine(
             "mtp": _drafting(name="MTP", releases=_READ, dynamic_tree=_READ),
         },
         without={"medusa": "Medusa heads belong to its older backend"},
-        tensor_parallel=_READ,
+        parallel={
+            "tensor": _READ,
+            "pipeline": _READ,
+            "expert": _READ,
+            "data": _READ,
+            "nodes": _READ,
+        },
         several_requests=_READ,
         source="tensorrt_llm/llmapi/llm_args.py of the releases listed; a schedule is read as `up to this batch size`, "
-        "which holds since 1.3 (TensorRT-LLM#10860)",
+        "which holds since 1.3 (TensorRT-LLM#10860); forced acceptance: InferenceX, golden_al_distribution/README.md",
     ),
 )

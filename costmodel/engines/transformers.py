@@ -52,7 +52,10 @@ ENGINE = Engine(
             "early_exit": _drafting(name="assistant_early_exit"),
         },
         without={"mtp": "mtp drafts as many tokens as the model has MTP layers"},
-        tensor_parallel="the script written here runs one process on one device",
+        parallel=dict.fromkeys(
+            ("tensor", "pipeline", "expert", "data", "context", "nodes"),
+            "the script written here runs one process on one device",
+        ),
         several_requests="assisted generation raises an error for more than one request at a time",
         source="transformers/generation/configuration_utils.py and candidate_generator.py, read from its wheel",
     ),

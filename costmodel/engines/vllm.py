@@ -29,6 +29,7 @@ _RELEASES = (
     "0.8.5", "0.9.0", "0.9.2", "0.11.2", "0.14.1", "0.15.1", "0.16.0", "0.17.1", "0.20.2", "0.21.0", "0.22.1",
     "0.23.0", "0.24.0", "0.25.1", "0.26.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0",
 )  # fmt: skip
+_ALL = Gate(first="0.8.5")
 _drafting = partial(
     Drafting,
     static_tree="trees belong to eagle3",
@@ -96,7 +97,12 @@ ENGINE = Engine(
                 name="draft_model",
                 releases=Gate(first="0.15.1", why="the V1 engine of older releases does not run draft models"),
             ),
-            "ngram": _drafting(name="ngram", releases=Gate(first="0.8.5")),
+            "ngram": _drafting(name="ngram", releases=_ALL, variants={"ngram_gpu": Gate(first="0.20.2")}),
+            "suffix": _drafting(name="suffix", releases=Gate(first="0.11.2"), schedule="suffix ignores a schedule"),
+            "pard": _drafting(
+                name="draft_model", releases=Gate(first="0.16.0", why="older releases do not draft in parallel")
+            ),
+            "dflash": _drafting(name="dflash", releases=Gate(first="0.20.2")),
             "medusa": _drafting(
                 name="medusa", releases=Gate(first="0.8.5", last="0.32.0"), schedule="medusa ignores a schedule"
             ),
@@ -110,8 +116,15 @@ ENGINE = Engine(
             ),
         },
         without={},
-        tensor_parallel=Gate(first="0.8.5"),
-        several_requests=Gate(first="0.8.5"),
+        parallel={
+            "tensor": _ALL,
+            "pipeline": _ALL,
+            "expert": _ALL,
+            "data": _ALL,
+            "context": "shares the tokens of a request among its tensor-parallel devices, which was not priced",
+            "nodes": Gate(first="0.11.2", why="older releases need a Ray cluster"),
+        },
+        several_requests=_ALL,
         source="vllm/config/speculative.py of every release listed, read from its wheel",
     ),
 )

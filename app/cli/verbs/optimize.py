@@ -210,7 +210,6 @@ def _row(choice: "Choice", name: str, place: int) -> list[str]:
 
 
 def _print_files(entries: "list[Deployable]", written: dict[str, list[str]], out: Path, page: Path | None) -> None:
-    from app.answers.deployables import DRAFT_PLACEHOLDER
     from app.cli.output import say
 
     for entry in entries:
@@ -220,7 +219,8 @@ def _print_files(entries: "list[Deployable]", written: dict[str, list[str]], out
             say(f"{entry.engine} {entry.result.version}, {entry.content}: {', '.join(written[entry.engine])}")
             if entry.reason:
                 say(f"  not the fastest found: {entry.reason}")
-    if any(DRAFT_PLACEHOLDER in text for e in entries if e.result for text in e.result.files.values()):
-        say(f"replace {DRAFT_PLACEHOLDER} in these files, or name the draft model or head with --draft")
+            for note in entry.result.notes:
+                if note.startswith(("replace ", "no draft model")):
+                    say(f"  {note}")
     say(f"answer: {out / 'recommendation.json'}")
     say(f"report: {page or 'not written, because plotly is missing (pip install rooftree[app])'}")

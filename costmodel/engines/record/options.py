@@ -5,7 +5,7 @@ it or the reason why none does. Leaves out how the engine spells it (`app.export
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from costmodel.engines.record.releases import Gate
 
@@ -23,7 +23,8 @@ class Drafting:
         dynamic_tree: a tree that is chosen at every step, from the probabilities of its drafter.
         schedule: a draft length for every range of batch sizes.
         stop: an end of the draft where its probability falls below a threshold.
-        synthetic: acceptance that is drawn at stated rates, to time a what-if.
+        synthetic: acceptance that is drawn at stated rates or at a stated mean, to time a what-if.
+        variants: other implementations of the same drafting under names of their own, and the releases that have them.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Drafting:
     schedule: Capability
     stop: Capability
     synthetic: Capability
+    variants: Mapping[str, Gate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +47,8 @@ class Options:
         numbered: releases are version numbers, so that two that were read speak for one in between.
         drafting: ways of drafting by rooftree's names of them.
         without: methods that are missing although one might look for them, and why.
-        tensor_parallel: whether one model may be shared by several devices, or why not.
+        parallel: whether one model may be spread over several devices or nodes, or why not: `tensor`, `pipeline`,
+            `expert`, `data`, `context` and `nodes`. What is left out was not looked up.
         several_requests: whether several requests may be drafted for together, or why not.
         source: what was read.
     """
@@ -55,7 +58,7 @@ class Options:
     numbered: bool = True
     drafting: Mapping[str, Drafting]
     without: Mapping[str, str]
-    tensor_parallel: Capability
+    parallel: Mapping[str, Capability]
     several_requests: Capability
     source: str
 

@@ -16,6 +16,7 @@ METHOD = Method(
     draft=(Draft(by="model", depths_per_pass=0),),
     shape=Shape(kind="chain", nodes=12),
     verify=Verify(rule="token_rejection"),
+    engines={"vllm": "pard", "tensorrt-llm": "pard"},
     reported=(
         Reported(
             quantity="tokens_per_s", value=264.88, source="arXiv:2504.18583", model="llama-3.1-8b",

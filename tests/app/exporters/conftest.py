@@ -7,7 +7,7 @@ from costmodel.method_library import load_method
 from traces.kinds.tree import Tree
 
 SLUGS = {"draft_model": "speculative-decoding", "ngram": "n-gram", "eagle3": "eagle-3", "early_exit": "early-exit",
-         "plain": "plain-decoding"}  # fmt: skip
+         "suffix": "suffix-decoding", "suffix_automaton": "sam-decoding", "plain": "plain-decoding"}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +27,7 @@ def build():
         if tree is not None:
             settings |= {"draft_tokens": tree.draft_tokens, "shape": tree}
         where = DeploymentNames(model=model, tensor_parallel=tensor_parallel)
-        return DecodingConfiguration(deployment=where, **(settings | changes))
+        return DecodingConfiguration(**({"deployment": where} | settings | changes))
 
     return make
 

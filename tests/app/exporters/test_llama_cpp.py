@@ -4,6 +4,7 @@ import pytest
 
 from app.exporters.llama_cpp import FLAGS
 from app.exporters.registry import export
+from costmodel.configuration import DeploymentNames
 from costmodel.method import Stop
 from hardware_profiles.errors import InputError, UnknownNameError
 
@@ -41,7 +42,7 @@ def test_a_chain_drafts_exactly_k_in_both_spellings(build):
 def test_the_two_spellings_share_no_drafting_flag(version):
     other = next(each for each in FLAGS if each != version)
     assert set(FLAGS[version].values()).isdisjoint(FLAGS[other].values())
-    assert set(FLAGS[version]) == set(FLAGS[other])
+    assert set(FLAGS["new"]) <= set(FLAGS["old"])
 
 
 def test_a_threshold_becomes_the_least_draft_probability(build):
@@ -54,9 +55,38 @@ def test_hub_names_and_files_have_flags_of_their_own(build):
     flags = flags_of(build("eagle-3", model="ggml-org/Llama-8B:Q4_K_M", draft_model="./d.gguf"))
     assert flags["--hf-repo"] == "ggml-org/Llama-8B:Q4_K_M"
     assert flags["--spec-draft-model"] == "./d.gguf"
-    with pytest.raises(InputError, match="gguf") as caught:
-        flags_of(build("eagle-3", draft_model="/models/safetensors/"))
-    assert caught.value.key == "draft_model"
+    assert flags_of(build("mtp", model="unsloth/Llama-3.1-8B-GGUF"))["--hf-repo"] == "unsloth/Llama-3.1-8B-GGUF"
+
+
+@pytest.mark.parametrize("name", ["meta-llama/Llama-3.1-8B-Instruct", "/models/safetensors", "llama-3.1-8b"])
+def test_what_holds_no_gguf_is_marked_and_the_way_to_one_is_said(build, name):
+    result = export(build("speculative-decoding", model=name, draft_model="my/head"), "llama.cpp")
+    assert "--model PATH_OF_THE_TARGET.gguf" in result.command
+    assert "--spec-draft-model PATH_OF_THE_DRAFT_MODEL.gguf" in result.command
+    made = [note for note in result.notes if "convert_hf_to_gguf" in note]
+    assert len(made) == 2 and "my/head" in made[1]
+
+
+def test_formats_and_lengths_are_spelt_for_all_slots(build):
+    where = DeploymentNames(model="t.gguf", dtype="int4", kv_dtype="int8")
+    result = export(build("mtp", deployment=where, max_batch=4, max_length=2048), "llama.cpp")
+    assert "--cache-type-k q8_0 --cache-type-v q8_0 --ctx-size 8192 --parallel 4" in result.command
+    assert any("stored so" in note for note in result.notes)
+    with pytest.raises(InputError, match="caches in"):
+        export(build("mtp", deployment=DeploymentNames(model="t.gguf", kv_dtype="fp8")), "llama.cpp")
+
+
+@pytest.mark.parametrize("variant", ["ngram-mod", "ngram-map-k", "ngram-map-k4v"])
+def test_other_lookups_have_flags_of_their_own(build, variant):
+    choice = build("n-gram", ngram_min=3, ngram_max=3, draft_tokens=8, model="t.gguf")
+    words = shlex.split(export(choice, "llama.cpp", variant=variant).command)
+    own = [word for word in words if word.startswith("--spec-ngram")]
+    assert words[words.index("--spec-type") + 1] == variant
+    assert own and all(word.startswith(f"--spec-{variant}-") for word in own)
+    with pytest.raises(InputError, match="exists from new"):
+        export(choice, "llama.cpp", "old", variant=variant)
+    with pytest.raises(InputError, match="ngram-simple, ngram-mod"):
+        export(choice, "llama.cpp", variant="ngram-magic")
 
 
 def test_ngrams_have_one_length(build):
@@ -116,6 +146,6 @@ def test_synthetic_rates_are_unconditional_and_new(build):
 
 
 def test_plain_decoding_and_unknown_versions(build):
-    assert set(flags_of(build("plain-decoding"))) == {"--hf-repo"}
+    assert set(flags_of(build("plain-decoding", model="t.gguf"))) == {"--model"}
     with pytest.raises(UnknownNameError, match="new"):
         export(build(), "llama.cpp", "b10488")

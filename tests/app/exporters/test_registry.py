@@ -22,7 +22,7 @@ def golden_choices(build):
         "vllm": build(**named, schedule=SCHEDULE, tensor_parallel=2),
         "sglang": build(**named, schedule=SCHEDULE, tensor_parallel=2),
         "tensorrt-llm": build(**named, schedule=SCHEDULE, tensor_parallel=2),
-        "llama.cpp": build("speculative-decoding", **named, max_batch=4),
+        "llama.cpp": build("speculative-decoding", **named | {"model": "org/target:Q4_K_M"}, max_batch=4),
         "transformers": build("speculative-decoding", **named),
     }
 

@@ -6,8 +6,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.exporters.dialect import Dialect
 from app.exporters.registry import ENGINES, export
-from app.exporters.result import Dialect, command_line, comments, json_lines, script
+from app.exporters.result import command_line, comments, json_lines, script
 
 HOSTILE = [
     "plain/name",

@@ -129,9 +129,32 @@ def test_the_shortest_ngram_is_one_token(build):
     assert any("APPROXIMATION" in note for note in notes)
 
 
-def test_synthetic_acceptance_and_thresholds_are_refused(build):
-    with pytest.raises(InputError, match="synthetic"):
-        export(build(acceptance_by_depth=(0.5,) * 5), "tensorrt-llm", synthetic=True)
+def test_synthetic_acceptance_forces_the_draft_tokens_that_are_kept(build):
+    """The engine counts accepted draft tokens: the mean length without the target's own token."""
+    result = export(build(acceptance_by_depth=(0.7, 0.5, 0.4, 0.3, 0.2)), "tensorrt-llm", synthetic=True)
+    assert "export TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS=2.1\n" in result.files[SCRIPT_FILE]
+    for refused in (
+        build("n-gram", acceptance_by_depth=(0.5,) * 5),
+        build(acceptance_by_depth=(0.5,) * 5, schedule=((1, 8, 5), (9, 64, 0))),
+    ):
+        with pytest.raises(InputError, match="accepted tokens"):
+            export(refused, "tensorrt-llm", synthetic=True)
+
+
+def test_suffix_automata_and_parallel_drafts_have_types_of_their_own(build):
+    assert config_of(build("sam-decoding")) == {
+        "decoding_type": "SA",
+        "max_draft_len": 5,
+        "max_matching_ngram_size": -1,
+    }
+    assert config_of(build("pard"))["decoding_type"] == "PARD"
+    fixed = config_of(build("n-gram", ngram_min=3, ngram_max=3), variant="SA")
+    assert (fixed["decoding_type"], fixed["max_matching_ngram_size"]) == ("SA", 3)
+    with pytest.raises(InputError, match="one length"):
+        config_of(build("n-gram"), variant="SA")
+
+
+def test_a_threshold_is_refused(build):
     with pytest.raises(InputError, match="confidence"):
         export(build(stop=Stop(rule="probability", at=0.3)), "tensorrt-llm")
 

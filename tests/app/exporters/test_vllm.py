@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from app.exporters.dialect import Dialect
 from app.exporters.registry import export
-from app.exporters.result import Dialect
 from app.exporters.vllm import CONFIG_FILE, FIELDS, SCRIPT_FILE, check_config
 from costmodel.engine_library import load_engine
 from costmodel.method import Stop

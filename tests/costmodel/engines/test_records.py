@@ -79,12 +79,14 @@ def test_every_capability_is_a_read_release_or_a_reason(engine):
     if options is None:
         return
     assert options.default in options.releases
-    named = {"tensor_parallel": options.tensor_parallel, "several_requests": options.several_requests}
+    named = {"several_requests": options.several_requests} | dict(options.parallel)
     for method, drafting in options.drafting.items():
         assert drafting.name
         assert any(options.admits(drafting.releases, release) for release in options.releases)
         for field in fields(Drafting):
-            if field.name != "name":
+            if field.name == "variants":
+                named |= {f"{method}.{variant}": gate for variant, gate in drafting.variants.items()}
+            elif field.name != "name":
                 named[f"{method}.{field.name}"] = getattr(drafting, field.name)
     for name, capability in named.items():
         if isinstance(capability, Gate):
@@ -202,7 +204,7 @@ ENGINE = Engine(
     kernels=Kernels(graphs=False, source="a test"),
     memory=Memory(ratio=0.25, block_tokens=64, pass_tokens=0, source="a test"),
     options=Options(
-        releases=("1.0",), default="1.0", without={}, tensor_parallel=NO, several_requests=READ, source="a test",
+        releases=("1.0",), default="1.0", without={}, parallel={"tensor": NO}, several_requests=READ, source="a test",
         drafting={
             "ngram": Drafting(
                 name="ngram", releases=READ, static_tree=NO, dynamic_tree=NO, schedule=NO, stop=NO, synthetic=NO

@@ -1,0 +1,121 @@
+"""Which checkpoint does an engine load: a hub id, a path, or a mark to be replaced by one?
+
+Engines know neither our names of models nor files that hold a config alone. Where no checkpoint is known, a mark
+stands in the file and a note says so.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from costmodel.configuration import DecodingConfiguration
+
+TARGET_PLACEHOLDER = "PATH_OF_THE_TARGET"
+DRAFT_PLACEHOLDER = "PATH_OF_THE_DRAFT_MODEL"
+_TABLE = Path(__file__).parent / "drafters.toml"
+_HOLDS_GGUF = re.compile(r"[\w.-]+/[\w.-]+:[\w.-]+|[\w.-]+/[\w.-]*gguf[\w.-]*", re.IGNORECASE)
+
+
+def target_checkpoint(model: str, notes: list[str]) -> str:
+    """The target as engines load it.
+
+    Args:
+        model: shipped name, hub id, path of a checkpoint or of a config.
+        notes: what a reader must know is added here.
+
+    Returns:
+        A hub id, a path, or `TARGET_PLACEHOLDER`.
+    """
+    found = _loadable(model)
+    if found is None:
+        notes.append(f"replace {TARGET_PLACEHOLDER}: no checkpoint of {model} is known")
+        return TARGET_PLACEHOLDER
+    if found != model and Path(model).name == "config.json":
+        notes.append(f"{found} must hold the weights and the tokenizer beside config.json")
+    return found
+
+
+def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | None:
+    """The draft model or head as engines load it.
+
+    Args:
+        chosen: what to run; without `draft_model` a published drafter of its target and method is named.
+        notes: what a reader must know is added here.
+
+    Returns:
+        A hub id, a path, `DRAFT_PLACEHOLDER`, or None where a method drafts without weights of its own.
+    """
+    from costmodel.method_library import load_method
+
+    if chosen.draft_model is not None:
+        found = _loadable(chosen.draft_model)
+        if found is None:
+            notes.append(f"replace {DRAFT_PLACEHOLDER}: no checkpoint of {chosen.draft_model} is known")
+        elif found == DRAFT_PLACEHOLDER:
+            notes.append(f"replace {DRAFT_PLACEHOLDER}, or name the draft model or head with --draft")
+        return found or DRAFT_PLACEHOLDER
+    if not load_method(chosen.method).needs_trained_weights:
+        return None
+    published = published_drafter(_loadable(chosen.deployment.model) or "", chosen.method)
+    if published is None:
+        notes.append(f"replace {DRAFT_PLACEHOLDER}, or name the draft model or head with --draft")
+        return DRAFT_PLACEHOLDER
+    draft, source = published
+    notes.append(f"no draft model is named: {draft} is taken ({source}), whose acceptance may differ")
+    return draft
+
+
+def published_drafter(target: str, method: str) -> tuple[str, str] | None:
+    """A drafter that is published for a target, and where; None: none is known here.
+
+    Args:
+        target: hub id.
+        method: slug.
+
+    >>> published_drafter("meta-llama/Llama-3.1-8B-Instruct", "eagle-3")[0]
+    'yuhuili/EAGLE3-LLaMA3.1-Instruct-8B'
+    """
+    return _published().get((method, target.casefold()))
+
+
+def gguf_checkpoint(name: str, placeholder: str, notes: list[str]) -> str:
+    """A checkpoint as llama.cpp loads it: a GGUF file, or a hub repository that holds one.
+
+    Args:
+        name: hub id or path.
+        placeholder: what stands for it where it is neither.
+        notes: what a reader must know is added here.
+    """
+    if name.endswith(".gguf") or (_HOLDS_GGUF.fullmatch(name) and not Path(name).exists()):
+        return name
+    if name != placeholder:
+        notes.append(f"replace {placeholder}.gguf: `convert_hf_to_gguf.py` of llama.cpp makes it from {name}")
+    return f"{placeholder}.gguf"
+
+
+def _loadable(name: str) -> str | None:
+    """A hub id or path; None for one of our names without a checkpoint, and for our own files."""
+    from costmodel.architectures.library import hub_id, model_names
+
+    path = Path(name)
+    if path.name == "config.json":
+        return str(path.parent)
+    if path.suffix.casefold() in (".toml", ".json"):
+        return None
+    found = hub_id(name)
+    return None if found in model_names() else found
+
+
+@cache
+def _published() -> dict[tuple[str, str], tuple[str, str]]:
+    table = tomllib.loads(_TABLE.read_text(encoding="utf-8"))["drafters"]
+    return {
+        (group["method"], target.casefold()): (draft, group["source"])
+        for group in reversed(table)
+        for target, draft in group["models"].items()
+    }

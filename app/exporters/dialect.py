@@ -1,0 +1,296 @@
+"""What can one engine express at one release, and how is a refusal worded?
+
+A refusal names the engine, its release, the key, the rule and the value. What an engine has stands in its record
+(`costmodel.engines`); how it is spelled in the engine's module here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from app.exporters.checkpoints import draft_checkpoint, target_checkpoint
+from app.exporters.tree_paths import draft_paths
+from costmodel.engine_library import engine_names, load_engine
+from costmodel.engines.record.options import Capability, Drafting, Options
+from costmodel.engines.record.releases import releases_for
+from hardware_profiles.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from costmodel.configuration import DecodingConfiguration
+
+NODE_DEVICES = 8  # of the servers that the profiled devices come in
+Spelt = TypeVar("Spelt")
+_UNREAD = "was not looked up for this engine"
+
+
+def options_of(engine: str) -> Options:
+    """What a configuration of an engine can express.
+
+    Raises:
+        UnknownNameError: no such engine, or none that configurations can be written for.
+    """
+    options = load_engine(engine).options
+    if options is None:
+        able = [name for name in engine_names() if load_engine(name).options is not None]
+        raise UnknownNameError("engine", engine, able, key="engine")
+    return options
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dialect:
+    """One engine at one release: what refusals and headers name.
+
+    Args:
+        engine: name of the engine.
+        version: release that was asked for.
+        releases: releases whose rules apply.
+        variant: the engine's name of another implementation of the same drafting; empty: its usual one.
+        node_devices: devices of one server.
+    """
+
+    engine: str
+    version: str
+    releases: tuple[str, ...]
+    variant: str = ""
+    node_devices: int = NODE_DEVICES
+
+    def refusal(self, key: str, rule: str, value: object) -> InputError:
+        """An error that names the engine, its version, the key, the rule and the value."""
+        return InputError(f"{self.engine} {self.version}: {rule}", key=key, value=value)
+
+    @classmethod
+    def of(cls, engine: str, version: str, *, variant: str = "", node_devices: int = NODE_DEVICES) -> Dialect:
+        """The dialect of an engine at a release, whose rules are those of the releases around it.
+
+        Args:
+            engine: name of an engine whose configurations can be written.
+            version: release that was asked for.
+            variant: the engine's name of another implementation of the same drafting.
+            node_devices: devices of one server.
+
+        Raises:
+            InputError: the release lies outside those that were read.
+        """
+        options = options_of(engine)
+        if not options.numbered and version not in options.releases:
+            raise UnknownNameError(f"{engine} version", version, options.releases, key="version")
+        releases = releases_for(engine, version, options.releases) if options.numbered else (version,)
+        return cls(engine=engine, version=version, releases=releases, variant=variant, node_devices=node_devices)
+
+    def has(self, capability: Capability) -> bool:
+        """Whether every release of the dialect has something."""
+        options = options_of(self.engine)
+        return all(options.admits(capability, release) for release in self.releases)
+
+    def require(self, key: str, capability: Capability, value: object) -> None:
+        """Refuse what the engine's record says that a release does not have.
+
+        Raises:
+            InputError: one of the releases does not; with the reason of the record.
+        """
+        if not self.has(capability):
+            raise self.refusal(key, capability if isinstance(capability, str) else capability.span, value)
+
+    def drafting(self, chosen: DecodingConfiguration) -> Drafting:
+        """The engine's way of drafting what was chosen.
+
+        Raises:
+            InputError: a release does not have it.
+        """
+        options = options_of(self.engine)
+        found = options.drafting[self.name(chosen, options.drafting)]
+        self.require("method", found.releases, chosen.method)
+        if self.variant in ("", found.name):
+            return found
+        if self.variant not in found.variants:
+            names = ", ".join((found.name, *found.variants))
+            raise self.refusal("variant", f"has {chosen.method} as {names}", self.variant)
+        self.require("variant", found.variants[self.variant], self.variant)
+        return replace(found, name=self.variant)
+
+    def check(self, chosen: DecodingConfiguration, *, synthetic: bool, approximate: bool) -> None:
+        """Refuse a configuration that the engine's record says it cannot express.
+
+        Args:
+            chosen: what to run.
+            synthetic: acceptance is drawn at stated rates.
+            approximate: a dynamic tree may stand in for a static one.
+
+        Raises:
+            InputError: names what cannot be expressed, and why.
+        """
+        options = options_of(self.engine)
+        self._check_plan(chosen, options)
+        if not chosen.speculates:
+            if synthetic:
+                self.synthetic_rates(chosen)
+            return
+        own = self.drafting(chosen)
+        if (chosen.largest_batch or 1) > 1:
+            key = "max_batch" if chosen.max_batch is not None else "schedule"
+            self.require(key, options.several_requests, chosen.largest_batch)
+        if self.threshold(chosen):
+            self.require("stop", own.stop, chosen.stop.at)
+        if chosen.topology not in ("off", "chain", "tree"):
+            self.require("shape", own.dynamic_tree, chosen.topology)
+        if (paths := draft_paths(chosen)) is not None and not (approximate and self.has(own.dynamic_tree)):
+            self.require("tree", own.static_tree, f"{chosen.method} with {len(paths)} draft nodes")
+        if chosen.varies:
+            self.require("schedule", own.schedule, f"{chosen.method} {chosen.schedule}")
+        if synthetic:
+            self.require("synthetic", own.synthetic, synthetic)
+
+    def _check_plan(self, chosen: DecodingConfiguration, options: Options) -> None:
+        where = chosen.deployment
+        for kind in ("tensor", "pipeline", "expert", "data", "context"):
+            devices = getattr(where, f"{kind}_parallel")
+            if devices > 1:
+                self.require(f"{kind}_parallel", options.parallel.get(kind, _UNREAD), devices)
+        spread = where.tensor_parallel * where.data_parallel
+        if spread % where.expert_parallel:
+            rule = f"must divide the {spread} devices of a stage"
+            raise self.refusal("expert_parallel", rule, where.expert_parallel)
+        if self.nodes(chosen) > 1:
+            self.require("nodes", options.parallel.get("nodes", _UNREAD), self.nodes(chosen))
+
+    def nodes(self, chosen: DecodingConfiguration) -> int:
+        """Servers that the deployment fills.
+
+        Raises:
+            InputError: it does not fill them evenly.
+        """
+        where = chosen.deployment
+        devices = where.tensor_parallel * where.pipeline_parallel * where.data_parallel
+        nodes = math.ceil(devices / self.node_devices)
+        if devices % nodes:
+            raise self.refusal("nodes", f"{devices} devices must spread evenly over {nodes} nodes", self.node_devices)
+        return nodes
+
+    def weight_format(
+        self, chosen: DecodingConfiguration, known: Mapping[str, Spelt], notes: list[str]
+    ) -> Spelt | None:
+        """How the engine spells the format of the weights; None where it reads it from the checkpoint.
+
+        Args:
+            chosen: what to run.
+            known: formats that can be asked for of a 16-bit checkpoint.
+            notes: said here where the checkpoint must be stored in the format.
+        """
+        asked = chosen.deployment.dtype
+        if asked is None or asked in known:
+            return None if asked is None else known[asked]
+        notes.append(f"weights in {asked}: name a checkpoint that is stored so; the format is read from it")
+        return None
+
+    def cache_format(self, chosen: DecodingConfiguration, known: Mapping[str, Spelt]) -> Spelt | None:
+        """How the engine spells the format of the cache; None where none is asked for.
+
+        Raises:
+            InputError: it caches in no such format.
+        """
+        asked = chosen.deployment.kv_dtype
+        if asked is not None and asked not in known:
+            raise self.refusal("kv_dtype", f"caches in {', '.join(known)}", asked)
+        return None if asked is None else known[asked]
+
+    def dynamic_numbers(self, chosen: DecodingConfiguration) -> tuple[int, int] | None:
+        """Depth and candidates of each node of a tree that is built at run time; None for every other shape.
+
+        Raises:
+            InputError: a tree whose levels do not all keep as many nodes as each node has candidates, or that has no
+                depth of its own: engines have one number for both.
+        """
+        from costmodel.method import Shape
+
+        shape = chosen.shape
+        if not isinstance(shape, Shape):
+            return None
+        if shape.kind != "dynamic_tree" or not shape.depth or not shape.width or shape.beam not in (0, shape.width):
+            rule = "builds trees of a stated depth whose levels keep as many nodes as each node has candidates"
+            raise self.refusal("shape", rule, shape)
+        if shape.least_probability:
+            raise self.refusal("shape.least_probability", "keeps the best-scored nodes", shape.least_probability)
+        return shape.depth, shape.width
+
+    def name(self, chosen: DecodingConfiguration, known: Iterable[str] | None = None) -> str:
+        """The engine's own name of the method.
+
+        Args:
+            chosen: what to run.
+            known: names that can be written; None: all that methods have.
+
+        Raises:
+            InputError: the engine does not run it.
+        """
+        from costmodel.method_library import load_method
+
+        found = load_method(chosen.method).engines.get(self.engine)
+        if found is None or (known is not None and found not in known):
+            why = options_of(self.engine).without.get(chosen.method, "")
+            does = f"runs {', '.join(known)} alone" if known is not None else "does not run it"
+            does += f"; {why}" if why else ""
+            raise self.refusal("method", does, chosen.method)
+        return found
+
+    def target(self, chosen: DecodingConfiguration, notes: list[str]) -> str:
+        """The target as the engine loads it; what a reader must know of it is added to the notes.
+
+        Raises:
+            InputError: no target is named.
+        """
+        if not chosen.deployment.model:
+            raise InputError("must name the target", key="deployment.model")
+        return target_checkpoint(chosen.deployment.model, notes)
+
+    def draft(self, chosen: DecodingConfiguration, notes: list[str]) -> str | None:
+        """The draft model or head as the engine loads it; None for methods that draft without."""
+        return draft_checkpoint(chosen, notes)
+
+    def threshold(self, chosen: DecodingConfiguration) -> float:
+        """The draft probability below which a draft ends; 0 where it always has K tokens.
+
+        Raises:
+            InputError: drafts end by another rule.
+        """
+        stop = chosen.stop
+        if stop.rule not in ("length", "probability"):
+            raise self.refusal("stop", "ends a draft at K tokens or on low confidence", stop.rule)
+        return stop.at if stop.rule == "probability" else 0.0
+
+    def synthetic_rates(self, chosen: DecodingConfiguration) -> tuple[float, ...]:
+        """The acceptance rates of a synthetic export, one per draft token.
+
+        Raises:
+            InputError: nothing is drafted, a tree is, or the rates were not measured at this draft length.
+        """
+        if not chosen.speculates or draft_paths(chosen) is not None:
+            raise self.refusal("topology", "synthetic acceptance needs a chain of draft tokens", chosen.topology)
+        rates = chosen.acceptance_by_depth
+        if rates is None or len(rates) != chosen.draft_tokens:
+            raise self.refusal(
+                "acceptance_by_depth",
+                f"needs one rate per draft token ({chosen.draft_tokens}), measured at that draft length",
+                "nothing" if rates is None else rates,
+            )
+        return rates
+
+    def header(self, chosen: DecodingConfiguration, notes: Sequence[str]) -> tuple[str, ...]:
+        """Lines that say what was exported, for whom, and where it comes from."""
+        if not chosen.speculates:
+            what = "plain decoding, nothing is drafted"
+        else:
+            what = f"{chosen.method}, {chosen.topology} of {chosen.draft_tokens} draft tokens (root not counted)"
+        made_for = "" if chosen.context is None else f"; made for a context of {chosen.context} tokens"
+        lines = [
+            f"rooftree export for {self.engine} {self.version}",
+            f"checked against the rules of {self.engine} {' and '.join(self.releases)}",
+            f"configuration: {what}{made_for}",
+        ]
+        if chosen.schedule:
+            ranges = ", ".join(f"{low}-{high}: {tokens}" for low, high, tokens in chosen.schedule)
+            lines.append(f"schedule, batch: draft tokens: {ranges}")
+        lines += [f"{key}: {value}" for key, value in chosen.provenance.items()]
+        return (*lines, *(f"note: {note}" for note in notes))
