@@ -57,15 +57,20 @@ def write_break_even(answer: Json, path: Path) -> None:
     """
     figures: dict[str, Figure] = {}
     parts = ['<header><h1>When does drafting pay?</h1></header><section class="grid">']
-    for length in dict.fromkeys(p["draft_tokens"] for p in answer["points"]):
-        points = [p for p in answer["points"] if p["draft_tokens"] == length]
-        least = break_even_figure(points, of="least_acceptance", title="least acceptance")
+    able = [p for p in answer["points"] if p.get("feasible", True)]
+    names = [name for name in ("model", "device", "engine") if len({p.get(name) for p in able}) > 1]
+    groups: dict[tuple[Any, ...], list[Json]] = {}
+    for p in able:
+        groups.setdefault((p["draft_tokens"], *(p[name] for name in names)), []).append(p)
+    for (length, *cell), points in groups.items():
         plural = "s" if length != 1 else ""
-        parts.append(figure_card(figures, f"least-{length}", least, f"Least acceptance, {length} draft token{plural}",
+        draft, key = ", ".join([f"{length} draft token{plural}", *cell]), "-".join(map(str, (length, *cell)))
+        least = break_even_figure(points, of="least_acceptance", title="least acceptance")
+        parts.append(figure_card(figures, f"least-{key}", least, f"Least acceptance, {draft}",
                            "Constant rate of one token at which the method equals plain decoding."))  # fmt: skip
         if any("speedup" in p for p in points):
             speedup = break_even_figure(points, of="speedup", title="speedup (×)")
-            parts.append(figure_card(figures, f"speedup-{length}", speedup, f"Speedup, {length} draft token{plural}",
+            parts.append(figure_card(figures, f"speedup-{key}", speedup, f"Speedup, {draft}",
                                "At the acceptance asked about: blue pays, orange loses."))  # fmt: skip
     parts.append("</section>")
     write_page(_page(answer, "Break-even", "".join(parts), figures), path)

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.asked import asked
+from app.cli.asked import asked, with_options
+from app.cli.cells import LISTED, cells_of, marked, require_one, runnable, say_marked
 from app.cli.option_groups import Drafting, Placed, grouped
 from app.cli.options import (
     MOST_DRAFT_TOKENS,
     Batch,
     Context,
+    Csv,
     Fidelity,
     Json,
     MatchRate,
@@ -30,6 +32,7 @@ from app.cli.output import Answered
 
 if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
+    from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
 
 
@@ -50,6 +53,7 @@ def breakeven(
     match_rate: MatchRate = None,
     fidelity: Fidelity = "calibrated",
     out: Out = None,
+    csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -70,9 +74,9 @@ def breakeven(
     if recorded is not None:
         recorded.require(1, "a break-even")
     slug = method_slug(method, "--method") or recorded_method(recorded)
-    setting = build_setting(
-        asked(None, {**asdict(placed), **asdict(drafting), "model": model, "method": slug, "fidelity": fidelity})
-    )
+    base = asked(None, {**asdict(placed), **asdict(drafting), "model": model, "method": slug, "fidelity": fidelity})
+    cells = cells_of({**asdict(placed), "model": model})
+    settings = runnable(cells, lambda cell: build_setting(with_options(base, cell)))
     lengths = whole_numbers(draft_tokens, "--draft-tokens", least=1, most=MOST_DRAFT_TOKENS)
     if recorded is not None:
         found = replayed(with_match_rate(recorded, slug, share), slug, lengths, tree, seed)
@@ -81,58 +85,64 @@ def breakeven(
     known = recorded is not None or rate is not None
     contexts = whole_numbers(context, "--context", least=0)
     batches = whole_numbers(batch, "--batch", least=1)
-    points, unfit = _points(setting, found, batches, contexts, known, seed)
     inputs = {
         "model": model, "device": placed.device, "method": slug, "draft": drafting.draft,
         "trace": str(trace) if trace else None,
         "acceptance": acceptance, "match_rate": match_rate, "batch": batch, "context": context,
         "draft_tokens": draft_tokens, "tree": str(tree) if tree else None, "engine": placed.engine, "tp": placed.tp,
-        "dtype": setting.deployment.precision.weights, "fidelity": fidelity, "set": placed.overrides or [],
-        "seed": seed,
+        "dtype": ",".join(dict.fromkeys(s.deployment.precision.weights for _, s in settings if not isinstance(s, str))),
+        "fidelity": fidelity, "set": placed.overrides or [], "seed": seed,
     }  # fmt: skip
-    answer: dict[str, Any] = {"inputs": inputs, "points": points, "unfit": unfit}
-    if known:
-        answer["batches"] = [_batches(setting, a, c, seed) for a in found for c in contexts]
+    points: list[dict[str, Any]] = []
+    ranges: list[dict[str, Any]] = []
+    for cell, setting in settings:
+        names = {name: cell[name] for name in LISTED}
+        if isinstance(setting, str):
+            unrun = {"feasible": False, "reason": setting}
+            points += [{**names, "batch": b, "context": c, **unrun} for c in contexts for b in batches]
+            continue
+        one = with_options(base, cell)
+        points += [names | _point(one, setting, a, b, c, known, seed) for a in found for c in contexts for b in batches]
+        ranges += [names | _batches(setting, a, c, seed) for a in found for c in contexts if known]
+    answer: dict[str, Any] = {"inputs": inputs, "points": points, **({"batches": ranges} if known else {})}
 
     def draw(folder: Path) -> None:
         if plots_available():
             write_break_even(answer, folder / "breakeven.html")
 
-    return deliver(
-        answer, name="breakeven", json=json, out=out, quiet=quiet, show=lambda: _print(answer), also=draw
+    delivered = deliver(
+        answer, name="breakeven", json=json, out=out, quiet=quiet, show=lambda: _print(answer), also=draw, csv=csv,
+        rows=["points"],
     )  # fmt: skip
+    require_one(points)
+    return delivered
 
 
-def _points(
-    setting: "Setting", acceptances: "list[Acceptance]", batches: list[int], contexts: list[int], known: bool, seed: int
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Break-evens of every configuration, context and batch that fits, and what does not fit."""
+def _point(
+    asked: "DecodingConfiguration",
+    setting: "Setting",
+    a: "Acceptance",
+    batch: int,
+    context: int,
+    known: bool,
+    seed: int,
+) -> dict[str, Any]:
+    """The break-even of a cell, or its mark where it does not fit."""
     import numpy as np
 
     from app.answers.explanations import break_even as as_json
+    from app.answers.feasible import require_cell
     from costmodel.answers.breakeven import break_even
-    from costmodel.answers.estimate import footprint_of
-    from costmodel.answers.fit import require_fit
     from hardware_profiles.errors import InfeasibleError
 
-    points: list[dict[str, Any]] = []
-    unfit: list[dict[str, Any]] = []
-    for a in acceptances:
-        for context in contexts:
-            for batch in batches:
-                what = f"batch {batch}, context {context}, {a.draft_tokens} draft tokens"
-                try:
-                    require_fit(setting, footprint_of(setting, a, batch=batch, context=context), what)
-                except InfeasibleError as error:
-                    unfit.append({"batch": batch, "context": context, "reason": str(error)})
-                    continue
-                generator = np.random.default_rng(seed)
-                points.append(
-                    as_json(break_even(setting, a, batch=batch, context=context, known=known, generator=generator))
-                )
-    if not points:
-        raise InfeasibleError(unfit[0]["reason"])
-    return points, unfit
+    try:
+        require_cell(asked, setting, a, batch=batch, context=context)
+    except InfeasibleError as error:
+        mark = marked(asked, a, str(error), batch=batch, context=context)
+        return {"batch": batch, "context": context, "draft_tokens": a.draft_tokens} | mark
+    generator = np.random.default_rng(seed)
+    found = break_even(setting, a, batch=batch, context=context, known=known, generator=generator)
+    return {"feasible": True} | as_json(found)
 
 
 def _batches(setting: "Setting", a: "Acceptance", context: int, seed: int) -> dict[str, Any]:
@@ -154,37 +164,34 @@ def _print(answer: dict[str, Any]) -> None:
     from app.cli.output import print_table, say
 
     points, inputs = answer["points"], answer["inputs"]
-    unit = time_unit([p["draft_s"] for p in points])
+    unit = time_unit([p["draft_s"] for p in points if p["feasible"]])
+    names = [name for name in LISTED if "," in inputs[name]]
 
     def rate(p: dict[str, Any]) -> str:
-        if p["verdict"] == "never":
-            return f"never ({p['most_tokens_per_step']:.2f} at most)"
-        return (
-            "always" if p["verdict"] == "always" else ranged(p["least_acceptance"], p["least_acceptance_interval"], 2)
-        )
+        if p["verdict"] == "on":
+            return ranged(p["least_acceptance"], p["least_acceptance_interval"], 2)
+        return "always" if p["verdict"] == "always" else f"never ({p['most_tokens_per_step']:.2f} at most)"
 
-    def greatest(p: dict[str, Any]) -> list[str]:
+    def cells(p: dict[str, Any]) -> list[str]:
+        first = [*(p[name] for name in names), plain(p["batch"]), plain(p["context"]), plain(p.get("draft_tokens"))]
+        if not p["feasible"]:
+            return [*first, "", "does not fit" if "nearest" in p else "cannot run", "", "", "", ""]
+        needed = [ranged(p["least_tokens_per_step"], p["least_tokens_per_step_interval"], 2), rate(p)]
         if "greatest_draft_s" not in p:
-            return ["", "", ""]
+            return [*first, *needed, unit.show(p["draft_s"]), "", "", ""]
         most = "none" if p["greatest_draft_verdict"] == "never" else unit.show(p["greatest_draft_s"])
-        return [fixed(p["tokens_per_step"], 2), ranged(p["speedup"], p["speedup_interval"], 2), most]
+        reached = [fixed(p["tokens_per_step"], 2), ranged(p["speedup"], p["speedup_interval"], 2)]
+        return [*first, *needed, unit.show(p["draft_s"]), *reached, most]
 
-    cells = [
-        [
-            str(p["batch"]), plain(p["context"]), str(p["draft_tokens"]),
-            ranged(p["least_tokens_per_step"], p["least_tokens_per_step_interval"], 2), rate(p),
-            unit.show(p["draft_s"]), *greatest(p),
-        ]
-        for p in points
-    ]  # fmt: skip
-    columns = ["batch", "context", "K", "needed tokens/step", "needed acceptance", f"draft {unit.name}", "tokens/step",
-               "speedup", f"draft {unit.name} at most"]  # fmt: skip
+    columns = [*names, "batch", "context", "K", "needed tokens/step", "needed acceptance", f"draft {unit.name}",
+               "tokens/step", "speedup", f"draft {unit.name} at most"]  # fmt: skip
     title = f"{inputs['model']} on {inputs['device']}, {inputs['method']}, {inputs['engine']}: when does it pay?"
-    print_table(title, columns, cells, caption="brackets: 80 % intervals", once=["context", "K"])
+    print_table(
+        title, columns, [cells(p) for p in points], caption="brackets: 80 % intervals", once=[*names, "context", "K"]
+    )
     for found in answer.get("batches", ()):
-        say(_words(found))
-    for left in answer["unfit"]:
-        say(f"left out: {left['reason']}")
+        say(": ".join([*([", ".join(found[name] for name in names)] if names else []), _words(found)]))
+    say_marked(points, names)
 
 
 def _words(answer: dict[str, Any]) -> str:

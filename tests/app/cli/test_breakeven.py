@@ -71,11 +71,25 @@ def test_never_and_always_are_plain_words(rooftree):
     assert re.search(r"pays at batch 1-\d+; stops after \d+ \[\d+, \d+\]", some.out)
 
 
-def test_what_does_not_fit_is_left_out_or_refused(rooftree):
-    answer = rooftree(*WORDS[:-4], "--batch", "1,4000", "--json").answer
-    assert [p["batch"] for p in answer["points"]] == [1] and [u["batch"] for u in answer["unfit"]] == [4000]
+def test_what_does_not_fit_is_a_marked_row_and_alone_an_end(rooftree):
+    points = rooftree(*WORDS[:-4], "--batch", "1,4000", "--json").answer["points"]
+    assert [(p["batch"], p["feasible"]) for p in points] == [(1, True), (4000, False)]
+    assert "on each h100-sxm" in points[1]["reason"] and points[1]["nearest"]
     refused = rooftree(*WORDS[:-4], "--batch", "4000")
-    assert refused.code == 3 and "on each h100-sxm" in refused.err
+    assert refused.code == 3 and "on each h100-sxm" in refused.err and "does not fit" in refused.out
+
+
+def test_cells_of_a_list_are_single_questions(rooftree, tmp_path):
+    words = (*WORDS[3:], "--acceptance", "0.6", "--csv", tmp_path / "b.csv", "--json")
+    models, devices = ("llama-3.1-8b", "gpt2"), ("h100-sxm", "l4")
+    listed = rooftree("breakeven", "--model", ",".join(models), "--device", ",".join(devices), *words).answer
+    assert len((tmp_path / "b.csv").read_text().splitlines()) == 1 + len(listed["points"])
+    for model in models:
+        for device in devices:
+            mine = [p for p in listed["points"] if (p["model"], p["device"]) == (model, device)]
+            single = json.loads(rooftree("breakeven", "--model", model, "--device", device, *words).out)
+            assert single["points"] == mine
+            assert single["batches"][0] in listed["batches"]
 
 
 def test_files(rooftree, tmp_path):
