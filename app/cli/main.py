@@ -6,6 +6,7 @@ fast.
 
 import io
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
@@ -59,6 +60,7 @@ cli.command("devices")(catalogue.devices)
 cli.command("models")(catalogue.models)
 cli.command("methods")(catalogue.methods)
 
+INTERRUPTED = 130
 # some releases of typer import click, others carry it inside; this is the base class of misuse in either
 Misuse: type[Exception] = next(c for c in typer.BadParameter.mro() if c.__name__ == "UsageError")
 
@@ -74,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     from hardware_profiles.errors import RooftreeError
 
+    words = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without the sign µ still gets its answer
     try:
@@ -82,12 +85,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RooftreeError as error:
         return _ended(str(error), error.exit_code)
     except Misuse as error:
-        return _misused(error, sys.argv[1:] if arguments is None else arguments)
+        return _misused(error, words)
     except BrokenPipeError:
         # the reader has left, `| head` for one; without this the interpreter complains when it flushes at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    if code == INTERRUPTED:
+        return _ended(_stopped(words), INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _stopped(words: Sequence[str]) -> str:
+    """What Ctrl-C says: how to go on, where the verb keeps what it has finished."""
+    command: Any = typer.main.get_command(cli)
+    for word in words:
+        command = getattr(command, "commands", {}).get(word, command)
+    if not any("--resume" in parameter.opts for parameter in command.params):
+        return "stopped"
+    again = [word for word in words if word != "--resume"]
+    return f"stopped; what is finished is kept, and this goes on: {shlex.join(['rooftree', *again, '--resume'])}"
 
 
 def _misused(error: Any, words: Sequence[str]) -> int:

@@ -1,0 +1,72 @@
+"""Record overnight, stop it with Ctrl-C, go on the next morning, and lose nothing."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tests.real_runs.conftest import tiny_folder  # noqa: F401
+from traces.library import read_trace
+
+PROMPTS = 24
+RECORD = "record --drafter prompt-lookup --drafter early-exit --temperature 0 --max-new-tokens 48 --threads 1 --quiet"
+
+
+@pytest.fixture
+def recorder(tiny_folder, tmp_path, root):  # noqa: F811
+    """Start a recording in a process of its own."""
+    blocks = [f'[[prompts]]\nid = "p{i}"\nkind = "any"\ntext = "{i} and {i + 1} and "\n' for i in range(PROMPTS)]
+    (tmp_path / "prompts.toml").write_text('title = "numbers"\n' + "".join(blocks))
+    code = "import sys; from app.cli.main import main; sys.exit(main())"
+    found = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+
+    def start(*more):
+        words = [*shlex.split(RECORD), "--model", str(tiny_folder), "--prompts", "prompts.toml", *more]
+        return subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", code, *words],
+            cwd=tmp_path, env=found, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    return start
+
+
+def lines_of(folder):
+    parts = list(folder.glob("*.part.jsonl"))
+    return parts[0].read_bytes().count(b"\n") if parts else 0
+
+
+@pytest.mark.slow
+def test_ctrl_c_says_how_to_go_on_and_nothing_is_lost(recorder, user, tmp_path):
+    undisturbed = recorder("--out", "undisturbed")
+    night = recorder("--out", "night")
+    while lines_of(tmp_path / "night") < 4 and night.poll() is None:
+        time.sleep(0.01)
+    night.send_signal(signal.SIGINT)
+    _, complaint = night.communicate()
+    assert night.returncode == 130, complaint
+    assert "--resume" in complaint and "Traceback" not in complaint
+    done = [json.loads(line) for line in next((tmp_path / "night").glob("*.part.jsonl")).read_text().splitlines()]
+    assert 1 < len(done) < 2 * PROMPTS
+
+    morning = recorder("--out", "night", "--resume")
+    _, complaint = morning.communicate()
+    assert morning.returncode == 0, complaint
+    _, complaint = undisturbed.communicate()
+    assert undisturbed.returncode == 0, complaint
+    assert not list((tmp_path / "night").glob("*.part*"))
+    names = sorted(path.name for path in (tmp_path / "undisturbed").glob("*.parquet"))
+    assert len(names) == 2 and names == sorted(path.name for path in (tmp_path / "night").glob("*.parquet"))
+    for name in names:
+        whole, resumed = (read_trace(tmp_path / place / name) for place in ("undisturbed", "night"))
+        assert resumed.request_ids == whole.request_ids and len(whole.request_ids) == PROMPTS
+        assert resumed.emitted.tolist() == whole.emitted.tolist()
+
+    rows = user(f"rooftree replay night/{names[0]} --draft-tokens 3 --json").answer["chains"]
+    assert rows[0]["tokens_per_step"] >= 1.0
