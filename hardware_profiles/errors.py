@@ -2,7 +2,8 @@
 
     RooftreeError
     ├── InputError             what was asked or handed in is wrong      exit code 2
-    │   └── UnknownNameError   a name that nothing carries; the nearest names are offered
+    │   ├── UnknownNameError   a name that nothing carries; the nearest names are offered
+    │   └── CollectedError     more than one of these, found in one reading
     └── InfeasibleError        the question is sound and has no answer   exit code 3
 
 Every message names the file, the key, the rule that was broken and the value that broke it, as far as they
@@ -11,7 +12,7 @@ Programming mistakes inside rooftree are ordinary Python exceptions and are left
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -85,6 +86,36 @@ class UnknownNameError(InputError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return UnknownNameError, (self.kind, self.name, self.known), {"file": self.file, "key": self.key}
+
+
+class CollectedError(InputError):
+    """Several things are wrong with one file or question, each on a line of its own.
+
+    Args:
+        errors: at least two, in the order in which they were found.
+
+    Example:
+        >>> both = [InputError("is missing", file="a.toml", key=key) for key in ("name", "year")]
+        >>> print(CollectedError(both))
+        a.toml: 2 things are wrong
+          name: is missing
+          year: is missing
+    """
+
+    def __init__(self, errors: Sequence[InputError]) -> None:
+        self.errors = tuple(errors)
+        files = {error.file for error in errors}
+        shared = next(iter(files)) if len(files) == 1 else None
+        lines = [str(error).removeprefix(f"{shared}: ") for error in errors]
+        super().__init__("\n  ".join([f"{len(lines)} things are wrong", *lines]), file=shared)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return CollectedError, (self.errors,)
+
+
+def joined(errors: Sequence[InputError]) -> InputError:
+    """The only error of a list, or all of them as one."""
+    return errors[0] if len(errors) == 1 else CollectedError(errors)
 
 
 class InfeasibleError(RooftreeError):

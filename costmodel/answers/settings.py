@@ -14,7 +14,7 @@ from costmodel.engine_library import load_engine
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names, named_transforms
 from costmodel.passes.forward import Deployment
-from costmodel.passes.precision import BYTES_PER_VALUE, Precision, precision
+from costmodel.passes.precision import Precision, precision
 from costmodel.passes.transform import apply
 from costmodel.transforms.declared import Transform
 from hardware_profiles.errors import InputError
@@ -98,7 +98,7 @@ def with_match_rate(trace: AcceptanceTrace, method: str, match_rate: float | Non
 
 def _precision(names: DeploymentNames, target: Architecture, device: Device) -> Precision:
     weights = names.dtype or target.dtype
-    if names.dtype is None and (weights not in BYTES_PER_VALUE or weights not in device.peak_flops_per_s):
+    if names.dtype is None and precision(weights).activations not in device.peak_flops_per_s:
         weights = next(name for name in ("bf16", "fp16", "fp32") if name in device.peak_flops_per_s)
     chosen = precision(weights, names.kv_dtype)
     device.peak(chosen.activations)

@@ -9,118 +9,8 @@ A GEMM is written (name, n_out, k_in): n_out × k_in weights that one token's ve
 
 from dataclasses import dataclass, replace
 
+from costmodel.architectures.attention import Attention, Projection
 from costmodel.architectures.state_layers import StateLayer
-
-Projection = tuple[str, int, int]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Attention:
-    """One attention layer: grouped-query attention, or latent attention (MLA) where kv_lora_rank > 0.
-
-    Attributes:
-        heads: Query heads.
-        kv_heads: Key/value heads; divides `heads`. 1 with MLA, whose heads share one latent vector.
-        head_dim: Length of a query head (with MLA: nope_dim + rope_dim).
-        window: Positions that a query sees, itself included; None: all of them.
-        bias: Query, key and value projections have biases (with MLA: the down-projections).
-        output_bias: The output projection has a bias.
-        qk_norm: Queries and keys are normalised per head.
-        sinks: Every head has one learned sink logit.
-        gated: The query projection also makes a gate for the output, of the same width.
-        shares_kv: Keys and values are another layer's: read, but neither projected nor stored here.
-        kv_lora_rank: MLA: length of the latent vector that stands for keys and values.
-        q_lora_rank: Rank of the query projection; 0: not factored. Also without MLA: multi-matrix factorisation
-            attention (MFA), whose query heads share one low-rank product.
-        rope_dim: MLA: rotated part of a key, shared by all heads and stored beside the latent vector.
-        nope_dim: MLA: unrotated part of a head's query.
-        value_dim: MLA: length of a head's value.
-    """
-
-    heads: int
-    kv_heads: int
-    head_dim: int
-    window: int | None = None
-    bias: bool = False
-    output_bias: bool = False
-    qk_norm: bool = False
-    sinks: bool = False
-    gated: bool = False
-    shares_kv: bool = False
-    kv_lora_rank: int = 0
-    q_lora_rank: int = 0
-    rope_dim: int = 0
-    nope_dim: int = 0
-    value_dim: int = 0
-
-    @property
-    def is_mla(self) -> bool:
-        """Whether keys and values are stored as one latent vector per token."""
-        return self.kv_lora_rank > 0
-
-    @property
-    def query_width(self) -> int:
-        """Length of all query heads together."""
-        return self.heads * (self.nope_dim + self.rope_dim if self.is_mla else self.head_dim)
-
-    @property
-    def kv_width(self) -> int:
-        """Length of all key heads together; with MLA the latent vector and the rotated key part."""
-        return self.kv_lora_rank + self.rope_dim if self.is_mla else self.kv_heads * self.head_dim
-
-    @property
-    def output_width(self) -> int:
-        """Length of the vector that enters the output projection."""
-        return self.heads * (self.value_dim if self.is_mla else self.head_dim)
-
-    @property
-    def kv_values_per_token(self) -> int:
-        """Values stored in the KV cache per token by this layer, windows not considered."""
-        if self.shares_kv:
-            return 0
-        return self.kv_width if self.is_mla else 2 * self.kv_width
-
-    def projections(self, hidden: int) -> tuple[Projection, ...]:
-        """GEMMs that one token runs around the attention itself.
-
-        With MLA, `kv_up` stands for both halves of the key/value up-projection: absorbed into the query and
-        the output, they cost a token the multiplications and weight reads of one matrix of this shape.
-
-        Args:
-            hidden: Length of the residual vector.
-
-        Returns:
-            (name, n_out, k_in) per GEMM; their products sum to the layer's projection weights.
-
-        Reference:
-            DeepSeek-AI, "DeepSeek-V2" (arXiv:2405.04434), §2.1, eqs. 9–19; Hu et al., "Multi-matrix Factorization
-            Attention" (arXiv:2412.19255), for a factored query without MLA.
-        """
-        if not self.heads:
-            return ()
-        output = ("output", hidden, self.output_width)
-        rank = self.q_lora_rank
-        if not self.is_mla and rank:
-            return ("q_down", rank, hidden), ("q_up", self.query_width, rank), ("kv", 2 * self.kv_width, hidden), output
-        if not self.is_mla:
-            own_kv = 0 if self.shares_kv else 2 * self.kv_width
-            return ("qkv", self.query_width * (2 if self.gated else 1) + own_kv, hidden), output
-        query: tuple[Projection, ...] = (("q", self.query_width, hidden),)
-        if rank:
-            query = ("q_down", rank, hidden), ("q_up", self.query_width, rank)
-        up_width = self.heads * (self.nope_dim + self.value_dim)
-        return (*query, ("kv_down", self.kv_width, hidden), ("kv_up", up_width, self.kv_lora_rank), output)
-
-    def parameters(self, hidden: int) -> int:
-        """Weights of the layer: projections, biases, head norms and sinks."""
-        biases = 0
-        if self.bias:
-            own_kv = 0 if self.shares_kv else 2 * self.kv_width
-            biases = self.q_lora_rank + self.kv_width if self.is_mla else self.query_width + own_kv
-        norms = 2 * self.head_dim if self.qk_norm else 0
-        norms += self.q_lora_rank + self.kv_lora_rank
-        extra = hidden * self.output_bias + self.heads * self.sinks
-        return _weights(self.projections(hidden)) + biases + norms + extra
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,6 +92,8 @@ class Block:
         norm_bias: The norms have a bias beside the scale (LayerNorm).
         state: The recurrent layer in the place of attention, if any.
         cross_decoder: The layer stores nothing of its own, so that of a prompt only the last token runs it.
+        extra: GEMMs of parts that few families have: adapters, links between streams, inputs per layer.
+        extra_values: Further learned values of the layer, such as the scales of a router.
     """
 
     attention: Attention
@@ -210,6 +102,8 @@ class Block:
     norm_bias: bool = False
     state: StateLayer | None = None
     cross_decoder: bool = False
+    extra: tuple[Projection, ...] = ()
+    extra_values: int = 0
 
     @property
     def sublayers(self) -> int:
@@ -220,13 +114,14 @@ class Block:
     def projections(self, hidden: int) -> tuple[Projection, ...]:
         """GEMMs that every token runs in this layer, as (name, n_out, k_in)."""
         state = self.state.projections(hidden) if self.state else ()
-        return (*self.attention.projections(hidden), *state, *self.feed_forward.projections(hidden))
+        return (*self.attention.projections(hidden), *state, *self.feed_forward.projections(hidden), *self.extra)
 
     def parameters(self, hidden: int) -> int:
         """Weights of the layer for residual vectors of length `hidden`."""
         norms = self.norms * hidden * (2 if self.norm_bias else 1)
         state = self.state.parameters(hidden) if self.state else 0
-        return self.attention.parameters(hidden) + state + self.feed_forward.parameters(hidden) + norms
+        own = norms + _weights(self.extra) + self.extra_values
+        return self.attention.parameters(hidden) + state + self.feed_forward.parameters(hidden) + own
 
     def active_parameters(self, hidden: int) -> int:
         """Weights that one token meets."""
@@ -251,6 +146,8 @@ class Architecture:
         dtype: Number format of the stored matrices, as a device names it ("bf16", "fp8", …).
         model_type: Family the file stated ("llama", "qwen3_moe", …).
         mtp_layers: Multi-token-prediction layers shipped beside the model; not counted in any total here.
+        repeated_parameters: Weights of layers that are one layer used again: read whenever it runs, held once.
+        layer_embedding_parameters: Values of further embeddings, whose rows enter the layers, and of their norm.
         source: "shipped", or the path that the architecture was read from.
 
     Example:
@@ -274,6 +171,8 @@ class Architecture:
     dtype: str = "bf16"
     model_type: str = ""
     mtp_layers: int = 0
+    repeated_parameters: int = 0
+    layer_embedding_parameters: int = 0
     source: str = ""
 
     @property
@@ -283,8 +182,8 @@ class Architecture:
 
     @property
     def embedding_parameters(self) -> int:
-        """Values of the input embedding, learned positions included."""
-        return (self.vocab + self.learned_positions) * self.hidden
+        """Values of the input embedding, learned positions and embeddings per layer included."""
+        return (self.vocab + self.learned_positions) * self.hidden + self.layer_embedding_parameters
 
     @property
     def head_parameters(self) -> int:
@@ -295,13 +194,13 @@ class Architecture:
     def parameters(self) -> int:
         """All weights, each counted once."""
         layers = sum(count * block.parameters(self.hidden) for block, count in self.blocks)
-        return self._all_but_layers + layers
+        return self._all_but_layers + layers - self.repeated_parameters
 
     @property
     def active_parameters(self) -> int:
         """Weights less the experts that a token is not routed to; embedding and head count."""
         visited = sum(count * block.active_parameters(self.hidden) for block, count in self.blocks)
-        return self._all_but_layers + visited
+        return self._all_but_layers + visited - self.repeated_parameters
 
     @property
     def kv_values_per_token(self) -> int:
@@ -325,7 +224,8 @@ class Architecture:
         Everything but the input embedding, of which only the tokens' rows are read; the head is read whole,
         even where it is the embedding's own matrix.
         """
-        return self.parameters - self.embedding_parameters + (self.head_parameters if self.tied else 0)
+        read = self.parameters + self.repeated_parameters - self.embedding_parameters
+        return read + (self.head_parameters if self.tied else 0)
 
     @property
     def is_moe(self) -> bool:
@@ -343,11 +243,11 @@ class Architecture:
             blocks keep their share, but a single layer is one of attention and feed-forward where they exist.
         """
         if self.is_recurrent and layers != 1:
-            return replace(self, blocks=_shared_out(self.blocks, layers))
+            return replace(self, blocks=_shared_out(self.blocks, layers), repeated_parameters=0)
         block, _ = max(self.blocks, key=lambda pair: pair[1])
         if self.is_recurrent:
             block = _attention_block(self.blocks, block)
-        return replace(self, blocks=((block, layers),))
+        return replace(self, blocks=((block, layers),), repeated_parameters=0)
 
     @property
     def _all_but_layers(self) -> int:

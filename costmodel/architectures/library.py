@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.architectures.architecture import Architecture
-from costmodel.architectures.hf.config import architecture_from_config, bounded_bytes, read_hf_config
+from costmodel.architectures.hf.config import architecture_from_config, read_hf_config
+from costmodel.architectures.hf.files import bounded_bytes
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.units import GIGA
 
@@ -85,7 +86,7 @@ def load_model(name_or_path: str | Path) -> Architecture:
     path = Path(name_or_path)
     if path.suffix.casefold() == ".toml":
         return _read(path, source=str(path)).architecture
-    return read_hf_config(path / "config.json" if path.is_dir() else path)
+    return read_hf_config(path / "config.json" if path.is_dir() else path).architecture
 
 
 def model_card(name: str) -> ModelCard:

@@ -8,8 +8,9 @@ attention layers beside it (`architecture`).
 from dataclasses import dataclass
 from typing import Literal
 
+from costmodel.architectures.attention import Projection
+
 StateKind = Literal["mamba", "mamba2", "delta", "memory"]
-Projection = tuple[str, int, int]
 
 STATE_BYTES = 4.0  # recurrent states are kept in 32 bits by the published implementations
 

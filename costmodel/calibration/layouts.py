@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from costmodel.architectures.architecture import Architecture, Attention
+from costmodel.architectures.architecture import Architecture
+from costmodel.architectures.attention import Attention
 from costmodel.architectures.library import load_model, model_names
 from costmodel.calibration.measurements import Measurements, measurements
 from costmodel.calibration.routing import MOST_SLOTS, balanced_loads, power_law_loads

@@ -6,7 +6,8 @@ well it guesses (that is the trace's).
 
 from dataclasses import dataclass, replace
 
-from costmodel.architectures.architecture import Architecture, Projection
+from costmodel.architectures.architecture import Architecture
+from costmodel.architectures.attention import Projection
 from costmodel.method import Draft
 from hardware_profiles.errors import InputError
 

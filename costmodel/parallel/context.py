@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.architectures.architecture import Attention
+from costmodel.architectures.attention import Attention
 from costmodel.parallel.collectives import all_to_all, point_to_point, ring, tree_reduction
 from costmodel.parallel.plan import Link, ParallelPlan
 from costmodel.passes.ops import Array, Number

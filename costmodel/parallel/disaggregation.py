@@ -18,9 +18,9 @@ def cache_bytes(architecture: Architecture, precision: Precision, tokens: Number
     count = np.asarray(tokens, dtype=np.float64)
     total = np.zeros(np.shape(count))
     for block, layers in architecture.blocks:
-        window = block.attention.window
-        kept = count if window is None else np.minimum(count, float(window))
-        total = total + layers * block.attention.kv_values_per_token * kept * precision.kv_bytes
+        a = block.attention
+        kept = count if a.window is None else np.minimum(count, float(a.window))
+        total = total + layers * (a.kv_values_per_token * precision.kv_bytes + a.index_bytes_per_token) * kept
     return np.asarray(total)
 
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.architectures.architecture import Architecture, Projection
+from costmodel.architectures.architecture import Architecture
+from costmodel.architectures.attention import Projection
 from costmodel.passes.ops import Array, Number
 from costmodel.passes.precision import Precision, bytes_per_value
 from hardware_profiles.errors import InputError

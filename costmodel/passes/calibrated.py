@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from costmodel.architectures.architecture import Attention, Block, Projection
+from costmodel.architectures.architecture import Block
+from costmodel.architectures.attention import Attention, Projection
 from costmodel.architectures.state_layers import StateLayer
 from costmodel.passes import kernels, ops, state_update
 from costmodel.passes import transformed_operations as added
@@ -25,10 +26,13 @@ from hardware_profiles.errors import InputError
 Logits = Literal["all", "last", "none"]
 # sharded along the inner dimension
 _INPUT_SPLIT = ("output", "down", "shared_down", "expert_down", "state_output", "state_x")
-_REPLICATED = ("router", "q_down", "kv_down")
+_REPLICATED = ("router", "q_down", "kv_down", "index_q", "index_k", "index_weights")
 # products that read the vector of another, which is quantised once for all of them
 _SAME_INPUT = {
-    **dict.fromkeys(("q", "q_down", "kv_down", "kv", "qkv", "state_input", "state_gates"), "mixer"),
+    **dict.fromkeys(
+        ("q", "q_down", "kv_down", "kv", "qkv", "state_input", "state_gates", "index_k", "index_weights"), "mixer"
+    ),
+    "index_q": "q_up",
     **dict.fromkeys(("router", "shared_gate_up", "shared_up", "gate_up", "up"), "feed_forward"),
 }
 _MANY_POINTS = 2048  # from which on looking for points with equal rows pays
@@ -187,9 +191,13 @@ def _attention(
     if attention.is_mla:
         work = ops.latent_attention(
             b, n, context, heads=heads, latent=attention.kv_lora_rank, rope=attention.rope_dim,
-            kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes,
+            kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes, chosen=attention.index_tokens,
         )  # fmt: skip
         work = _with_latest(d, attention, work, b, read)
+        if attention.index_heads:
+            yield added.indexing(d, attention, b, n, context)
+        if attention.index_tokens:
+            context = np.minimum(context, float(attention.index_tokens))
         timing = _timed(d, work, lambda: kernels.latent_attention(d.device, work, dtype, context=context), dtype)
         yield Operation("mla", timing, work, sizes={"requests": b, "context": context, "heads": heads})
         return

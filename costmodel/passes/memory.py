@@ -86,7 +86,7 @@ def kv_bytes(
         held = kept * each
         if latest:
             held = held + np.minimum(kept, latest) * (precision.dense_kv_bytes - precision.kv_bytes)
-        total = total + count * a.kv_values_per_token * share * held
+        total = total + count * (a.kv_values_per_token * share * held + a.index_bytes_per_token * kept)
     if architecture.is_recurrent:
         state = state_bytes(architecture, precision, tensor_parallel)
         total = total + state * np.asarray(states, dtype=np.float64)

@@ -101,14 +101,18 @@ def latent_attention(
     rope: int,
     kv_bytes: float,
     activation_bytes: float,
+    chosen: int = 0,
 ) -> Work:
     """Absorbed multi-head latent attention: b·ctx·(latent+rope) values, 2·T·h·ctx·(2·latent+rope) FLOPs.
 
-    Reference: DeepSeek-V2 (arXiv:2405.04434), section 2.1.2 and appendix C.
+    With `chosen` tokens per query, ctx is at most that many, and no more than n times as many are read per request.
+
+    Reference: DeepSeek-V2 (arXiv:2405.04434), section 2.1.2 and appendix C; DeepSeek-V3.2 (arXiv:2512.02556), 2.1.
     """
     b, n, c = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
-    flops = 2.0 * b * n * heads * attention_context(n, c, None) * (2.0 * latent + rope)
-    moved = b * ((c + n) * (latent + rope) * kv_bytes + n * heads * (2.0 * latent + rope) * activation_bytes)
+    flops = 2.0 * b * n * heads * attention_context(n, c, chosen or None) * (2.0 * latent + rope)
+    read = np.minimum(c + n, n * chosen) if chosen else c + n
+    moved = b * (read * (latent + rope) * kv_bytes + n * heads * (2.0 * latent + rope) * activation_bytes)
     return Work(flops, moved)
 
 

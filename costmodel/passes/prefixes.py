@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.architectures.architecture import Attention
+from costmodel.architectures.attention import Attention
 from costmodel.passes import kernels
 from costmodel.passes.calibrated import Logits, calibrated_pass
 from costmodel.passes.deployment import Deployment

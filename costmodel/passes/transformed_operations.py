@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from costmodel.architectures.architecture import Attention
-from costmodel.passes import kernels
+from costmodel.architectures.attention import Attention
+from costmodel.passes import kernels, ops
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.kernels import Timing
 from costmodel.passes.ops import Array, Number, Work
@@ -77,6 +77,23 @@ def selection(d: Deployment, attention: Attention, b: Array, n: Array, context: 
         b * context * kv_width * sparse.label_ratio * width,
     )
     return _reading(d, attention, "select", work, sparse.kernels)
+
+
+def indexing(d: Deployment, attention: Attention, b: Array, n: Array, context: Array) -> Operation:
+    """Scoring all cached tokens by the keys of a model's own indexer, and choosing among them: two kernels.
+
+    Args:
+        d: the deployment.
+        attention: a layer with an indexer, which every device of a group runs whole.
+        b: requests.
+        n: new tokens per request.
+        context: cached tokens per request before them.
+    """
+    work = Work(
+        2.0 * b * n * ops.attention_context(n, context, None) * attention.index_heads * attention.index_dim,
+        b * (context + n) * attention.index_bytes_per_token,
+    )
+    return _reading(d, attention, "index", work, 2)
 
 
 def cache_operations(d: Deployment, attention: Attention, b: Array, n: Array, context: Array) -> Iterator[Operation]:

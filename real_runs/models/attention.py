@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch.nn import functional
 
-from costmodel.architectures.architecture import Attention
+from costmodel.architectures.attention import Attention
 from real_runs.models.cache import KVCache, Slots
 from real_runs.models.projection import FactoredQuery, Projection
 from real_runs.models.rotary import Angles, rotated

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.architectures.architecture import Attention, Block, FeedForward
+from costmodel.architectures.architecture import Block, FeedForward
+from costmodel.architectures.attention import Attention
 from hardware_profiles.errors import InputError
 from real_runs.models.rope import RopeScaling, gguf_rope, hf_rope
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from costmodel.architectures.architecture import Attention
+from costmodel.architectures.attention import Attention
 from real_runs.models.attention import Seen, attended
 from real_runs.models.cache import KVCache, Slots
 from real_runs.models.projection import Projection

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from costmodel.architectures.architecture import Attention, Block, FeedForward
+from costmodel.architectures.architecture import Block, FeedForward
+from costmodel.architectures.attention import Attention
 from real_runs.models.attention import GroupedAttention, Seen
 from real_runs.models.cache import KVCache, Slots
 from real_runs.models.config import LlamaConfig

@@ -10,7 +10,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from costmodel.architectures.architecture import Architecture, Attention, Block, FeedForward
+from costmodel.architectures.architecture import Architecture, Block, FeedForward
+from costmodel.architectures.attention import Attention
 from costmodel.architectures.library import load_model
 from costmodel.parallel.token_price import cheapest_mix, token_price, token_work
 from costmodel.passes import kernels, ops

@@ -5,66 +5,86 @@ families is data in `families`. A wrapper around a language model (vision, audio
 `text_config`. Keys that a top-level config always carries have no default: a file without `hidden_size` is
 wrong, not a 7B model.
 
-Left out: weights, GGUF, encoders, drafter heads. Hybrid layouts stand in `hybrids`. Weight formats that no
-device states a peak for (AWQ, GPTQ, MXFP4) give no dtype of their own: the config's `dtype` is reported.
+Left out: weights, GGUF, encoders, drafter heads. Layers of several kinds stand in `hybrids`, number formats in
+`stored_format`.
 """
 
-import json
-import stat
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from costmodel.architectures.architecture import NO_FEED_FORWARD, Architecture, Attention, Block, FeedForward
+from costmodel.architectures.architecture import NO_FEED_FORWARD, Architecture, Block, FeedForward
+from costmodel.architectures.attention import Attention
 from costmodel.architectures.hf.families import FAMILIES
-from costmodel.architectures.hf.family import COMMON_SPELLINGS, Bias, Family
-from costmodel.architectures.hf.hybrids import Layer, hybrid_layers
+from costmodel.architectures.hf.files import json_object, name_of
+from costmodel.architectures.hf.hybrids import hybrid_layers
+from costmodel.architectures.hf.keys import ConfigKeys
+from costmodel.architectures.hf.layer import LAYER_LIMIT, Layer
+from costmodel.architectures.hf.per_layer import layer_embedding_parameters
+from costmodel.architectures.hf.stored_format import stored_format
 from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.units import MIB
 
 MODEL_TYPES: tuple[str, ...] = tuple(FAMILIES)
 
-_SIZE_LIMIT_BYTES = MIB
-_WIDTH_LIMIT = 10_000_000
-_LAYER_LIMIT = 10_000
 _CONTEXT_LIMIT = 1_000_000_000
 _NAME_LIMIT = 100
-_DTYPES = {
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "half": "fp16",
-    "float32": "fp32",
-    "float": "fp32",
-    "float8_e4m3fn": "fp8",
-    "auto": "bf16",
-}
-_FP8_METHODS = ("fp8", "fbgemm_fp8")
 _WRAPPER_KEYS = ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config")
 _LAYER_TYPES = ("full_attention", "sliding_attention")
+_QUANTISER_FILE = "hf_quant_config.json"  # ModelOpt writes the formats beside the config
 
 
-def read_hf_config(path: str | Path) -> Architecture:
-    """Read the architecture out of a Hugging Face `config.json`.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """What a config says, and what had to be filled in.
+
+    Attributes:
+        architecture: The model.
+        filled_in: Class defaults that stand in for keys that the config leaves out, by key.
+        quantiser: Who quantised the weights, as the config names it; "" for nobody; it ends in "?" where its number
+            format is not known, so that the plain one is reported.
+        read_as: The family that was asked for instead of the config's own model type; "" where that was used.
+    """
+
+    architecture: Architecture
+    filled_in: Mapping[str, object]
+    quantiser: str = ""
+    read_as: str = ""
+
+
+def read_hf_config(path: str | Path, family: str | None = None) -> Reading:
+    """Read a Hugging Face `config.json`, and `hf_quant_config.json` beside it.
 
     Args:
         path: The file, at most 1 MiB of JSON. Its folder names the model if the file is called `config.json`.
+        family: Read it as this model type, whatever it says of itself.
 
     Returns:
-        The architecture, with `source` the path as given.
+        The architecture, with `source` the path as given, and what was filled in.
 
     Raises:
         InputError: The file is absent, too large or no JSON object; a key is missing, malformed, out of range
-            or contradicts another. The message names file, key, rule and value.
+            or contradicts another. The message names file, key, rule and value of everything that is wrong.
         UnknownNameError: The model type is not among `MODEL_TYPES`.
     """
     path = Path(path)
-    return architecture_from_config(_json_object(path), name=_name_of(path), file=str(path), source=str(path))
+    config = dict(json_object(path))
+    beside = path.with_name(_QUANTISER_FILE)
+    if "quantization_config" not in config and path.name == "config.json" and beside.is_file():
+        config["quantization_config"] = json_object(beside).get("quantization")
+    return read_config(config, name=name_of(path), file=str(path), source=str(path), family=family)
 
 
 def architecture_from_config(
     config: Mapping[str, object], *, name: str, file: str, source: str, prefix: str = ""
 ) -> Architecture:
+    """The architecture alone of what `read_config` reads."""
+    return read_config(config, name=name, file=file, source=source, prefix=prefix).architecture
+
+
+def read_config(
+    config: Mapping[str, object], *, name: str, file: str, source: str, prefix: str = "", family: str | None = None
+) -> Reading:
     """Turn the keys of a Hugging Face config into an architecture.
 
     Args:
@@ -73,155 +93,116 @@ def architecture_from_config(
         file: File that messages blame.
         source: Where the architecture says it comes from.
         prefix: Put before keys in messages, where the config is part of a larger file ("config.").
-
-    Returns:
-        The architecture.
+        family: Read it as this model type, whatever it says of itself.
 
     Raises:
         InputError: As `read_hf_config`.
     """
-    text = config.get("text_config")
+    text, nested = config.get("text_config"), False
     if isinstance(text, Mapping):
         outer = {key: config[key] for key in _WRAPPER_KEYS if key in config}
-        wrapped = "gemma3_text" if config.get("model_type") == "gemma3" else ""
-        keys = _Keys({"model_type": wrapped, **outer, **text}, file, f"{prefix}text_config.", nested=True)
-    else:
-        keys = _Keys(config, file, prefix, nested=False)
-    hidden = keys.count("hidden_size")
+        inner = f"{config.get('model_type')}_text"
+        config = {"model_type": inner if inner in FAMILIES else "", **outer, **text}
+        prefix, nested = f"{prefix}text_config.", True
+    model_type = _model_type(config, family, file, prefix)
+    keys = ConfigKeys(config, FAMILIES[model_type], file=file, prefix=prefix, nested=nested)
+    try:
+        architecture, quantiser = _architecture(keys, name=name, model_type=model_type, source=source)
+    except InputError as error:
+        keys.settled(error)
+        raise
+    keys.settled()
+    asked = family or ""
+    return Reading(architecture=architecture, filled_in=keys.filled_in, quantiser=quantiser, read_as=asked)
+
+
+def _model_type(config: Mapping[str, object], family: str | None, file: str, prefix: str) -> str:
+    if family is not None:
+        if family not in FAMILIES:
+            raise UnknownNameError("model type", family[:_NAME_LIMIT], MODEL_TYPES, key="--as")
+        return family
+    model_type, key = config.get("model_type"), f"{prefix}model_type"
+    if not isinstance(model_type, str) or not model_type:
+        raise InputError("must name a model type", file=file, key=key, value=model_type)
+    if model_type not in FAMILIES:
+        raise UnknownNameError("model type", model_type[:_NAME_LIMIT], MODEL_TYPES, file=file, key=key)
+    return model_type
+
+
+def _architecture(keys: ConfigKeys, *, name: str, model_type: str, source: str) -> tuple[Architecture, str]:
+    hidden, vocab, tied = keys.count("hidden_size"), keys.count("vocab_size"), keys.flag("tie_word_embeddings")
+    dtype, quantiser = stored_format(keys)
+    mtp_layers = keys.count("num_nextn_predict_layers", least=0, most=LAYER_LIMIT, null=0)
     if keys.count("word_embed_proj_dim", null=hidden) != hidden:
         rule = f"only embeddings as wide as the layers ({hidden}) are supported"
         raise keys.error("word_embed_proj_dim", rule, keys.get("word_embed_proj_dim"))
-    return Architecture(
+    layers = _layers(keys, hidden)
+    kinds = {kind: (_block(keys, hidden, kind), count) for kind, count in Counter(layers).items()}
+    reused = [(block, count) for kind, (block, count) in kinds.items() if kind.reused]
+    repeated = sum(count * _transformer_parameters(block, hidden) for block, count in reused)
+    architecture = Architecture(
         name=name,
         hidden=hidden,
-        vocab=keys.count("vocab_size"),
-        tied=keys.flag("tie_word_embeddings"),
-        blocks=_blocks(keys, hidden),
+        vocab=vocab,
+        tied=tied,
+        blocks=tuple(kinds.values()),
         max_context=_max_context(keys),
         final_norm=2 if keys.family.norm_bias else 1,
         learned_positions=_learned_positions(keys),
-        dtype=_dtype(keys),
-        model_type=keys.model_type,
-        mtp_layers=keys.count("num_nextn_predict_layers", least=0, most=_LAYER_LIMIT, null=0),
+        dtype=dtype,
+        model_type=model_type,
+        mtp_layers=mtp_layers,
+        repeated_parameters=repeated,
+        layer_embedding_parameters=layer_embedding_parameters(keys, len(layers)),
         source=source,
     )
+    return architecture, quantiser
 
 
-class _Keys:
-    """The keys of one config, read by their common names; every read checks and blames the key as spelled."""
-
-    def __init__(self, values: Mapping[str, object], file: str, prefix: str, *, nested: bool) -> None:
-        self._values, self._file, self._prefix = values, file, prefix
-        model_type, key = values.get("model_type"), f"{prefix}model_type"
-        if not isinstance(model_type, str) or not model_type:
-            raise InputError("must name a model type", file=file, key=key, value=model_type)
-        if model_type not in FAMILIES:
-            raise UnknownNameError("model type", model_type[:_NAME_LIMIT], MODEL_TYPES, file=file, key=key)
-        self.model_type = model_type
-        self.family: Family = FAMILIES[model_type]
-        self._defaults = {**self.family.defaults, **(self.family.nested if nested else {})}
-        for key, value in self.family.fixed.items():
-            given = self.get(key, value)
-            if given is not None and given != value:
-                raise self.error(key, f"only {value!r} is supported for {model_type}", given)
-
-    def error(self, key: str, rule: str, value: object = None) -> InputError:
-        return InputError(rule, file=self._file, key=f"{self._prefix}{self._spelled(key)}", value=value)
-
-    def has(self, key: str) -> bool:
-        """Whether the config itself gives the key, null included."""
-        return any(name in self._values for name in self._spellings(key))
-
-    def get(self, key: str, default: object = None) -> object:
-        """The value as it stands; the class default, else `default`, where the config has no such key."""
-        if self.has(key):
-            return self._values[self._spelled(key)]
-        return self._defaults.get(key, default)
-
-    def count(self, key: str, *, least: int = 1, most: int = _WIDTH_LIMIT, null: int | None = None) -> int:
-        """A whole number in [least, most]; `null` stands for null and for a key that nothing gives."""
-        value = self.get(key)
-        if value is None:
-            if null is not None:
-                return null
-            value = self._defaults.get(key)
-        rule = f"must be a whole number from {least} to {most}"
-        if value is None:
-            raise self.error(key, f"is missing; it {rule}")
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.error(key, rule, value)
-        return value
-
-    def flag(self, key: str) -> bool:
-        """True or false; null and absence without a class default are false."""
-        value = self.get(key)
-        if value is None:
-            value = self._defaults.get(key, False)
-        if not isinstance(value, bool):
-            raise self.error(key, "must be true or false", value)
-        return value
-
-    def bias(self, rule: Bias) -> bool:
-        return self.flag(rule) if isinstance(rule, str) else rule
-
-    def table(self, key: str) -> Mapping[str, object]:
-        """An object; null and absence are an empty one."""
-        value = self.get(key)
-        if value is None:
-            return {}
-        if not isinstance(value, Mapping):
-            raise self.error(key, "must be an object", value)
-        return value
-
-    def entries(self, key: str) -> list[object] | None:
-        """A list, or None for null and absence."""
-        value = self.get(key)
-        if value is not None and not isinstance(value, list):
-            raise self.error(key, "must be a list", value)
-        return value
-
-    def _spellings(self, key: str) -> tuple[str, ...]:
-        return self.family.spellings.get(key) or COMMON_SPELLINGS.get(key) or (key,)
-
-    def _spelled(self, key: str) -> str:
-        names = self._spellings(key)
-        given = [name for name in names if name in self._values]
-        return next((name for name in given if self._values[name] is not None), (given or names)[0])
+def _transformer_parameters(block: Block, hidden: int) -> int:
+    """Weights of a layer's attention and feed-forward with their norms: what a reused layer has not of its own."""
+    norms = block.norms - int(block.state is not None)
+    return block.attention.parameters(hidden) + block.feed_forward.parameters(hidden) + norms * hidden
 
 
-def _blocks(keys: _Keys, hidden: int) -> tuple[tuple[Block, int], ...]:
-    family, layers = keys.family, keys.count("num_hidden_layers", most=_LAYER_LIMIT)
+def _layers(keys: ConfigKeys, hidden: int) -> list[Layer]:
+    family, layers = keys.family, keys.count("num_hidden_layers", most=LAYER_LIMIT)
     attention = None
     if not family.attention_free:
         attention = _latent_attention(keys) if family.mla else _grouped_attention(keys, hidden)
     routed = _routed(keys, layers)
     if family.hybrid:
-        kinds = Counter(hybrid_layers(family.hybrid, keys, hidden, attention, routed))
-    else:
-        assert attention is not None
-        kinds = Counter(
-            Layer(replace(attention, window=window), None, "routed" if experts else "dense")
-            for window, experts in zip(_windows(keys, layers), routed, strict=True)
-        )
-    return tuple((_block(keys, hidden, kind), count) for kind, count in kinds.items())
+        return hybrid_layers(family.hybrid, keys, hidden, attention, routed)
+    assert attention is not None
+    attending = [replace(attention, window=window) for window in _windows(keys, layers)]
+    if family.indexer:
+        own = zip(attending, _own_indexer(keys, layers), strict=True)
+        attending = [each if chooses else replace(each, index_heads=0) for each, chooses in own]
+    each_layer = zip(attending, routed, strict=True)
+    return [Layer(own, None, "routed" if experts else "dense") for own, experts in each_layer]
 
 
-def _block(keys: _Keys, hidden: int, layer: Layer) -> Block:
+def _block(keys: ConfigKeys, hidden: int, layer: Layer) -> Block:
     family = keys.family
+    feed_forward = NO_FEED_FORWARD
+    if layer.feed_forward != "none":
+        feed_forward = _feed_forward(keys, hidden, layer.feed_forward == "routed")
+    if layer.width_ratio != 1:
+        dense = "shared_width" if feed_forward.is_moe else "width"
+        feed_forward = replace(feed_forward, **{dense: getattr(feed_forward, dense) * layer.width_ratio})
     return Block(
         attention=layer.attention,
-        feed_forward=(
-            NO_FEED_FORWARD if layer.feed_forward == "none"
-            else _feed_forward(keys, hidden, layer.feed_forward == "routed")
-        ),
-        norms=family.norms,
+        feed_forward=feed_forward,
+        norms=family.norms if layer.norms is None else layer.norms,
         norm_bias=family.norm_bias,
         state=layer.state,
         cross_decoder=layer.cross_decoder,
-    )  # fmt: skip
+        extra=layer.extra,
+        extra_values=layer.extra_values,
+    )
 
 
-def _grouped_attention(keys: _Keys, hidden: int) -> Attention:
+def _grouped_attention(keys: ConfigKeys, hidden: int) -> Attention:
     heads = keys.count("num_attention_heads")
     kv_heads = keys.count("num_key_value_heads", null=heads)
     if heads % kv_heads:
@@ -236,14 +217,15 @@ def _grouped_attention(keys: _Keys, hidden: int) -> Attention:
         head_dim=head_dim or hidden // heads,
         bias=keys.bias(keys.family.bias),
         output_bias=keys.bias(keys.family.output_bias),
-        qk_norm=keys.family.qk_norm,
+        qk_norm=keys.bias(keys.family.qk_norm),
+        qk_norm_joint=keys.family.qk_norm_joint,
         sinks=keys.family.sinks,
         gated=keys.family.gated_attention,
         q_lora_rank=keys.count("q_lora_rank") if keys.family.factored_query else 0,
     )
 
 
-def _latent_attention(keys: _Keys) -> Attention:
+def _latent_attention(keys: ConfigKeys) -> Attention:
     """MLA: `head_dim` and `num_key_value_heads` of such a config describe neither cache nor weights."""
     nope_dim, rope_dim = keys.count("qk_nope_head_dim"), keys.count("qk_rope_head_dim")
     return Attention(
@@ -257,10 +239,13 @@ def _latent_attention(keys: _Keys) -> Attention:
         rope_dim=rope_dim,
         nope_dim=nope_dim,
         value_dim=keys.count("v_head_dim"),
+        index_tokens=keys.count("index_topk") if keys.family.indexer else 0,
+        index_heads=keys.count("index_n_heads") if keys.family.indexer else 0,
+        index_dim=keys.count("index_head_dim") if keys.family.indexer else 0,
     )
 
 
-def _feed_forward(keys: _Keys, hidden: int, routed: bool) -> FeedForward:
+def _feed_forward(keys: ConfigKeys, hidden: int, routed: bool) -> FeedForward:
     family, bias = keys.family, keys.bias(keys.family.mlp_bias)
     if not routed:
         null = family.inner_ratio and family.inner_ratio * hidden
@@ -279,34 +264,32 @@ def _feed_forward(keys: _Keys, hidden: int, routed: bool) -> FeedForward:
     )
 
 
-def _routed(keys: _Keys, layers: int) -> list[bool]:
+def _routed(keys: ConfigKeys, layers: int) -> list[bool]:
     """Per layer, whether its tokens go to experts."""
-    if not keys.family.moe:
+    if not keys.family.moe or keys.get("num_experts") == 0 or keys.get("enable_moe_block") is False:
         return [False] * layers
-    first = keys.count("first_k_dense_replace", least=0, most=layers, null=0)
-    step = keys.count("decoder_sparse_step", most=_LAYER_LIMIT, null=1)
-    dense, listed = (_layer_numbers(keys, key, layers) for key in ("mlp_only_layers", "moe_layers_enum"))
+    words = keys.words("mlp_layer_types", layers, ("dense", "sparse"))
+    if words is not None:
+        return [word == "sparse" for word in words]
+    most = layers if keys.has("first_k_dense_replace") else LAYER_LIMIT  # a class default may exceed a small model
+    first = keys.count("first_k_dense_replace", least=0, most=most, null=0)
+    step = keys.count("decoder_sparse_step", most=LAYER_LIMIT, null=1)
+    dense, listed = (keys.numbers(key, layers) for key in ("mlp_only_layers", "moe_layers_enum"))
     routed = set(listed or range(step - 1, layers, step)).difference(range(first), dense)
     return [layer in routed for layer in range(layers)]
 
 
-def _layer_numbers(keys: _Keys, key: str, layers: int) -> list[int]:
-    """Layer numbers of a list, or of a string with commas between them (Step-3)."""
-    given = keys.get(key)
-    if key == "moe_layers_enum" and isinstance(given, str):
-        parts = [part.strip() for part in given.split(",", layers)]
-        entries: list[object] = [int(part) if part.isdecimal() and len(part) <= 5 else part for part in parts]
-    else:
-        entries = keys.entries(key) or []
-    numbers: list[int] = []
-    for layer in entries:
-        if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < layers:
-            raise keys.error(key, f"must hold layer numbers from 0 to {layers - 1}", layer)
-        numbers.append(layer)
-    return numbers
+def _own_indexer(keys: ConfigKeys, layers: int) -> list[bool]:
+    """Per layer, whether it chooses tokens itself or takes over an earlier layer's choice."""
+    words = keys.words("indexer_types", layers, ("full", "shared"))
+    if words is not None:
+        return [word == "full" for word in words]
+    period = keys.count("index_topk_freq", most=LAYER_LIMIT, null=1)
+    offset = keys.count("index_skip_topk_offset", least=0, most=LAYER_LIMIT, null=2)
+    return [max(layer - offset + 1, 0) % period == 0 for layer in range(layers)]
 
 
-def _windows(keys: _Keys, layers: int) -> list[int | None]:
+def _windows(keys: ConfigKeys, layers: int) -> list[int | None]:
     """Per layer, the window of its attention; None: it sees the whole context."""
     family = keys.family
     window = keys.count("sliding_window", most=_CONTEXT_LIMIT, null=0) if family.window else 0
@@ -314,27 +297,22 @@ def _windows(keys: _Keys, layers: int) -> list[int | None]:
         return [None] * layers
     if family.window == "all":
         return [window] * layers
-    types = keys.entries("layer_types")
+    types = keys.words("layer_types", layers, _LAYER_TYPES)
     if types is not None:
-        if len(types) != layers:
-            raise keys.error("layer_types", f"must have one entry per layer ({layers})", len(types))
-        for kind in types:
-            if kind not in _LAYER_TYPES:
-                raise keys.error("layer_types", f"must hold only {', '.join(_LAYER_TYPES)}", kind)
         return [window if kind == "sliding_attention" else None for kind in types]
     if family.window == "late":
-        full = keys.count("max_window_layers", least=0, most=_LAYER_LIMIT)
+        full = keys.count("max_window_layers", least=0, most=LAYER_LIMIT)
         return [window if layer >= full else None for layer in range(layers)]
-    period = keys.count("sliding_window_pattern", most=_LAYER_LIMIT)
+    period = keys.count("sliding_window_pattern", most=LAYER_LIMIT)
     return [window if (layer + 1) % period else None for layer in range(layers)]
 
 
-def _learned_positions(keys: _Keys) -> int:
+def _learned_positions(keys: ConfigKeys) -> int:
     extra = keys.family.extra_positions
     return 0 if extra is None else keys.count("max_position_embeddings", most=_CONTEXT_LIMIT) + extra
 
 
-def _max_context(keys: _Keys) -> int:
+def _max_context(keys: ConfigKeys) -> int:
     """The stated context, or what YaRN stretches the original one to where that is longer."""
     stated = keys.count("max_position_embeddings", most=_CONTEXT_LIMIT)
     rope = keys.table("rope_parameters")
@@ -345,56 +323,8 @@ def _max_context(keys: _Keys) -> int:
     return max(stated, int(stretched))
 
 
-def _positive(keys: _Keys, rope: Mapping[str, object], key: str) -> float:
+def _positive(keys: ConfigKeys, rope: Mapping[str, object], key: str) -> float:
     value = rope.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _CONTEXT_LIMIT:
         raise keys.error("rope_parameters", f"{key} must be a number in (0, {_CONTEXT_LIMIT}]", value)
     return value
-
-
-def _dtype(keys: _Keys) -> str:
-    if keys.table("quantization_config").get("quant_method") in _FP8_METHODS:
-        return "fp8"
-    value = keys.get("dtype")
-    if value is None:
-        return "bf16"
-    name = value.removeprefix("torch.") if isinstance(value, str) else ""
-    if name not in _DTYPES:
-        raise keys.error("dtype", f"must be one of {', '.join(_DTYPES)}", value)
-    return _DTYPES[name]
-
-
-def bounded_bytes(path: Path) -> bytes:
-    """The content of a regular file of at most 1 MiB.
-
-    Raises:
-        InputError: The path leads to no such file, or it cannot be read.
-    """
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError("must be a regular file", file=path)
-        with path.open("rb") as stream:
-            data = stream.read(_SIZE_LIMIT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read ({error})", file=path) from error
-    if len(data) > _SIZE_LIMIT_BYTES:
-        raise InputError(f"must be at most {_SIZE_LIMIT_BYTES} bytes", file=path)
-    return data
-
-
-def _json_object(path: Path) -> Mapping[str, object]:
-    try:
-        config = json.loads(bounded_bytes(path).decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"is not valid JSON ({error})", file=path) from error
-    if not isinstance(config, dict):
-        raise InputError("must hold a JSON object", file=path, value=type(config).__name__)
-    return config
-
-
-def _name_of(path: Path) -> str:
-    """The name by place: a hub cache folder, the folder of a config.json, or the file's own name."""
-    for part in reversed(path.absolute().parts):
-        if part.startswith("models--"):
-            return part.rpartition("--")[2]
-    return path.absolute().parent.name if path.name == "config.json" else path.stem

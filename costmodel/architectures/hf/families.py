@@ -9,8 +9,10 @@ layers in `hybrid_families`.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from costmodel.architectures.hf.expert_families import EXPERT_FAMILIES
 from costmodel.architectures.hf.family import EXPERTS_OF_FULL_WIDTH, Family
 from costmodel.architectures.hf.hybrid_families import HYBRID_FAMILIES
+from costmodel.architectures.hf.llama_like_families import LLAMA_LIKE_FAMILIES
 
 _DEEPSEEK = Family(
     defaults={
@@ -42,6 +44,18 @@ _DEEPSEEK_V3 = replace(
         "num_nextn_predict_layers": 1,
         "max_position_embeddings": 4096,
     },
+)
+_INDEXED = replace(
+    _DEEPSEEK_V3,
+    defaults={
+        **_DEEPSEEK_V3.defaults,
+        "index_topk": 2048,
+        "index_head_dim": 128,
+        "index_n_heads": 64,
+        "num_nextn_predict_layers": 0,
+        "max_position_embeddings": 163840,
+    },
+    indexer=True,
 )
 _QWEN2 = Family(
     defaults={
@@ -138,6 +152,31 @@ FAMILIES: Mapping[str, Family] = {
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK_V3,
     "kimi_k2": _DEEPSEEK_V3,
+    "deepseek_v32": _INDEXED,
+    "glm_moe_dsa": replace(
+        _INDEXED,
+        defaults={
+            **_INDEXED.defaults,
+            "q_lora_rank": 2048,
+            "qk_nope_head_dim": 192,
+            "v_head_dim": 256,
+            "index_n_heads": 32,
+            "max_position_embeddings": 202752,
+        },
+    ),
+    "glm4_moe_lite": replace(
+        _DEEPSEEK_V3,
+        defaults={
+            **_DEEPSEEK_V3.defaults,
+            "q_lora_rank": 768,
+            "qk_nope_head_dim": 192,
+            "v_head_dim": 256,
+            "num_experts_per_tok": 4,
+            "first_k_dense_replace": 1,
+            "num_nextn_predict_layers": 0,
+            "max_position_embeddings": 202752,
+        },
+    ),
     "step3_text": Family(
         defaults={"num_key_value_heads": 1, "max_position_embeddings": 65536},
         spellings={
@@ -253,5 +292,7 @@ FAMILIES: Mapping[str, Family] = {
             "attention_layer_norm": False,
         },
     ),
+    **LLAMA_LIKE_FAMILIES,
+    **EXPERT_FAMILIES,
     **HYBRID_FAMILIES,
 }

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from costmodel.architectures.hf.hybrids import Layout
-
 Bias: TypeAlias = bool | str
 """True or False for a whole family, or the config key that decides."""
+Layout: TypeAlias = Literal[
+    "qwen3_next", "jamba", "nemotron_h", "phi4flash", "mamba", "mamba2", "bamba", "falcon_h1", "granitemoehybrid",
+    "zamba2", "gemma4",
+]  # fmt: skip
+"""How a family whose layers are of several kinds places them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,12 +28,15 @@ class Family:
         window: Which layers slide: "all", those past `max_window_layers`, or all but every
             `sliding_window_pattern`-th.
         window_switch: Windows also need `use_sliding_window`.
+        qk_norm: Queries and keys are normalised: True, False, or the config key that decides.
+        qk_norm_joint: One norm spans all heads of the queries, and one all heads of the keys.
+        indexer: Every query token attends to the cached tokens that a small indexer chooses.
         inner_ratio: Inner width over `hidden_size` where the config gives none.
         factored_query: Queries come from one low-rank product (`q_lora_rank`) without MLA.
         shared_gate: The shared experts' output is scaled by a product with the residual vector.
         gated_attention: The query projection also makes a gate for the output.
         attention_free: No layer attends.
-        hybrid: How a family with recurrent layers places them; None: it has none.
+        hybrid: How a family with layers of several kinds places them; None: they differ in window and experts alone.
         extra_positions: Rows of the position embedding beyond the context; None: no such embedding.
     """
 
@@ -41,13 +47,15 @@ class Family:
     bias: Bias = False
     output_bias: Bias = False
     mlp_bias: Bias = False
-    qk_norm: bool = False
+    qk_norm: Bias = False
+    qk_norm_joint: bool = False
     sinks: bool = False
     gated: bool = True
     norms: int = 2
     norm_bias: bool = False
     moe: bool = False
     mla: bool = False
+    indexer: bool = False
     factored_query: bool = False
     shared_gate: bool = False
     gated_attention: bool = False

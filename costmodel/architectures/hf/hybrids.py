@@ -7,51 +7,23 @@ what the families share with others (widths of attention and feed-forward).
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal
 
-from costmodel.architectures.architecture import NO_ATTENTION, Attention
+from costmodel.architectures.architecture import NO_ATTENTION
+from costmodel.architectures.attention import Attention, Projection
+from costmodel.architectures.hf.family import Layout
+from costmodel.architectures.hf.keys import ConfigKeys
+from costmodel.architectures.hf.layer import LAYER_LIMIT, Layer
+from costmodel.architectures.hf.per_layer import gemma4_layers
 from costmodel.architectures.state_layers import StateLayer
-from hardware_profiles.errors import InputError
 
-Layout: TypeAlias = Literal["qwen3_next", "jamba", "nemotron_h", "phi4flash", "mamba", "mamba2"]
-"""How a hybrid family places its layers."""
-
-_LAYER_LIMIT = 10_000
 _DT_RANK_DIVISOR = 16  # "auto" is the hidden width over this, rounded up
 _PATTERN = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
-_OLD_NAMES = {"mamba": "linear_attention", "attention": "full_attention"}
-
-
-class Keys(Protocol):
-    """The keys of one config, as `hf_config` reads them."""
-
-    def count(self, key: str, *, least: int = 1, most: int = ..., null: int | None = None) -> int:
-        """A whole number in range."""
-
-    def flag(self, key: str) -> bool:
-        """True or false."""
-
-    def get(self, key: str, default: object = None) -> object:
-        """The value as it stands."""
-
-    def entries(self, key: str) -> list[object] | None:
-        """A list, or None."""
-
-    def error(self, key: str, rule: str, value: object = None) -> InputError:
-        """An error that names file and key."""
-
-
-class Layer(NamedTuple):
-    """One layer of a hybrid: its mixer, its feed-forward, and whether it only reads what others stored."""
-
-    attention: Attention
-    state: StateLayer | None
-    feed_forward: Literal["dense", "routed", "none"]
-    cross_decoder: bool = False
+_EITHER = ("full_attention", "linear_attention")
 
 
 def hybrid_layers(
-    layout: Layout, keys: Keys, hidden: int, attention: Attention | None, routed: list[bool]
+    layout: Layout, keys: ConfigKeys, hidden: int, attention: Attention | None, routed: list[bool]
 ) -> list[Layer]:
     """The layers of a hybrid model, in order.
 
@@ -68,11 +40,11 @@ def hybrid_layers(
     return _LAYOUTS[layout](keys, hidden, attention or NO_ATTENTION, routed)
 
 
-def _qwen3_next(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+def _qwen3_next(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
     layers = len(routed)
-    kinds = _kinds(keys, layers, ("full_attention", "linear_attention"))
+    kinds = keys.words("layer_types", layers, _EITHER)
     if kinds is None:
-        period = keys.count("full_attention_interval", most=_LAYER_LIMIT)
+        period = keys.count("full_attention_interval", most=LAYER_LIMIT)
         kinds = ["linear_attention" if (layer + 1) % period else "full_attention" for layer in range(layers)]
     heads, value_dim = keys.count("linear_num_value_heads"), keys.count("linear_value_head_dim")
     state = StateLayer(
@@ -87,7 +59,7 @@ def _qwen3_next(keys: Keys, hidden: int, attention: Attention, routed: list[bool
     return [_either(kind, attention, state, experts) for kind, experts in zip(kinds, routed, strict=True)]
 
 
-def _jamba(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+def _jamba(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
     layers = range(len(routed))
     attends = _every(keys, "attn_layer_period", "attn_layer_offset")
     experts = _every(keys, "expert_layer_period", "expert_layer_offset")
@@ -96,9 +68,9 @@ def _jamba(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) ->
     return [_either(kind, attention, state, experts(layer)) for layer, kind in zip(layers, kinds, strict=True)]
 
 
-def _nemotron_h(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+def _nemotron_h(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
     layers, pattern = len(routed), keys.get("hybrid_override_pattern")
-    kinds = _kinds(keys, layers, tuple(_PATTERN.values()))
+    kinds = keys.words("layer_types", layers, tuple(_PATTERN.values()))
     if kinds is None:
         if not isinstance(pattern, str) or len(pattern) != layers or set(pattern) - set(_PATTERN):
             rule = f"must have one of {' '.join(_PATTERN)} per layer ({layers})"
@@ -114,7 +86,7 @@ def _nemotron_h(keys: Keys, hidden: int, attention: Attention, routed: list[bool
     return [made[kind] for kind in kinds]
 
 
-def _phi4flash(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+def _phi4flash(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
     """A self-decoder that alternates scans with windows, one full layer, and a cross-decoder that reads only."""
     layers, window = len(routed), keys.count("sliding_window", most=1_000_000_000)
     state = _selective_scan(keys, hidden, normalised=False)
@@ -131,25 +103,88 @@ def _phi4flash(keys: Keys, hidden: int, attention: Attention, routed: list[bool]
     return made
 
 
-def _mamba(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+def _mamba(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
     return [Layer(NO_ATTENTION, _selective_scan(keys, hidden, normalised=False), "none")] * len(routed)
 
 
-def _mamba2(keys: Keys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+def _mamba2(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
     heads, width = keys.count("num_heads"), keys.count("head_dim")
     if heads * width != hidden * keys.count("mamba_expand"):
         raise keys.error("num_heads", f"times head_dim must be expand times hidden_size ({hidden})", heads)
     return [Layer(NO_ATTENTION, _scan_by_heads(keys, heads, width), "none")] * len(routed)
 
 
-_LAYOUTS: Mapping[Layout, Callable[[Keys, int, Attention, list[bool]], list[Layer]]] = {
+def _bamba(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+    """Attention or a scan by heads in each layer, as a list of words or of layer numbers says."""
+    layers = len(routed)
+    kinds = keys.words("layer_types", layers, _EITHER)
+    if kinds is None:
+        attending = keys.numbers("attn_layer_indices", layers)
+        kinds = [_EITHER[0] if layer in attending else _EITHER[1] for layer in range(layers)]
+    state = _scan_by_heads(keys, *_heads_of(keys, hidden * keys.count("mamba_expand", most=64)))
+    return [_either(kind, attention, state, experts) for kind, experts in zip(kinds, routed, strict=True)]
+
+
+def _falcon_h1(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+    """Attention and a scan side by side in every layer."""
+    inner = keys.count("mamba_d_ssm", null=hidden * keys.count("mamba_expand", most=64))
+    state = _scan_by_heads(keys, *_heads_of(keys, inner))
+    if not keys.flag("mamba_rms_norm"):
+        state = replace(state, inner_norms=0)
+    return [Layer(attention, state, "dense")] * len(routed)
+
+
+def _zamba2(keys: ConfigKeys, hidden: int, attention: Attention, routed: list[bool]) -> list[Layer]:
+    """Scans, before some of which one of few shared transformer layers runs, with adapters of their own.
+
+    A shared layer reads the residual vector joined with the embedding.
+    """
+    layers = len(routed)
+    kinds = keys.words("layer_types", layers, ("linear_attention", "hybrid"))
+    if kinds is None:
+        raise keys.error("layer_types", "is missing; it must name the kind of every layer")
+    heads = keys.count("mamba_num_heads")
+    state = _scan_by_heads(keys, heads, hidden * keys.count("mamba_expand", most=64) // heads)
+    wide = replace(attention, head_dim=2 * hidden // attention.heads, input_ratio=2)
+    rank, inner = keys.count("adapter_rank"), keys.count("intermediate_size", null=4 * hidden)
+    extra: list[Projection] = [
+        ("link", hidden, hidden), ("adapter_down", rank, hidden), ("adapter_up", 2 * inner, rank)
+    ]  # fmt: skip
+    if keys.flag("use_shared_attention_adapter"):
+        extra += [("adapter_down", rank, 2 * hidden), ("adapter_up", 2 * hidden, rank)] * 3
+    distinct = keys.count("num_mem_blocks", most=LAYER_LIMIT)
+    made, used = [], 0
+    for kind in kinds:
+        if kind == "linear_attention":
+            made.append(Layer(NO_ATTENTION, state, "none"))
+            continue
+        made.append(Layer(wide, state, "dense", norms=4, extra=tuple(extra), reused=used >= distinct))
+        used += 1
+    return made
+
+
+_LAYOUTS: Mapping[Layout, Callable[[ConfigKeys, int, Attention, list[bool]], list[Layer]]] = {
     "qwen3_next": _qwen3_next,
     "jamba": _jamba,
     "nemotron_h": _nemotron_h,
     "phi4flash": _phi4flash,
     "mamba": _mamba,
     "mamba2": _mamba2,
+    "bamba": _bamba,
+    "falcon_h1": _falcon_h1,
+    "granitemoehybrid": _bamba,
+    "zamba2": _zamba2,
+    "gemma4": gemma4_layers,
 }
+
+
+def _heads_of(keys: ConfigKeys, inner: int) -> tuple[int, int]:
+    """Heads of a scan and the width of each; "auto" shares the inner width out."""
+    heads = keys.count("mamba_n_heads")
+    width = inner // heads if keys.get("mamba_d_head") == "auto" else keys.count("mamba_d_head")
+    if heads * width != inner:
+        raise keys.error("mamba_n_heads", f"times mamba_d_head must be the inner width ({inner})", heads)
+    return heads, width
 
 
 def _either(kind: str, attention: Attention, state: StateLayer, experts: bool) -> Layer:
@@ -159,13 +194,13 @@ def _either(kind: str, attention: Attention, state: StateLayer, experts: bool) -
     return Layer(NO_ATTENTION, state, feed_forward)
 
 
-def _every(keys: Keys, period_key: str, offset_key: str) -> Callable[[int], bool]:
-    period = keys.count(period_key, most=_LAYER_LIMIT)
+def _every(keys: ConfigKeys, period_key: str, offset_key: str) -> Callable[[int], bool]:
+    period = keys.count(period_key, most=LAYER_LIMIT)
     offset = keys.count(offset_key, least=0, most=period - 1)
     return lambda layer: layer % period == offset
 
 
-def _selective_scan(keys: Keys, hidden: int, *, normalised: bool) -> StateLayer:
+def _selective_scan(keys: ConfigKeys, hidden: int, *, normalised: bool) -> StateLayer:
     inner, size = hidden * keys.count("mamba_expand", most=64), keys.count("mamba_d_state")
     rank = -(-hidden // _DT_RANK_DIVISOR)
     if keys.get("mamba_dt_rank") != "auto":
@@ -183,7 +218,7 @@ def _selective_scan(keys: Keys, hidden: int, *, normalised: bool) -> StateLayer:
     )
 
 
-def _scan_by_heads(keys: Keys, heads: int, width: int) -> StateLayer:
+def _scan_by_heads(keys: ConfigKeys, heads: int, width: int) -> StateLayer:
     return StateLayer(
         kind="mamba2",
         inner=heads * width,
@@ -195,17 +230,3 @@ def _scan_by_heads(keys: Keys, heads: int, width: int) -> StateLayer:
         bias=keys.flag("mamba_proj_bias"),
         inner_norms=heads * width,
     )
-
-
-def _kinds(keys: Keys, layers: int, allowed: tuple[str, ...]) -> list[str] | None:
-    """The config's own list of layer kinds, if it has one."""
-    given = keys.entries("layer_types")
-    if given is None:
-        return None
-    if len(given) != layers:
-        raise keys.error("layer_types", f"must have one entry per layer ({layers})", len(given))
-    kinds = [_OLD_NAMES.get(kind, kind) if isinstance(kind, str) else "" for kind in given]
-    for kind, entry in zip(kinds, given, strict=True):
-        if kind not in allowed:
-            raise keys.error("layer_types", f"must hold only {', '.join(allowed)}", entry)
-    return kinds

@@ -12,7 +12,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from costmodel.architectures.architecture import Architecture, Attention, Block, FeedForward
+from costmodel.architectures.architecture import Architecture, Block, FeedForward
+from costmodel.architectures.attention import Attention
 from hardware_profiles.errors import InputError
 from real_runs.models.config import LlamaConfig
 from real_runs.models.layers import norm_names
@@ -184,11 +185,16 @@ def _refusal(block: Block, first: Block) -> str:
     attention, feed_forward = block.attention, block.feed_forward
     reasons: Mapping[str, bool] = {
         "a layer without attention (linear attention, state space)": attention.heads < 1,
+        "a recurrent layer": block.state is not None,
         "a gated attention output": attention.gated,
         "a layer that reads another's keys and values": attention.shares_kv,
         "layers with different key/value heads": (attention.kv_heads, attention.kv_width)
         != (first.attention.kv_heads, first.attention.kv_width),
         f"a layer with {block.norms} norms": block.norms not in (2, 4),
+        "an indexer that chooses what is attended to": attention.index_tokens > 0,
+        "norms over all heads together": attention.qk_norm_joint,
+        "adapters, shared layers or inputs of their own": bool(block.extra) or attention.input_ratio > 1,
+        "values made from keys": attention.value_is_key,
         "a mixture of experts without gates": feed_forward.is_moe and not feed_forward.gated,
         "latent attention with head norms or sinks": attention.is_mla and (attention.qk_norm or attention.sinks),
     }

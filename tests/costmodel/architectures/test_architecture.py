@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.architectures.architecture import Architecture, Attention, Block, FeedForward
+from costmodel.architectures.architecture import Architecture, Block, FeedForward
+from costmodel.architectures.attention import Attention
 
 SIZES = st.integers(1, 4096)
 

@@ -11,16 +11,11 @@ from hypothesis import strategies as st
 from costmodel.architectures import library as model_library
 from costmodel.architectures.architecture import Architecture
 from costmodel.architectures.hf.config import MODEL_TYPES, architecture_from_config, read_hf_config
-from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.errors import CollectedError, InputError, UnknownNameError
+from tests.costmodel.architectures.family_samples import LLAMA as LLAMA_LIKE
+from tests.costmodel.architectures.family_samples import SAMPLES
 
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 4,
-    "vocab_size": 50,
-}
+LLAMA = {"model_type": "llama"} | {key: LLAMA_LIKE[key] for key in LLAMA_LIKE if key != "num_key_value_heads"}
 
 
 def shipped_configs():
@@ -30,7 +25,7 @@ def shipped_configs():
     return {config["model_type"]: config for config in configs}
 
 
-CONFIGS = shipped_configs() | {"llama": LLAMA}
+CONFIGS = SAMPLES | shipped_configs() | {"llama": LLAMA}
 
 
 def build(config, file="config.json"):
@@ -135,6 +130,25 @@ def test_a_missing_key_is_an_error_and_not_a_default(key):
     assert caught.value.key == key
 
 
+def test_everything_that_is_wrong_with_a_file_is_reported_at_once():
+    bad = LLAMA | {"hidden_size": -1, "vocab_size": "many", "torch_dtype": "int3", "tie_word_embeddings": 1}
+    del bad["num_hidden_layers"]
+    with pytest.raises(CollectedError) as caught:
+        build(bad, file="some/config.json")
+    keys = {error.key for error in caught.value.errors}
+    assert keys == {"hidden_size", "vocab_size", "torch_dtype", "tie_word_embeddings", "num_hidden_layers"}
+    assert str(caught.value).startswith("some/config.json: 5 things are wrong")
+    assert all(f"{key}: " in str(caught.value) for key in keys)
+    assert caught.value.exit_code == 2
+
+
+def test_an_error_about_several_keys_waits_until_each_is_right():
+    """One wrong head count is one error, not a second one that heads do not divide the width."""
+    with pytest.raises(InputError) as caught:
+        build(LLAMA | {"num_attention_heads": "four", "num_key_value_heads": 3})
+    assert caught.value.key == "num_attention_heads"
+
+
 def test_unknown_types_are_answered_with_the_nearest():
     with pytest.raises(UnknownNameError, match=r"config.json: model_type: .*'qwen3_mo'.*nearest: qwen3_moe"):
         build(LLAMA | {"model_type": "qwen3_mo"})
@@ -234,5 +248,5 @@ def test_a_model_is_named_by_its_place(tmp_path):
         path = tmp_path / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"\xef\xbb\xbf" + json.dumps(LLAMA).encode())
-        model = read_hf_config(path)
+        model = read_hf_config(path).architecture
         assert (model.name, model.source) == (name, str(path))

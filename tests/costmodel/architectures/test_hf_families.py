@@ -8,57 +8,15 @@ from hypothesis import strategies as st
 
 from costmodel.architectures.hf.config import architecture_from_config, read_hf_config
 from costmodel.architectures.hf.families import FAMILIES
+from tests.costmodel.architectures.family_samples import LLADA as LLADA_KEYS
+from tests.costmodel.architectures.family_samples import SAMPLES, sample
 
-# Published code that transformers does not carry; Kimi-K2 and Dream have the layers of the type named here.
-# Llama 4 is compared whole, as shipped, in `test_model_library`; hybrids in `test_hf_hybrids`.
-STANDS_FOR = {"kimi_k2": "deepseek_v3", "Dream": "qwen2", "llada": None, "step3_text": None, "llama4_text": None}
-COMPARED = [name for name, family in FAMILIES.items() if name not in STANDS_FOR and not family.hybrid]
-
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 4,
-    "vocab_size": 50,
-}
-MOE = {
-    "moe_intermediate_size": 24,
-    "num_experts": 6,
-    "num_local_experts": 6,
-    "n_routed_experts": 6,
-    "num_experts_per_tok": 2,
-}
-GPT2 = {"n_embd": 64, "n_layer": 6, "n_head": 4, "vocab_size": 50}
-OPT = {"hidden_size": 64, "ffn_dim": 96, "num_hidden_layers": 6, "num_attention_heads": 4, "vocab_size": 50}
-LLADA = {
-    "model_type": "llada",
-    "block_type": "llama",
-    "layer_norm_type": "rms",
-    "include_bias": False,
-    "n_layers": 6,
-    "d_model": 64,
-    "n_heads": 4,
-    "mlp_hidden_size": 96,
-    "embedding_size": 50,
-    "weight_tying": False,
-    "torch_dtype": "bfloat16",
-}
-MOE_KEYS = {
-    "mixtral": ("num_local_experts", "num_experts_per_tok"),
-    "gpt_oss": ("num_local_experts", "num_experts_per_tok"),
-    "qwen3_moe": ("num_experts", "num_experts_per_tok", "moe_intermediate_size"),
-    "deepseek_v2": ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size"),
-    "deepseek_v3": ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size"),
-}
-
-
-def minimal(model_type):
-    """A config with only the keys that every file of the type carries."""
-    core = {"gpt2": GPT2, "opt": OPT, "llada": LLADA}.get(model_type, LLAMA)
-    heads = {} if model_type in ("gpt2", "opt", "llada") else {"num_key_value_heads": 2}
-    extra = {key: MOE[key] for key in MOE_KEYS.get(STANDS_FOR.get(model_type, model_type), ())}
-    return {**core, **heads, **extra, "model_type": model_type}
+# Published code that transformers does not carry, or only beneath a vision model. Llama 4 is compared whole, as it is
+# shipped, in `test_library`; layers of several kinds in `test_hf_hybrids`.
+NOT_COMPARED = {"kimi_k2", "Dream", "llada", "step3_text", "llama4_text", "qwen3_vl_text", "qwen3_vl_moe_text",
+                "llada2_moe"}  # fmt: skip
+COMPARED = [name for name, family in FAMILIES.items() if name not in NOT_COMPARED and not family.hybrid]
+minimal = sample
 
 
 def build(config):
@@ -147,9 +105,25 @@ def drawn_configs(draw):
     if model_type == "qwen3_moe":
         config["decoder_sparse_step"] = draw(st.integers(1, 3))
         config["mlp_only_layers"] = draw(st.none() | st.lists(st.integers(0, layers - 1), max_size=3))
-    if model_type in ("deepseek_v2", "deepseek_v3"):
-        config["q_lora_rank"] = draw(st.none() | st.integers(1, 16))
-        config["first_k_dense_replace"] = draw(st.integers(0, layers))
+    return config | draw(_drawn_experts(model_type, layers))
+
+
+@st.composite
+def _drawn_experts(draw, model_type, layers):
+    config = {}
+    if model_type == "glm4_moe":
+        return {"use_qk_norm": draw(st.booleans()), "first_k_dense_replace": draw(st.integers(0, layers))}
+    if model_type == "glm_moe_dsa":
+        frequency, offset = st.integers(1, 4), st.integers(0, 4)
+        config = {"indexer_types": None, "index_topk_freq": draw(frequency), "index_skip_topk_offset": draw(offset)}
+    if FAMILIES[model_type].mla:
+        factored = st.integers(1, 16)
+        config["q_lora_rank"] = draw(factored if FAMILIES[model_type].indexer else st.none() | factored)
+        if model_type == "glm4_moe_lite":  # its class reads the list alone
+            kinds = st.sampled_from(("dense", "sparse"))
+            config["mlp_layer_types"] = draw(st.lists(kinds, min_size=layers, max_size=layers))
+        else:
+            config["first_k_dense_replace"] = draw(st.integers(0, layers))
         config["n_shared_experts"] = draw(st.integers(1, 3))
         config |= {name: 2 * draw(st.integers(1, 8)) for name in ("qk_rope_head_dim", "qk_nope_head_dim")}
         config |= {"v_head_dim": draw(st.integers(1, 16)), "kv_lora_rank": draw(st.integers(1, 32))}
@@ -168,7 +142,7 @@ def test_files_as_transformers_writes_them_read_the_same(tmp_path_factory, confi
     folder = tmp_path_factory.mktemp("written")
     made = hf.CONFIG_MAPPING[config["model_type"]](**{k: v for k, v in config.items() if k != "model_type"})
     made.save_pretrained(folder)
-    model = read_hf_config(folder / "config.json")
+    model = read_hf_config(folder / "config.json").architecture
     assert model.blocks == build(config).blocks
     assert model.parameters == build(config).parameters
 
@@ -183,7 +157,7 @@ def test_multimodal_gemma3_is_read_through_its_text_config(tmp_path):
         "text_config": {"hidden_size": 64, "num_hidden_layers": 12, "sliding_window": 128},
     }
     text = made.text_config
-    for model in (read_hf_config(tmp_path / "config.json"), build(hub)):
+    for model in (read_hf_config(tmp_path / "config.json").architecture, build(hub)):
         (block, _), *_ = model.blocks
         assert (model.vocab, model.tied, model.layers) == (262208, True, text.num_hidden_layers)
         assert (block.attention.heads, block.attention.kv_heads, block.attention.head_dim) == (8, 4, 256)
@@ -229,10 +203,26 @@ def test_layers_named_dense_or_skipped_by_the_step_have_no_experts():
 
 
 def test_llada_and_dream_have_the_layers_of_their_relatives():
-    llada = build(LLADA)
-    llama = build(LLAMA | {"torch_dtype": "bfloat16"})
+    llada = build(LLADA_KEYS | {"model_type": "llada"})
+    llama = build(sample("llama") | {"num_key_value_heads": 4, "torch_dtype": "bfloat16"})
     assert (llada.blocks, llada.parameters) == (llama.blocks, llama.parameters)
     dream = minimal("Dream")
     assert build(dream).blocks == build(dream | {"model_type": "qwen2"}).blocks
     kimi = minimal("kimi_k2")
     assert build(kimi).blocks == build(kimi | {"model_type": "deepseek_v3"}).blocks
+
+
+def test_every_family_reads_its_sample():
+    for model_type, config in SAMPLES.items():
+        model = build(config)
+        assert model.model_type == model_type
+        assert 0 < model.active_parameters <= model.parameters
+
+
+def test_a_sparse_model_caches_a_key_beside_the_latent_vector_only_where_it_chooses():
+    model = build(sample("glm_moe_dsa"))
+    kept = {block.attention.index_heads: block.attention.index_bytes_per_token for block, _ in model.blocks}
+    assert kept == {32: 128 + 4, 0: 0}  # 8-bit values and a scale
+    for block, _ in model.blocks:
+        assert (block.attention.kv_values_per_token, block.attention.index_tokens) == (512 + 64, 2048)
+    assert build(sample("deepseek_v3")).blocks[0][0].attention.index_tokens == 0

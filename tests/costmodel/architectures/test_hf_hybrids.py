@@ -5,55 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.architectures.hf.config import architecture_from_config
+from costmodel.architectures.hf.families import FAMILIES
 from costmodel.architectures.library import load_model
 from hardware_profiles.errors import InputError
+from tests.costmodel.architectures.family_samples import sample
 
-CORE = {
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": 50,
-    "tie_word_embeddings": False,
-}
-QWEN = {
-    **CORE,
-    "model_type": "qwen3_next",
-    "head_dim": 16,
-    "linear_num_key_heads": 2,
-    "linear_num_value_heads": 4,
-    "linear_key_head_dim": 8,
-    "linear_value_head_dim": 16,
-    "num_experts": 6,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 24,
-    "shared_expert_intermediate_size": 40,
-}
-JAMBA = {**CORE, "model_type": "jamba", "num_experts": 4, "num_experts_per_tok": 2, "attn_layer_period": 3,
-         "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1, "mamba_dt_rank": 5}  # fmt: skip
-MAMBA = {"model_type": "mamba", "hidden_size": 32, "num_hidden_layers": 3, "vocab_size": 50, "state_size": 8}
-MAMBA2 = {
-    "model_type": "mamba2",
-    "hidden_size": 32,
-    "num_hidden_layers": 3,
-    "vocab_size": 50,
-    "num_heads": 8,
-    "head_dim": 8,
-    "n_groups": 2,
-    "tie_word_embeddings": False,
-}
-NEMOTRON = {
-    **CORE,
-    "model_type": "nemotron_h",
-    "hybrid_override_pattern": "M-M*M-",
-    "head_dim": 16,
-    "mamba_num_heads": 4,
-    "mamba_head_dim": 32,
-    "ssm_state_size": 8,
-    "n_groups": 2,
-}
-FLASH = {**CORE, "model_type": "phi4flash", "num_hidden_layers": 8, "sliding_window": 32, "mb_per_layer": 2}
+QWEN, JAMBA, MAMBA2, NEMOTRON, FLASH, GRANITE, FALCON, ZAMBA, GEMMA = (
+    sample(name) for name in ("qwen3_next", "jamba", "mamba2", "nemotron_h", "phi4flash", "granitemoehybrid",
+                              "falcon_h1", "zamba2", "gemma4_text")
+)  # fmt: skip
+HYBRIDS = [name for name, family in FAMILIES.items() if family.hybrid and name != "phi4flash"]
 
 
 def build(config):
@@ -67,9 +28,59 @@ def counted_by_transformers(config):
         return sum(parameter.numel() for parameter in hf.AutoModelForCausalLM.from_config(made).parameters())
 
 
-@pytest.mark.parametrize("config", [QWEN, JAMBA, MAMBA, MAMBA2, NEMOTRON], ids=lambda config: config["model_type"])
-def test_hybrids_are_counted_as_transformers_builds_them(config):
+@pytest.mark.parametrize("model_type", HYBRIDS)
+def test_hybrids_are_counted_as_transformers_builds_them(model_type):
+    config = sample(model_type)
     assert build(config).parameters == counted_by_transformers(config)
+
+
+@given(heads=st.sampled_from((2, 4, 8)), groups=st.sampled_from((1, 2)), size=st.integers(1, 16), inner=st.booleans(),
+       norm=st.booleans())  # fmt: skip
+def test_any_tiny_falcon_h1_is_counted_exactly(heads, groups, size, inner, norm):
+    config = FALCON | {"mamba_n_heads": heads, "mamba_n_groups": groups, "mamba_d_state": size, "mamba_rms_norm": norm}
+    if inner:
+        config["mamba_d_ssm"] = None
+    assert build(config).parameters == counted_by_transformers(config)
+
+
+@given(data=st.data(), experts=st.sampled_from((0, 4)), shared=st.integers(8, 48))
+def test_any_tiny_granite_hybrid_is_counted_exactly(data, experts, shared):
+    kinds = data.draw(st.lists(st.sampled_from(("mamba", "attention")), min_size=6, max_size=6))
+    config = GRANITE | {"layer_types": kinds, "num_local_experts": experts, "shared_intermediate_size": shared,
+                        "num_experts_per_tok": min(2, experts)}  # fmt: skip
+    assert build(config).parameters == counted_by_transformers(config)
+    assert build(config).is_moe == bool(experts)
+
+
+@given(
+    per_layer=st.sampled_from((0, 8)), experts=st.booleans(), joined_kv=st.booleans(), wide=st.booleans(),
+    shared=st.integers(0, 6),
+)  # fmt: skip
+def test_any_tiny_gemma_4_is_counted_exactly(per_layer, experts, joined_kv, wide, shared):
+    config = GEMMA | {"num_hidden_layers": 12, "hidden_size_per_layer_input": per_layer, "enable_moe_block": experts,
+                      "attention_k_eq_v": joined_kv, "num_kv_shared_layers": shared,
+                      "use_double_wide_mlp": wide}  # fmt: skip
+    if experts:
+        config |= {"num_experts": 6, "top_k_experts": 2, "moe_intermediate_size": 24}
+    if joined_kv:
+        config["num_global_key_value_heads"] = 1
+    model = build(config)
+    assert model.parameters == counted_by_transformers(config)
+    reading = sum(count for block, count in model.blocks if block.attention.shares_kv)
+    assert reading == shared
+    full = [block.attention.head_dim for block, _ in model.blocks if block.attention.window is None]
+    assert set(full) == {32}
+
+
+@pytest.mark.parametrize(("blocks", "hybrids"), [(1, 1), (1, 4), (2, 3), (3, 2)])
+def test_shared_layers_of_zamba2_are_held_once_and_read_whenever_they_run(blocks, hybrids):
+    kinds = ["hybrid"] * hybrids + ["mamba"] * (6 - hybrids)
+    config = ZAMBA | {"num_mem_blocks": blocks, "layers_block_type": kinds}
+    model = build(config)
+    assert model.parameters == counted_by_transformers(config)
+    once = build(config | {"num_mem_blocks": 6})
+    assert model.weight_values == once.weight_values
+    assert (model.repeated_parameters > 0) == (hybrids > blocks)
 
 
 @given(
@@ -161,6 +172,10 @@ def test_shipped_hybrids_attend_where_their_makers_say():
         (NEMOTRON, {"hybrid_override_pattern": 7}, "hybrid_override_pattern"),
         (MAMBA2, {"num_heads": 7}, "num_heads"),
         (FLASH, {"mb_per_layer": 3}, "mb_per_layer"),
+        (GRANITE, {"mamba_n_heads": 7}, "mamba_n_heads"),
+        (ZAMBA, {"layers_block_type": None}, "layers_block_type"),
+        (ZAMBA, {"add_bias_linear": True}, "add_bias_linear"),
+        (GEMMA, {"per_layer_config": {"0": {"head_dim": -1}}}, "per_layer_config"),
     ],
 )
 def test_contradictions_are_named(config, change, key):

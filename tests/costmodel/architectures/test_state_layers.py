@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.architectures.architecture import NO_ATTENTION, Architecture, Attention, Block, FeedForward
+from costmodel.architectures.architecture import NO_ATTENTION, Architecture, Block, FeedForward
+from costmodel.architectures.attention import Attention
 from costmodel.architectures.library import load_model
 from costmodel.architectures.state_layers import STATE_BYTES, StateLayer
 

@@ -96,3 +96,14 @@ def test_arguments_broadcast():
         kv_bytes=2.0, activation_bytes=2.0,
     )  # fmt: skip
     assert work.flops.shape == work.bytes.shape == (3, 2)
+
+
+@given(n=st.integers(1, 64), context=st.integers(0, 100_000), chosen=st.integers(1, 4096))
+def test_latent_attention_to_chosen_tokens_never_costs_more_and_is_all_of_it_where_few_are_cached(n, context, chosen):
+    shape = {"heads": 16, "latent": 512, "rope": 64, "kv_bytes": 2.0, "activation_bytes": 2.0}
+    dense = ops.latent_attention(2, n, context, **shape)
+    sparse = ops.latent_attention(2, n, context, chosen=chosen, **shape)
+    assert sparse.flops <= dense.flops
+    assert sparse.bytes <= dense.bytes
+    if context + n <= chosen:
+        assert (sparse.flops, sparse.bytes) == (dense.flops, dense.bytes)

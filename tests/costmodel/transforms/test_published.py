@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from costmodel.architectures.architecture import NO_ATTENTION, Architecture, Attention, Block, FeedForward
+from costmodel.architectures.architecture import NO_ATTENTION, Architecture, Block, FeedForward
+from costmodel.architectures.attention import Attention
 from costmodel.architectures.library import load_model
 from costmodel.architectures.state_layers import StateLayer
 from costmodel.method_library import named_transforms

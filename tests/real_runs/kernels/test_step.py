@@ -7,7 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from costmodel.architectures.architecture import Architecture, Attention, Block, FeedForward  # noqa: E402
+from costmodel.architectures.architecture import Architecture, Block, FeedForward  # noqa: E402
+from costmodel.architectures.attention import Attention  # noqa: E402
 from costmodel.architectures.library import load_model  # noqa: E402
 from costmodel.passes import ops  # noqa: E402
 from hardware_profiles.errors import InputError, UnknownNameError  # noqa: E402

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.architectures.architecture import Architecture, Attention, Block, FeedForward
+from costmodel.architectures.architecture import Architecture, Block, FeedForward
+from costmodel.architectures.attention import Attention
 from hardware_profiles.errors import InputError
 from real_runs.decoding.tree import tree_mask, tree_positions
 from real_runs.models.config import LlamaConfig
