@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from simulator.loop.request import MOST_REQUESTS, MOST_TOKENS, Workload
-from traces.importers.formats import BLOCK_TOKENS_KEY
 from traces.kinds.acceptance import RequestTrace
+from traces.kinds.provenance import BLOCK_TOKENS_KEY
 
 Seconds = NDArray[np.float64]
 Counts = NDArray[np.int32]

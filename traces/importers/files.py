@@ -7,9 +7,11 @@ out what any source means by its keys.
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +22,30 @@ MAX_TEXT_BYTES = 1 << 30
 MAX_LINE_CHARACTERS = 1 << 26
 
 
-def read_text(path: str | Path) -> str:
-    """The text of a file, UTF-8; bytes that are none become replacement characters.
+def open_regular(path: str | Path) -> BinaryIO:
+    """A file opened for reading bytes.
 
     Raises:
-        InputError: absent, unreadable or too large.
+        InputError: absent, unreadable, or no regular file: a pipe or a device may never end.
     """
     try:
-        with Path(path).open("rb") as stream:
-            content = stream.read(MAX_TEXT_BYTES + 1)
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a Path with a NUL in it raises ValueError here
+            raise InputError("must be a regular file", file=path)
+        return Path(path).open("rb")
     except FileNotFoundError:
         raise InputError("there is no such file", file=path) from None
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be read ({error})", file=path) from None
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file, UTF-8; bytes that are none become replacement characters.
+
+    Raises:
+        InputError: absent, no regular file, unreadable or too large.
+    """
+    with open_regular(path) as stream:
+        content = stream.read(MAX_TEXT_BYTES + 1)
     if len(content) > MAX_TEXT_BYTES:
         raise InputError(f"must not exceed {MAX_TEXT_BYTES} bytes", file=path)
     return content.decode("utf-8-sig", errors="replace")

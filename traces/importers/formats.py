@@ -1,35 +1,92 @@
 """Which formats can be read, and by what?
 
-Tables from the format's name to its reader, loaded only when used: some formats hold acceptance, some requests. Leaves
-out how each source is understood: that is its own module.
+A table from every format's name to the module that claims and reads it, loaded only when used: some formats hold
+acceptance, some requests. A file is read without naming its format where exactly one format claims it. Leaves out how
+each source is understood: that is its own module.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError, UnknownNameError
+from traces.importers.recognition import Format, Sample, claimed_by, sample_of
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
 
+_HERE = "traces.importers"
 READERS = {
-    "position-json": "traces.importers.position_json",
-    "specdecode-bench": "traces.importers.specdecode_bench",
-    "vllm-log": "traces.importers.vllm_log",
-    "vllm-metrics": "traces.importers.vllm_metrics",
+    "acceptance-table": f"{_HERE}.benchmarks.tables",
+    "aiperf": f"{_HERE}.benchmarks.load_generators",
+    "answers": f"{_HERE}.benchmarks.answers",
+    "guidellm": f"{_HERE}.benchmarks.load_generators",
+    "llama-cpp-log": f"{_HERE}.engines.llama_cpp",
+    "llama-cpp-metrics": f"{_HERE}.engines.counters",
+    "llama-cpp-timings": f"{_HERE}.engines.llama_cpp",
+    "lmdeploy-log": f"{_HERE}.engines.decoding_log",
+    "lmdeploy-metrics": f"{_HERE}.engines.counters",
+    "position-json": f"{_HERE}.benchmarks.position_json",
+    "sglang-bench": f"{_HERE}.engines.sglang_bench",
+    "sglang-log": f"{_HERE}.engines.sglang_log",
+    "sglang-metrics": f"{_HERE}.engines.sglang_metrics",
+    "sglang-responses": f"{_HERE}.engines.responses",
+    "specdecode-bench": f"{_HERE}.benchmarks.specdecode_bench",
+    "tensorrt-llm-metrics": f"{_HERE}.engines.tensorrt_llm",
+    "tensorrt-llm-responses": f"{_HERE}.engines.responses",
+    "tensorrt-llm-stats": f"{_HERE}.engines.tensorrt_llm",
+    "vllm-bench": f"{_HERE}.engines.vllm_bench",
+    "vllm-log": f"{_HERE}.engines.decoding_log",
+    "vllm-metrics": f"{_HERE}.engines.counters",
+    "vllm-responses": f"{_HERE}.engines.responses",
 }
 REQUEST_READERS = {
-    "azure": "traces.importers.azure",
-    "lengths": "traces.importers.lengths",
-    "mooncake": "traces.importers.mooncake",
-    "vllm-requests": "traces.importers.vllm_requests",
+    "aiperf-requests": f"{_HERE}.benchmarks.load_generators",
+    "azure": f"{_HERE}.requests.azure",
+    "burstgpt": f"{_HERE}.requests.burstgpt",
+    "genai-perf-requests": f"{_HERE}.benchmarks.load_generators",
+    "guidellm-requests": f"{_HERE}.benchmarks.load_generators",
+    "lengths": f"{_HERE}.requests.lengths",
+    "mooncake": f"{_HERE}.requests.mooncake",
+    "sharegpt": f"{_HERE}.requests.sharegpt",
+    "vllm-requests": f"{_HERE}.requests.vllm_requests",
 }
-BLOCK_TOKENS_KEY = "block_tokens"
-"""Key of `Provenance.extra` of a request trace: tokens of one prefix block."""
+
+
+@cache
+def format_named(name: str) -> Format:
+    """The format of a name.
+
+    Raises:
+        UnknownNameError: no such format.
+    """
+    known = {**READERS, **REQUEST_READERS}
+    if name not in known:
+        raise UnknownNameError("format", name, known)
+    declared: Sequence[Format] = importlib.import_module(known[name]).FORMATS
+    return next(each for each in declared if each.name == name)
+
+
+def detect(path: str | Path, names: Mapping[str, str] | None = None) -> Format:
+    """The one format that claims a file.
+
+    Args:
+        path: the file.
+        names: table of the formats that come into question; None: all.
+
+    Raises:
+        InputError: none claims it, or several do.
+    """
+    return _detected(sample_of(path), names)
+
+
+def _detected(sample: Sample, names: Mapping[str, str] | None) -> Format:
+    listed = {**READERS, **REQUEST_READERS} if names is None else names
+    return claimed_by(sample, {name: format_named(name) for name in listed})
 
 
 def import_requests(format: str, path: str | Path) -> RequestTrace:
@@ -53,7 +110,7 @@ def import_requests(format: str, path: str | Path) -> RequestTrace:
     """
     if format not in REQUEST_READERS:
         raise UnknownNameError("format", format, REQUEST_READERS)
-    trace: RequestTrace = importlib.import_module(REQUEST_READERS[format]).read(path)
+    trace: RequestTrace = format_named(format).read(path)
     return trace
 
 
@@ -62,31 +119,24 @@ def read_requests_any(path: str | Path, format: str | None = None) -> RequestTra
 
     Args:
         path: a trace file (.parquet), or a foreign file.
-        format: name of the foreign format; None: by its columns and ending (Mooncake's `.jsonl`, Azure's `.csv`, the
-            table or `.json` result of a vLLM run, lengths alone).
+        format: name of the foreign format; None: the one that claims the file.
 
     Raises:
-        InputError: another ending and no format, or a file that is not as described.
+        InputError: no format claims the file, several do, or it is not as described.
     """
     if format is not None:
         return import_requests(format, path)
-    ending = Path(path).suffix.lower()
-    if ending != ".parquet":
-        usual = {".csv": "azure", ".jsonl": "mooncake", ".json": "vllm-requests"}
-        if ending not in usual:
-            wanted = f"must end in .parquet, .csv, .json or .jsonl, or name its format: {', '.join(REQUEST_READERS)}"
-            raise InputError(wanted, file=path, key="format")
-        return import_requests(usual[ending], path)
-    from traces.storage.acceptance_file import read_requests
-    from traces.storage.header import METADATA_KEY
-    from traces.storage.parquet_files import opened_parquet
+    sample = sample_of(path)
+    if sample.columns and not sample.text:
+        from traces.storage.acceptance_file import read_requests
+        from traces.storage.header import METADATA_KEY
+        from traces.storage.parquet_files import opened_parquet
 
-    with opened_parquet(path) as parquet:
-        own = METADATA_KEY in (parquet.schema_arrow.metadata or {})
-        names = parquet.schema_arrow.names
-    if own:
-        return read_requests(path)
-    return import_requests("vllm-requests" if "arrival_s" in names else "lengths", path)
+        with opened_parquet(path) as parquet:
+            own = METADATA_KEY in (parquet.schema_arrow.metadata or {})
+        if own:
+            return read_requests(path)
+    return import_requests(_detected(sample, REQUEST_READERS).name, path)
 
 
 def import_trace(
@@ -94,14 +144,16 @@ def import_trace(
     paths: str | Path | Sequence[str | Path],
     *,
     match_rate: float | None = None,
+    draft_tokens: int | None = None,
     **options: Any,
 ) -> AcceptanceTrace:
     """Read a foreign file as an acceptance trace.
 
     Args:
         format: one of `READERS`.
-        paths: the file; two scrapes, before and after, for vllm-metrics.
+        paths: the file; two scrapes, before and after, for counters.
         match_rate: share of steps with a proposal, where the format does not tell.
+        draft_tokens: draft length in use, where the format does not tell.
         options: what the format's reader takes besides, e.g. `drafter` for specdecode-bench.
 
     Returns:
@@ -114,7 +166,7 @@ def import_trace(
     """
     if format not in READERS:
         raise UnknownNameError("format", format, READERS)
-    read = importlib.import_module(READERS[format]).read
+    read = format_named(format).read
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     taken = inspect.signature(read).parameters
     files = [name for name, item in taken.items() if item.kind is item.POSITIONAL_OR_KEYWORD]
@@ -122,11 +174,17 @@ def import_trace(
         raise InputError(f"{format} takes 1 to {len(files)} files", key="paths", value=len(given))
     if match_rate is not None:
         options = {**options, "match_rate": match_rate}
+    if draft_tokens is not None and "draft_tokens" in taken:
+        options = {**options, "draft_tokens": draft_tokens}
     for name in options:
-        if name not in taken or name in files:
+        if name not in taken or name in files or name == "engine":
             raise InputError(f"{format} takes no such option", key=name, value=options[name])
     trace: AcceptanceTrace = read(*given, **options)
-    return trace
+    if draft_tokens is None or "draft_tokens" in taken:
+        return trace
+    from traces.importers.counted import with_draft_length
+
+    return with_draft_length(trace, draft_tokens)
 
 
 def read_trace_any(path: str | Path, format: str | None = None, *, match_rate: float | None = None) -> AcceptanceTrace:
@@ -142,11 +200,11 @@ def read_trace_any(path: str | Path, format: str | None = None, *, match_rate: f
 
     Args:
         path: a trace file (.parquet), or a foreign file.
-        format: name of the foreign format; None: .parquet is a trace, .json is position-json.
+        format: name of the foreign format; None: .parquet is a trace, and of others the one that claims the file.
         match_rate: share of steps with a proposal, where the file does not tell.
 
     Raises:
-        InputError: another ending and no format, or a file that is not as described.
+        InputError: no format claims the file, several do, or it is not as described.
     """
     ending = Path(path).suffix.lower()
     if format is None and ending == ".parquet":
@@ -156,7 +214,4 @@ def read_trace_any(path: str | Path, format: str | None = None, *, match_rate: f
         if match_rate is None or trace.emitted is None or trace.drafted is not None:
             return trace
         return replace(trace, match_rate=match_rate)
-    if format is None and ending != ".json":
-        wanted = f"must end in .parquet or .json, or name its format: {', '.join(READERS)}"
-        raise InputError(wanted, file=path, key="format")
-    return import_trace(format or "position-json", path, match_rate=match_rate)
+    return import_trace(format or detect(path, READERS).name, path, match_rate=match_rate)

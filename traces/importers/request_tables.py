@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from traces.importers.files import json_lines, read_text
-from traces.importers.formats import BLOCK_TOKENS_KEY
 from traces.kinds.acceptance import Provenance, RequestTrace
+from traces.kinds.provenance import BLOCK_TOKENS_KEY
 from traces.storage.parquet_files import MAX_ROWS, lists, numbers, opened_parquet
 
 _MOST_TOKENS = (1 << 31) - 1

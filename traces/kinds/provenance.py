@@ -13,6 +13,10 @@ POLICY_KEY = "policy_draft_tokens"
 """Key of `Provenance.extra`: draft tokens of the steps that were recorded, where no other steps can be replayed."""
 
 
+BLOCK_TOKENS_KEY = "block_tokens"
+"""Key of `Provenance.extra` of a request trace: tokens of one prefix block."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Provenance:
     """Where a trace comes from. Empty text means unknown.

@@ -1,102 +1,18 @@
-"""`traces import`, `inspect` and `compare`: bring engine logs and published files in, look inside, set side by side."""
+"""`traces inspect` and `compare`: look inside recorded traces, and set them side by side; `import` joins them."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.cli.options import MOST_DRAFT_TOKENS, Json, MatchRate, Out, Quiet, Seed, ratio, whole_numbers
+from app.cli.options import MOST_DRAFT_TOKENS, Json, Out, Quiet, Seed, whole_numbers
 from app.cli.output import Answered
+from app.cli.verbs.traces_import import import_
 
 cli = typer.Typer(help="Import, inspect and compare recorded traces.", no_args_is_help=True, rich_markup_mode=None)
 
 
-@cli.command("import")
-def import_(
-    files: Annotated[
-        list[Path], typer.Argument(help="File to import; two scrapes for vllm-metrics, before and after.")
-    ],
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="Acceptance: position-json, specdecode-bench, vllm-metrics, vllm-log. "
-            "Requests: azure, mooncake, vllm-requests, lengths.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Parquet file to write.")],
-    drafter: Annotated[
-        str | None, typer.Option("--drafter", help="Which drafter of the file, where it holds several.")
-    ] = None,
-    model: Annotated[str, typer.Option("--model", help="Target model, where the file does not name it.")] = "",
-    method: Annotated[str, typer.Option("--method", help="Method slug, where the file does not name it.")] = "",
-    match_rate: MatchRate = None,
-    seed: Seed = 0,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Convert a file to a trace, and say what it yields and what it cannot know."""
-    from dataclasses import replace
-
-    from app.cli.output import emit_json, require_file, say
-    from hardware_profiles.errors import UnknownNameError
-    from traces.importers.formats import READERS, REQUEST_READERS, import_trace
-    from traces.storage.acceptance_file import write_acceptance
-
-    require_file(out)
-    if form in REQUEST_READERS:
-        given = {"--drafter": drafter, "--model": model, "--method": method, "--match-rate": match_rate}
-        return _import_requests(form, files, out, given, seed=seed, json=json, quiet=quiet)
-    if form not in READERS:
-        raise UnknownNameError("format", form, [*READERS, *REQUEST_READERS])
-    options: dict[str, Any] = {"match_rate": ratio(match_rate, "--match-rate")}
-    if drafter is not None:
-        options["drafter"] = drafter
-    trace = import_trace(form, files, **options)
-    known = trace.provenance
-    stated = replace(known, model=model or known.model, method=method or known.method)
-    trace = replace(trace, provenance=stated)
-    write_acceptance(trace, out)
-    answer = {
-        "level": trace.level, "requests": trace.requests, "positions": int(trace.positions), "out": str(out),
-        "notes": stated.notes, "model": stated.model, "method": stated.method,
-    }  # fmt: skip
-    inputs = {
-        "format": form, "files": [str(f) for f in files], "drafter": drafter, "match_rate": match_rate, "seed": seed,
-    }  # fmt: skip
-    if json:
-        emit_json({"inputs": inputs, **answer})
-    elif not quiet:
-        say(f"{out}: level {trace.level}, {trace.requests} requests, {trace.positions} positions")
-        say(stated.notes)
-    return None
-
-
-def _import_requests(
-    form: str, files: list[Path], out: Path, given: dict[str, Any], *, seed: int, json: bool, quiet: bool
-) -> None:
-    from app.cli.output import emit_json, say
-    from hardware_profiles.errors import InputError
-    from traces.importers.formats import import_requests
-    from traces.storage.acceptance_file import write_requests
-
-    for option, value in given.items():
-        if value:
-            raise InputError(f"{form} lists requests and takes no such option", key=option, value=value)
-    if len(files) != 1:
-        raise InputError(f"{form} takes one file", key="files", value=len(files))
-    trace = import_requests(form, files[0])
-    write_requests(trace, out)
-    answer = {
-        "kind": "requests", "requests": trace.requests, "last_arrival_s": float(trace.arrival_s[-1]),
-        "prompt_tokens": int(trace.prompt_tokens.sum()), "output_tokens": int(trace.output_tokens.sum()),
-        "out": str(out), "notes": trace.provenance.notes,
-    }  # fmt: skip
-    if json:
-        emit_json({"inputs": {"format": form, "files": [str(files[0])], "seed": seed}, **answer})
-    elif not quiet:
-        say(f"{out}: {trace.requests} requests over {trace.arrival_s[-1]:.6g} s")
-        say(trace.provenance.notes)
+cli.command("import")(import_)
 
 
 @cli.command("inspect")

@@ -30,11 +30,11 @@ NOT_TRACES = [
     ("damaged", "{damaged}: "),
     ("foreign", "{foreign}: is Parquet but no rooftree trace"),
     ("broken", "{broken}: must be JSON"),
-    ("object", "{object}: requests: must be a list"),
+    ("object", "{object}: shows nothing of any format"),
     ("none", "{none}: there is no such file"),
     ("parquet-folder", "{parquet-folder}: is no whole Parquet file"),
-    ("folder", "{folder}: format: must end in .parquet or .json"),
-    ("device-short", "{device-short}: format: must end in .parquet or .json"),
+    ("folder", "{folder}: must be a regular file"),
+    ("device-short", "{device-short}: shows nothing of any format"),
 ]
 LEVELS = [
     (
@@ -76,7 +76,7 @@ FILES = [
                          ("drafted", "[0].drafted: must be as long as emitted"), ("number", ": must be a list"))),
     ("traces import {position-huge} --format position-json -o {out}", "requests[0].emitted[0]: must be", "got 99999"),
     ("traces import {none} --format position-json -o {out}", "{none}: there is no such file"),
-    ("traces import {folder} --format position-json -o {out}", "{folder}: cannot be read"),
+    ("traces import {folder} --format position-json -o {out}", "{folder}: must be a regular file"),
     ("traces import {prose} --format vllm-log -o {out}", "{prose}: "),
     ("predict --model gpt2 --acceptance 0.5 --method n-gram --out {out} --device {device-short}", "{device-short}: "),
     ("predict --model gpt2 --acceptance 0.5 --method n-gram --out {out} --device {device-broken}", "{device-broken}: "),

@@ -17,8 +17,8 @@ from simulator.scenario.arrivals import (
     recorded,
     repeated,
 )
-from traces.importers.formats import BLOCK_TOKENS_KEY
 from traces.kinds.acceptance import Provenance, RequestTrace
+from traces.kinds.provenance import BLOCK_TOKENS_KEY
 
 
 def trace_of(requests=4, *, blocks=True):

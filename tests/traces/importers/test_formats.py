@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from hardware_profiles.errors import InputError, UnknownNameError
-from traces.importers.formats import READERS, import_trace, read_trace_any
+from traces.importers.formats import READERS, REQUEST_READERS, import_trace, read_trace_any
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.storage.acceptance_file import write_acceptance
 
@@ -22,8 +22,10 @@ def lengths(tmp_path):
 
 def test_every_reader_says_its_format_and_level():
     for name, module in READERS.items():
-        text = importlib.import_module(module).__doc__
-        assert f"`{name}`" in text and "ields level" in text and "cannot know" in text
+        text = " ".join(importlib.import_module(module).__doc__.split())
+        assert f"`{name}`" in text and "ields level" in text and "cannot know" in text, name
+    for name, module in REQUEST_READERS.items():
+        assert f"`{name}`" in importlib.import_module(module).__doc__, name
 
 
 def test_import_by_name(lengths):
@@ -57,7 +59,8 @@ def test_read_any(lengths, tmp_path):
     assert read_trace_any(file, match_rate=0.25).match_rate == 0.25
     write_acceptance(AcceptanceTrace(offsets=[0, 1], emitted=[3], drafted=[2]), file)
     assert read_trace_any(file, match_rate=0.25).match_rate is None
-    with pytest.raises(InputError, match="name its format"):
+    (tmp_path / "server.log").write_text("all is well")
+    with pytest.raises(InputError, match="name it with --format"):
         read_trace_any(tmp_path / "server.log")
     with pytest.raises(InputError, match="no SpecDecoding"):
         read_trace_any(lengths, "vllm-log")

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError, UnknownNameError
-from traces.importers.formats import BLOCK_TOKENS_KEY, REQUEST_READERS, import_requests, read_requests_any
+from traces.importers.formats import REQUEST_READERS, import_requests, read_requests_any
+from traces.kinds.provenance import BLOCK_TOKENS_KEY
 from traces.storage.acceptance_file import read_requests, write_requests
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
@@ -98,7 +99,7 @@ def test_any_form_is_recognised(write, tmp_path):
     table = {"input_tokens": [5], "output_tokens": [7]}
     assert read_requests_any(write("l.parquet", table)).arrival_s.tolist() == [0.0]
     assert read_requests_any(write("t.parquet", table | {"arrival_s": [2.0]})).arrival_s.tolist() == [2.0]
-    with pytest.raises(InputError, match="name its format"):
+    with pytest.raises(InputError, match="name it with --format"):
         read_requests_any(write("x.txt", "5 7"))
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
-from traces.importers.specdecode_bench import read as read_specdecode_bench
+from traces.importers.benchmarks.specdecode_bench import read as read_specdecode_bench
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.summary import Summary
 from traces.replay.statistics import (

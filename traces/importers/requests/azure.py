@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import NANO
+from traces.importers.recognition import Format
 from traces.importers.request_tables import (
     read_columns,
     request_trace,
@@ -65,3 +66,13 @@ def _arrivals(values: object, file: str) -> NDArray[np.float64]:
             raise InputError("must be times", file=file, key="TIMESTAMP")
         return time_column((stamps - stamps[0]).astype(np.int64) * NANO, file, "TIMESTAMP")
     return second_column(values, file, "arrival_s")
+
+
+FORMATS = (
+    Format(
+        name="azure",
+        kind="requests",
+        claims=lambda sample: sample.tabulates("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
+        read=read,
+    ),
+)

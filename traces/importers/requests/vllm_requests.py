@@ -14,6 +14,7 @@ import numpy as np
 
 from hardware_profiles.errors import InputError
 from traces.importers.files import expect_list, expect_object, parse_json, read_text
+from traces.importers.recognition import Format, Sample
 from traces.importers.request_tables import (
     block_column,
     block_ids,
@@ -89,3 +90,15 @@ def _result(path: str | Path) -> RequestTrace:
     return request_trace(
         file, arrival_s=arrival, prompt_tokens=prompts[order], output_tokens=outputs[order], source=_SOURCE
     )
+
+
+def _claims(sample: Sample) -> bool:
+    """A table with arrivals whose prompts share no blocks of Mooncake's size, or a result file without acceptance."""
+    if sample.columns:
+        return "arrival_s" in sample.columns and "output_tokens" in sample.columns and (
+            "prefix_block512_ids" not in sample.columns
+        )  # fmt: skip
+    return sample.holds("input_lens", "output_lens") and not any(key.startswith("spec_decode_") for key in sample.first)
+
+
+FORMATS = (Format(name="vllm-requests", kind="requests", claims=_claims, read=read),)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
-from traces.importers.specdecode_bench import read
+from traces.importers.benchmarks.specdecode_bench import read
 from traces.replay.walk import replay_chain
 
 EAGLE, NGRAM = [[3, 2, 1], [2, 2, 1, 2]], [[1, 1], [4, 3, 2, 1, 1]]

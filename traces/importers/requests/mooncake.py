@@ -12,6 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hardware_profiles.units import MILLI
+from traces.importers.recognition import Format
 from traces.importers.request_tables import (
     block_ids,
     priority_column,
@@ -65,3 +66,16 @@ def read(path: str | Path) -> RequestTrace:
         priority=priority_column(found.get("priority"), file),
         source="a Mooncake trace",
     )
+
+
+FORMATS = (
+    Format(
+        name="mooncake",
+        kind="requests",
+        claims=lambda sample: (
+            sample.holds("input_length", "output_length", "hash_ids")
+            or sample.tabulates("output_tokens", f"prefix_block{BLOCK_TOKENS}_ids")
+        ),
+        read=read,
+    ),
+)

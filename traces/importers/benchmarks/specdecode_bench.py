@@ -32,6 +32,7 @@ from traces.importers.files import (
     parse_json,
     read_text,
 )
+from traces.importers.recognition import Format, Sample
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
 
 DRAFTERS = ("eagle", "ngram")
@@ -118,3 +119,16 @@ def _notes(drafter: str, match_rate: float | None) -> str:
     if match_rate is None:
         return f"{_LENGTHS} {where} every step is charged a proposal, the dearest reading."
     return f"{_LENGTHS} {where} a match rate of {match_rate} is assumed."
+
+
+def _claims(sample: Sample) -> bool:
+    rows = sample.first.get("rows")
+    first = rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], dict) else sample.first
+    return any(
+        key in first
+        for drafter in DRAFTERS
+        for key in (f"acc_{drafter}", f"acc_{drafter}.acc_len", f"acc_len_{drafter}")
+    ) or (first is not sample.first and any(drafter in first for drafter in DRAFTERS))
+
+
+FORMATS = (Format(name="specdecode-bench", claims=_claims, read=read),)

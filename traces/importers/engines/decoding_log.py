@@ -1,26 +1,29 @@
-"""How is acceptance read from vLLM's periodic log lines?
+"""How is acceptance read from the periodic log lines of vLLM and LMDeploy?
 
-Format `vllm-log`. Yields level 0: the `SpecDecoding metrics` lines (0.9 and later; 0.8.x without lengths)
-or the `Speculative metrics` lines (V0 engine, running totals), pooled, with every window stored beside the
-batch size of the neighbouring `Engine ...` line. It cannot know positions, and drafts only as far as the
-printed figures pin them down: 0.8.x prints none. Batch sizes are those at the moment of logging, not the
-window's mean.
+Formats `vllm-log` and `lmdeploy-log`. Yields level 0: vLLM's `SpecDecoding metrics` lines (0.9 and later; 0.8.x without
+lengths) or `Speculative metrics` lines (V0 engine, running totals), or LMDeploy's `Draft acceptance rate: .., Mean
+acceptance length: ..` lines, pooled, with every window stored beside the batch size of the neighbouring `Engine ...`
+line. It cannot know positions, and drafts only as far as the printed figures pin them down: 0.8.x prints none. Batch
+sizes are those at the moment of logging, not the window's mean.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from hardware_profiles.errors import InputError
+from traces.importers.counted import counted, falling
 from traces.importers.files import read_text
-from traces.kinds.acceptance import AcceptanceTrace, Provenance
+from traces.importers.recognition import Format
+from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.naming import naming
-from traces.kinds.summary import Summary, Window
+from traces.kinds.summary import Window
 
 _MAX_LINE = 1 << 14
 _NUMBER = r"(\d{1,15}(?:\.\d{1,15})?)"
@@ -31,6 +34,10 @@ _LENGTH = re.compile(rf"Mean acceptance length: {_NUMBER}", re.ASCII)
 _ACCEPTED = re.compile(rf"Accepted: {_COUNT} tokens", re.ASCII)
 _DRAFTED = re.compile(rf"Drafted: {_COUNT} tokens", re.ASCII)
 _RATES = re.compile(r"Per-position acceptance rate: \[?((?:[01]\.\d{1,6}(?:, ?)?){1,256})", re.ASCII)
+_WINDOWS = {
+    "vLLM": re.compile("SpecDecoding metrics:"),
+    "LMDeploy": re.compile(r"Draft acceptance rate: [\d.]+%, Mean acceptance length:", re.ASCII),
+}
 _TOTALS = re.compile(
     rf"Speculative metrics: .*?Number of speculative tokens: {_COUNT}, Number of accepted tokens: {_COUNT}, "
     rf"Number of draft tokens: {_COUNT}, Number of emitted tokens: {_COUNT}",
@@ -48,11 +55,12 @@ class _Line:
     rates: tuple[float, ...] = ()
 
 
-def read(path: str | Path) -> AcceptanceTrace:
+def read(path: str | Path, *, engine: str = "vLLM") -> AcceptanceTrace:
     """Read a log.
 
     Args:
         path: text of one server's log; lines that say nothing about acceptance are passed over.
+        engine: whose lines: vLLM or LMDeploy.
 
     Returns:
         A trace of level 0 whose summary holds the windows.
@@ -61,19 +69,16 @@ def read(path: str | Path) -> AcceptanceTrace:
         InputError: no such line, or figures that contradict each other.
     """
     file = str(path)
-    lines = _lines(read_text(path), file)
+    lines = _lines(read_text(path), file, _WINDOWS[engine])
     if not any(line.window for line in lines):
-        raise InputError("holds no SpecDecoding or Speculative metrics line", file=file)
+        wanted = "SpecDecoding or Speculative metrics" if engine == "vLLM" else "acceptance length"
+        raise InputError(f"holds no {wanted} line", file=file)
     windows = _with_batch(lines)
     rates = [line.rates for line in lines if line.window]
-    return AcceptanceTrace(
-        summary=_pooled(windows, rates, file),
-        provenance=Provenance(recorder_version="vLLM log", notes=_notes(windows, rates)),
-        file=file,
-    )
+    return _pooled(windows, rates, file, engine)
 
 
-def _lines(text: str, file: str) -> list[_Line]:
+def _lines(text: str, file: str, marks: re.Pattern[str]) -> list[_Line]:
     found = []
     before = (0, 0, 0)
     for number, line in enumerate(text.splitlines(), start=1):
@@ -84,7 +89,7 @@ def _lines(text: str, file: str) -> list[_Line]:
         with naming(file, f"line {number}"):
             if running := _RUNNING.search(line):
                 found.append(_Line(stamp=stamp, running=int(running[1])))
-            elif "SpecDecoding metrics:" in line:
+            elif marks.search(line):
                 if window := _window(line):
                     found.append(_Line(stamp=stamp, window=window, rates=_rates(line)))
             elif totals := _TOTALS.search(line):
@@ -136,12 +141,7 @@ def _running_totals(match: re.Match[str]) -> tuple[int, int, int]:
 
 def _rates(line: str) -> tuple[float, ...]:
     match = _RATES.search(line)
-    if match is None:
-        return ()
-    rates = np.asarray([float(text) for text in match[1].replace(",", " ").split()])
-    if rates.max() > 1 or np.any(np.diff(rates) > 0.002):
-        raise InputError("rates must lie in [0, 1] and not rise from one position to the next", value=match[1])
-    return tuple(np.minimum.accumulate(rates).tolist())
+    return () if match is None else falling([float(text) for text in match[1].replace(",", " ").split()], 0.002)
 
 
 def _with_batch(lines: Sequence[_Line]) -> tuple[Window, ...]:
@@ -162,43 +162,34 @@ def _with_batch(lines: Sequence[_Line]) -> tuple[Window, ...]:
             used.add(other)
             batch = lines[other].running
             break
-        counts = line.window
-        windows.append(
-            Window(
-                drafts=counts.drafts,
-                draft_tokens=counts.draft_tokens,
-                accepted_tokens=counts.accepted_tokens,
-                batch_requests=batch,
-            )
-        )
+        windows.append(replace(line.window, batch_requests=batch))
     return tuple(windows)
 
 
-def _pooled(windows: Sequence[Window], rates: Sequence[tuple[float, ...]], file: str) -> Summary:
+def _pooled(windows: Sequence[Window], rates: Sequence[tuple[float, ...]], file: str, engine: str) -> AcceptanceTrace:
     """Counts added up over the windows whose drafts are known (over all of them where none is)."""
     known = [at for at, window in enumerate(windows) if window.drafts]
-    counted = [windows[at] for at in known] or list(windows)
-    drafts = sum(window.drafts for window in counted)
+    counted_windows = [windows[at] for at in known] or list(windows)
+    drafts = sum(window.drafts for window in counted_windows)
     by_depth = np.zeros(max((len(each) for each in rates), default=0))
     pooled = [at for at in known if rates[at]]
     for at in pooled:
         by_depth[: len(rates[at])] += np.asarray(rates[at]) * windows[at].drafts
     weight = sum(windows[at].drafts for at in pooled)
-    with naming(file):
-        return Summary(
-            acceptance_by_depth=tuple(np.minimum(by_depth / weight, 1.0).tolist()) if weight else (),
-            drafts=drafts,
-            draft_tokens=sum(window.draft_tokens for window in counted),
-            accepted_tokens=sum(window.accepted_tokens for window in counted),
-            windows=tuple(windows),
-        )
+    return counted(
+        file,
+        source=f"{engine} log",
+        drafts=drafts,
+        draft_tokens=sum(window.draft_tokens for window in counted_windows),
+        accepted_tokens=sum(window.accepted_tokens for window in counted_windows),
+        rates=(by_depth / weight).tolist() if weight else (),
+        windows=windows,
+        notes=_notes(windows, rates),
+    )
 
 
-def _notes(windows: Sequence[Window], rates: Sequence[tuple[float, ...]]) -> str:
-    notes = [
-        "Level 0 from vLLM log lines: no positions, so no replay; holds for the draft lengths in use only.",
-        "Drafts are inferred from printed figures.",
-    ]
+def _notes(windows: Sequence[Window], rates: Sequence[tuple[float, ...]]) -> list[str]:
+    notes = ["Drafts are inferred from printed figures."]
     if len({len(each) for each in rates}) > 1:
         notes.append("Windows differ in draft length: acceptance by depth pools those that print it, and counts")
         notes.append("shorter drafts as refused below their end.")
@@ -208,4 +199,14 @@ def _notes(windows: Sequence[Window], rates: Sequence[tuple[float, ...]]) -> str
     alone = sum(window.batch_requests is None for window in windows)
     if alone:
         notes.append(f"{alone} of {len(windows)} windows have no engine line beside them: batch size unknown.")
-    return " ".join(notes)
+    return notes
+
+
+FORMATS = (
+    Format(name="vllm-log", claims=lambda sample: sample.says("SpecDecoding metrics:|Speculative metrics:"), read=read),
+    Format(
+        name="lmdeploy-log",
+        claims=lambda sample: sample.says(r"Draft acceptance rate: [\d.]+%, Mean acceptance length:"),
+        read=partial(read, engine="LMDeploy"),
+    ),
+)

@@ -22,6 +22,7 @@ from traces.importers.files import (
     parse_json,
     read_text,
 )
+from traces.importers.recognition import Format, Sample
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
 
 _TOP_KEYS = {"first_step_position", "requests"}
@@ -88,3 +89,11 @@ def _notes(has_drafted: bool, match_rate: float | None, ignored: set[str]) -> st
     if ignored:
         notes.append(f"Keys passed over: {', '.join(sorted(ignored))[:200]}.")
     return " ".join(notes)
+
+
+def _claims(sample: Sample) -> bool:
+    requests = sample.first.get("requests")
+    return isinstance(requests, list) and bool(requests) and isinstance(requests[0], dict) and "emitted" in requests[0]
+
+
+FORMATS = (Format(name="position-json", claims=_claims, read=read),)

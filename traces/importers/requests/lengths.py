@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from traces.importers.recognition import Format, Sample
 from traces.importers.request_tables import priority_column, read_columns, request_trace, whole_column
 from traces.kinds.acceptance import RequestTrace
 
@@ -41,3 +42,13 @@ def read(path: str | Path) -> RequestTrace:
         priority=priority_column(found.get("priority"), file),
         source="a table of lengths",
     )
+
+
+def _claims(sample: Sample) -> bool:
+    names = sample.columns or tuple(sample.first if sample.document is None else ())
+    timed = any(name in names for name in ("arrival_s", "timestamp", "Timestamp", "TIMESTAMP", "hash_ids"))
+    prompt, output = (any(name in names for name in _COLUMNS[side]) for side in ("prompt_tokens", "output_tokens"))
+    return prompt and output and not timed
+
+
+FORMATS = (Format(name="lengths", kind="requests", claims=_claims, read=read),)

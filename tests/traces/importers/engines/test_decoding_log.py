@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
-from traces.importers.vllm_log import read
+from traces.importers.engines.decoding_log import read
 
 
 def window(drafts, kept, stamp="06-01 22:00:52"):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
-from traces.importers.position_json import read
+from traces.importers.benchmarks.position_json import read
 from traces.replay.walk import replay_chain
 
 LENGTHS = st.lists(st.integers(1, 30), max_size=20)

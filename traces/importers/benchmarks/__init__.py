@@ -1,0 +1,1 @@
+"""What do benchmarks and research code write about acceptance?"""

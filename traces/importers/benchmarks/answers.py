@@ -1,0 +1,145 @@
+"""How are the answer files of research code read: Spec-Bench, Medusa, EAGLE, Hydra, REST?
+
+Format `answers`: JSON lines of questions whose `choices` list, per turn, `new_tokens`, `wall_time` and either `idxs`
+(the last index of the decoding loop, so steps are that plus one) or `decoding_steps`. Yields level 1 where tokens per
+step are listed over all turns (`accept_lengths`; REST spells the key with a colon at its end), else level 0: the
+mean. It cannot know how many tokens were drafted, nor in what shape: trees and chains write the same file. EAGLE's
+`alpha` and `alpha_num` yield conditional acceptance by position.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hardware_profiles.errors import InputError
+from traces.importers.counted import counted
+from traces.importers.files import expect_list, expect_name, expect_object, expect_whole, json_lines, read_text
+from traces.importers.recognition import Format, Sample
+from traces.importers.steps import Steps, stepped
+from traces.kinds.acceptance import AcceptanceTrace, Provenance
+
+_LENGTHS = ("accept_lengths", "accept_lengths:")
+_STEPS = ("decoding_steps", "idxs")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Choice:
+    """One answer over all of its turns: `lengths` is empty where tokens per step are not listed."""
+
+    name: str
+    kind: str
+    steps: Sequence[int]
+    tokens: Sequence[int]
+    lengths: Sequence[int]
+    alpha: tuple[Sequence[Any], Sequence[Any]] | None
+
+
+def read(path: str | Path) -> AcceptanceTrace:
+    """Read answers.
+
+    Args:
+        path: JSON lines.
+
+    Raises:
+        InputError: anything that is not as described, or lengths listed for only some answers.
+    """
+    file = str(path)
+    choices, models = [], set()
+    for name, row in json_lines(read_text(path), file):
+        models.add(expect_name(row.get("model_id", ""), file, f"{name}.model_id"))
+        choices += list(_choices(row, file, name))
+    steps, tokens = sum(sum(each.steps) for each in choices), sum(sum(each.tokens) for each in choices)
+    if not steps:
+        raise InputError("must hold an answer with a decoding step", file=file, key="choices")
+    model = ", ".join(sorted(models - {""}))[:300]
+    counts = f"{tokens} new tokens in {steps} steps over {len(choices)} answers ({tokens / steps:.4f} per step)."
+    listed = [bool(each.lengths) for each in choices]
+    if all(listed):
+        note = f"{counts} The shape of the drafts, a chain or a tree, is not in the file."
+        requests = list(itertools.chain.from_iterable(_turns(each, file) for each in choices))
+        extra = {"steps": steps, "new_tokens": tokens}
+        return stepped(requests, file, Provenance(model=model, recorder_version="answer file", notes=note, extra=extra))
+    if any(listed):
+        raise InputError("must list accept_lengths in every answer or in none", file=file, key="accept_lengths")
+    if tokens < steps:
+        raise InputError(f"must not be fewer than the {steps} steps", file=file, key="new_tokens", value=tokens)
+    alphas = [each.alpha for each in choices if each.alpha is not None]
+    return counted(
+        file,
+        source="answer file",
+        drafts=steps,
+        accepted_tokens=tokens - steps,
+        rates=_alpha_rates(alphas, file) if alphas else (),
+        slack=0.0,
+        model=model,
+        notes=[counts, "The shape of the drafts, a chain or a tree, is not in the file."],
+        extra={"steps": steps, "new_tokens": tokens},
+    )
+
+
+def _choices(row: Mapping[str, Any], file: str, name: str) -> Iterator[_Choice]:
+    question = expect_name(row.get("question_id", name), file, f"{name}.question_id")
+    kind = expect_name(row.get("category", ""), file, f"{name}.category")
+    for index, each in enumerate(expect_list(row.get("choices"), file, f"{name}.choices")):
+        key = f"{name}.choices[{index}]"
+        choice = expect_object(each, file, key)
+        counted_by = next((k for k in _STEPS if k in choice), "decoding_steps")
+        last = [
+            expect_whole(n, file, f"{key}.{counted_by}")
+            for n in expect_list(choice.get(counted_by), file, f"{key}.{counted_by}")
+        ]
+        tokens = [
+            expect_whole(n, file, f"{key}.new_tokens")
+            for n in expect_list(choice.get("new_tokens"), file, f"{key}.new_tokens")
+        ]
+        if len(last) != len(tokens):
+            raise InputError("must have one entry per turn", file=file, key=f"{key}.new_tokens", value=len(tokens))
+        spelt = next((k for k in _LENGTHS if k in choice), None)
+        alpha = (choice.get("alpha"), choice.get("alpha_num"))
+        yield _Choice(
+            name=question if index == 0 else f"{question}.{index}",
+            kind=kind,
+            steps=[n + 1 for n in last] if counted_by == "idxs" else last,
+            tokens=tokens,
+            lengths=[] if spelt is None else expect_list(choice[spelt], file, f"{key}.{spelt}"),
+            alpha=(alpha[0], alpha[1]) if isinstance(alpha[0], list) and isinstance(alpha[1], list) else None,
+        )
+
+
+def _turns(choice: _Choice, file: str) -> Iterator[Steps]:
+    """One request per turn, where the steps of the turns add up to the lengths; else one per answer."""
+    bounds = [0, *itertools.accumulate(choice.steps)]
+    if bounds[-1] != len(choice.lengths):
+        bounds = [0, len(choice.lengths)]
+    for turn, (first, last) in enumerate(itertools.pairwise(bounds)):
+        if any(type(n) is int and n > 0 for n in choice.lengths[first:last]):
+            yield Steps(request=f"{choice.name}/{turn}", kind=choice.kind, emitted=choice.lengths[first:last])
+
+
+def _alpha_rates(alphas: Sequence[tuple[Sequence[Any], Sequence[Any]]], file: str) -> list[float]:
+    """Probability that the first d tokens are all accepted, from accepted and tried drafts by position."""
+    depth = max(len(kept) for kept, _ in alphas)
+    if depth > 64 or any(len(kept) != len(tried) for kept, tried in alphas):
+        raise InputError("must be as long as alpha_num, and at most 64", file=file, key="alpha", value=depth)
+    rates, reached = [], 1.0
+    for at in range(depth):
+        kept, tried = (
+            sum(expect_whole(pair[side][at], file, "alpha") for pair in alphas if at < len(pair[0])) for side in (0, 1)
+        )
+        if kept > tried:
+            raise InputError("must not exceed alpha_num", file=file, key=f"alpha[{at}]", value=kept)
+        reached *= kept / tried if tried else 0.0
+        rates.append(reached)
+    return rates
+
+
+def _claims(sample: Sample) -> bool:
+    choices = sample.first.get("choices")
+    return isinstance(choices, list) and bool(choices) and isinstance(choices[0], dict) and "new_tokens" in choices[0]
+
+
+FORMATS = (Format(name="answers", claims=_claims, read=read),)

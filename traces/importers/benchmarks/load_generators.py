@@ -1,0 +1,234 @@
+"""How are the results of guidellm, aiperf and genai-perf read?
+
+Formats `aiperf` (`profile_export.jsonl` with `spec_decode_acceptance`, or the pooled histogram of
+`profile_export_aiperf.json`) and `guidellm` (`benchmarks.json` whose responses carry the engine's report):
+acceptance. Formats `aiperf-requests`, `guidellm-requests` and `genai-perf-requests` (`profile_export.json`): when
+requests were sent, and how many tokens they had. Acceptance yields level 1 where steps are listed, else level 0. It
+cannot know batch sizes, and genai-perf reports no acceptance at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardware_profiles.errors import InputError
+from hardware_profiles.units import NANO
+from traces.importers.files import expect_list, expect_object, json_lines, parse_json, read_text
+from traces.importers.recognition import Format, Sample, sample_of
+from traces.importers.records import is_record, pooled, record_of
+from traces.importers.request_tables import request_trace, whole_column
+from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
+
+_RECORD = "spec_decode_acceptance"
+_POOLED = "pooled_spec_decode_acceptance_histogram"
+_REPORTS = ("response_metrics", "metrics", "output_metrics")
+_STARTS = ("request_start_time", "start_time", "request_start", "resolve_start")
+_PROMPTS = ("prompt_tokens", "input_tokens", "input_length")
+_OUTPUTS = ("output_tokens", "completion_tokens", "output_length")
+
+
+def read_aiperf(path: str | Path) -> AcceptanceTrace:
+    """Read acceptance from aiperf's records, or from its report.
+
+    Raises:
+        InputError: no request reports acceptance, or its counts contradict each other.
+    """
+    file = str(path)
+    sample = sample_of(path)
+    if _POOLED in sample.first:
+        histogram = {"acceptance_histogram": sample.first[_POOLED]}
+        return pooled([record_of(histogram, file, _POOLED)], file, source="aiperf")
+    rows = [(name, row[_RECORD]) for name, row in _records(sample) if isinstance(row.get(_RECORD), dict)]
+    return pooled([record_of(value, file, name) for name, value in rows], file, source="aiperf")
+
+
+def read_guidellm(path: str | Path) -> AcceptanceTrace:
+    """Read acceptance from guidellm's benchmarks, all rates together.
+
+    Raises:
+        InputError: no response reports speculation, or its counts contradict each other.
+    """
+    file = str(path)
+    records = []
+    for name, request in _guidellm_requests(path, file):
+        reports = [request.get(key) for key in _REPORTS]
+        inner = [report.get("speculative_decoding") for report in reports if isinstance(report, dict)]
+        found = next((each for each in (*inner, *reports) if is_record(each)), None)
+        if found is not None:
+            records.append(record_of(found, file, name))
+    return pooled(records, file, source="guidellm")
+
+
+def read_aiperf_requests(path: str | Path) -> RequestTrace:
+    """Read when aiperf's requests were sent and how many tokens they had.
+
+    Raises:
+        InputError: anything that is not as described.
+    """
+    file = str(path)
+    rows = [
+        (
+            _at(row, file, name, "metadata", ("request_start_ns",)) * NANO,
+            _at(row, file, name, "metrics", ("input_sequence_length",)),
+            _at(row, file, name, "metrics", ("output_sequence_length", "output_token_count")),
+        )
+        for name, row in _records(sample_of(path))
+        if not row.get("error")
+    ]
+    return _sorted_requests(rows, file, "an aiperf run")
+
+
+def read_guidellm_requests(path: str | Path) -> RequestTrace:
+    """Read when guidellm's requests were sent and how many tokens they had; the runs of a sweep follow each other.
+
+    Raises:
+        InputError: anything that is not as described.
+    """
+    file = str(path)
+    rows = []
+    for name, request in _guidellm_requests(path, file):
+        flat = _flat(request)
+        rows.append(tuple(_first(flat, keys, file, name) for keys in (_STARTS, _PROMPTS, _OUTPUTS)))
+    return _sorted_requests(rows, file, "a guidellm run")
+
+
+def read_genai_requests(path: str | Path) -> RequestTrace:
+    """Read when genai-perf's requests were sent, and the tokens that the server reported as usage.
+
+    Raises:
+        InputError: anything that is not as described, or responses without usage: their text alone tells no tokens.
+    """
+    file = str(path)
+    document = expect_object(parse_json(read_text(path), file), file, "document")
+    rows = []
+    for index, each in enumerate(expect_list(document.get("experiments"), file, "experiments")):
+        key = f"experiments[{index}].requests"
+        requests = expect_object(each, file, f"experiments[{index}]").get("requests")
+        for number, request in enumerate(expect_list(requests, file, key)):
+            sent = expect_object(request, file, f"{key}[{number}]")
+            usage = _usage(sent)
+            if usage is None:
+                wanted = "responses must report usage (--extra-inputs stream_options:...): text alone tells no tokens"
+                raise InputError(wanted, file=file, key=f"{key}[{number}].response_outputs")
+            start = _number(sent.get("timestamp"), file, f"{key}[{number}].timestamp") * NANO
+            tokens = [
+                _number(usage.get(k), file, f"{key}[{number}].{k}") for k in ("prompt_tokens", "completion_tokens")
+            ]
+            rows.append((start, *tokens))
+    return _sorted_requests(rows, file, "a genai-perf run")
+
+
+def _usage(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    outputs = request.get("response_outputs")
+    for output in reversed(outputs if isinstance(outputs, list) else []):
+        text = output.get("response") if isinstance(output, dict) else None
+        if isinstance(text, str) and '"usage"' in text:
+            try:
+                found = parse_json(text.strip().removeprefix("data:"), "response")
+            except InputError:
+                continue
+            usage = found.get("usage") if isinstance(found, dict) else None
+            if isinstance(usage, dict):
+                return usage
+    return None
+
+
+def _records(sample: Sample) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if sample.document is None:
+        yield from json_lines(sample.text, sample.file)
+    else:
+        yield "document", sample.first
+
+
+def _guidellm_requests(path: str | Path, file: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    document = expect_object(parse_json(read_text(path), file), file, "document")
+    for index, each in enumerate(expect_list(document.get("benchmarks"), file, "benchmarks")):
+        requests = expect_object(each, file, f"benchmarks[{index}]").get("requests")
+        listed = requests.get("successful") if isinstance(requests, dict) else requests
+        for number, request in enumerate(expect_list(listed, file, f"benchmarks[{index}].requests")):
+            name = f"benchmarks[{index}].requests[{number}]"
+            yield name, expect_object(request, file, name)
+
+
+def _flat(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The request's numbers, those that newer versions nest included; the outermost of a name counts."""
+    flat: dict[str, Any] = {}
+    for name in ("info", "request_info", "scheduler_info"):
+        inner = request.get(name)
+        if isinstance(inner, dict):
+            timings = inner.get("timings")
+            flat |= {k: v for k, v in (timings if isinstance(timings, dict) else {}).items() if v is not None}
+            flat |= {k: v for k, v in inner.items() if v is not None}
+    for name, wanted in (("input_metrics", _PROMPTS[0]), ("output_metrics", _OUTPUTS[0])):
+        inner = request.get(name)
+        if isinstance(inner, dict):
+            flat[wanted] = inner.get("total_tokens") or inner.get("text_tokens")
+    return flat | {k: v for k, v in request.items() if v is not None}
+
+
+def _first(flat: Mapping[str, Any], keys: Sequence[str], file: str, name: str) -> float:
+    key = next((key for key in keys if flat.get(key) is not None), keys[0])
+    return _number(flat.get(key), file, f"{name}.{key}")
+
+
+def _at(row: Mapping[str, Any], file: str, name: str, group: str, keys: Sequence[str]) -> float:
+    values = expect_object(row.get(group), file, f"{name}.{group}")
+    key = next((key for key in keys if key in values), keys[0])
+    value = values.get(key)
+    return _number(value.get("value") if isinstance(value, dict) else value, file, f"{name}.{group}.{key}")
+
+
+def _number(value: object, file: str, key: str) -> float:
+    if type(value) not in (int, float) or not 0 <= value < 1e30:  # type: ignore[operator]
+        raise InputError("must be a number >= 0", file=file, key=key, value=value)
+    return float(value)  # type: ignore[arg-type]
+
+
+def _sorted_requests(rows: Sequence[tuple[float, ...]], file: str, source: str) -> RequestTrace:
+    """Requests in order of their sending, since the first of them."""
+    if not rows:
+        raise InputError("must list at least one request", file=file, key="rows", value=0)
+    table = np.asarray(sorted(rows), dtype=np.float64)
+    return request_trace(
+        file,
+        arrival_s=table[:, 0] - table[0, 0],
+        prompt_tokens=whole_column(table[:, 1], file, "prompt tokens"),
+        output_tokens=whole_column(table[:, 2], file, "output tokens"),
+        source=source,
+    )
+
+
+def _speculates(sample: Sample) -> bool:
+    return _POOLED in sample.first or (sample.holds("metadata") and sample.says(f'"{_RECORD}"'))
+
+
+FORMATS = (
+    Format(name="aiperf", claims=_speculates, read=read_aiperf),
+    Format(
+        name="guidellm",
+        claims=lambda sample: sample.holds("benchmarks") and sample.says('"num_spec_steps"|"acceptance_histogram"'),
+        read=read_guidellm,
+    ),
+    Format(
+        name="aiperf-requests",
+        kind="requests",
+        claims=lambda sample: sample.holds("metadata", "metrics") and not _speculates(sample),
+        read=read_aiperf_requests,
+    ),
+    Format(
+        name="guidellm-requests",
+        kind="requests",
+        claims=lambda sample: sample.holds("benchmarks") and not sample.says('"num_spec_steps"|"acceptance_histogram"'),
+        read=read_guidellm_requests,
+    ),
+    Format(
+        name="genai-perf-requests",
+        kind="requests",
+        claims=lambda sample: sample.holds("experiments"),
+        read=read_genai_requests,
+    ),
+)

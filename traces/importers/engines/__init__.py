@@ -1,0 +1,1 @@
+"""What do serving engines log and count about acceptance?"""

@@ -1,0 +1,80 @@
+"""How is acceptance read from the Prometheus counters of vLLM, LMDeploy and llama.cpp?
+
+Formats `vllm-metrics`, `lmdeploy-metrics` and `llama-cpp-metrics`: all three count `spec_decode_num_drafts`,
+`_draft_tokens`, `_accepted_tokens` and `_accepted_tokens_per_pos` under their own prefix. Yields level 0: counts
+between two scrapes (or since the engine started) and the unconditional probability that each draft position is
+accepted, summed over engines. It cannot know positions, batch sizes or single requests, nor tell lengths apart where
+a dynamic schedule mixed them: the rates hold for the draft lengths in use and no others.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from hardware_profiles.errors import InputError
+from traces.importers.counted import counted
+from traces.importers.prometheus import by_position, gained, models_of, scrape, summed
+from traces.importers.recognition import Format
+from traces.kinds.acceptance import AcceptanceTrace
+
+_ENGINES = {"vllm-metrics": "vllm", "lmdeploy-metrics": "lmdeploy", "llama-cpp-metrics": "llamacpp"}
+_COUNTERS = ("drafts", "draft_tokens", "accepted_tokens", "accepted_tokens_per_pos")
+_NAMES = {"vllm": "vLLM", "lmdeploy": "LMDeploy", "llamacpp": "llama.cpp"}
+
+
+def read(
+    before: str | Path, after: str | Path | None = None, *, model: str | None = None, engine: str = "vllm"
+) -> AcceptanceTrace:
+    """Read the difference of two scrapes.
+
+    Args:
+        before: text of `/metrics` at the start; the only file where `after` is absent, counted from engine start.
+        after: text of `/metrics` at the end.
+        model: `model_name` to read where several models are served.
+        engine: prefix of the counters: vllm, lmdeploy or llamacpp.
+
+    Returns:
+        A trace of level 0.
+
+    Raises:
+        InputError: no counters, several models and none chosen, a counter that fell (engine restarted), no draft.
+    """
+    prefix = f"{engine}:spec_decode_num_"
+    start = {} if after is None else scrape(before, prefix, _COUNTERS, model)
+    file = str(before if after is None else after)
+    end = scrape(file, prefix, _COUNTERS, model)
+    series = gained(end, start, file, before)
+    drafts, proposed, accepted = (summed(series, name, file) for name in _COUNTERS[:3])
+    positions = by_position(series, _COUNTERS[3], file)
+    if not drafts and not (proposed and engine == "llamacpp"):
+        raise InputError("no draft was verified between the scrapes", file=file, key=f"{prefix}drafts")
+    notes = []
+    if after is None:
+        notes.append("One scrape only: everything since the engine started, warm-up included.")
+    if positions and sum(positions) != accepted:
+        notes.append("The counters per position do not add up to the accepted tokens: scraped under load.")
+    if positions and proposed != drafts * len(positions):
+        notes.append("Draft lengths were mixed: deeper positions count steps that never drafted so deep as refused.")
+    return counted(
+        file,
+        source=f"{_NAMES[engine]} Prometheus counters",
+        drafts=drafts,
+        draft_tokens=proposed,
+        accepted_tokens=accepted,
+        rates=[count / drafts for count in positions] if drafts else (),
+        slack=0.01 + 8 / max(drafts, 1),
+        model=models_of(end),
+        notes=notes,
+        extra={"draft_tokens_per_draft": proposed / drafts} if drafts else {},
+    )
+
+
+FORMATS = tuple(
+    Format(
+        name=name,
+        claims=lambda sample, engine=engine: sample.says(f"^{engine}:spec_decode_num_"),  # type: ignore[misc]
+        read=partial(read, engine=engine),
+    )
+    for name, engine in _ENGINES.items()
+)

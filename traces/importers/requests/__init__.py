@@ -1,0 +1,1 @@
+"""Which requests do public traces and benchmark runs list?"""
