@@ -1,5 +1,6 @@
 """Which published figure suits a method and a target best, and how near is it?"""
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -37,8 +38,8 @@ def best_match(
 ) -> Match | None:
     """The published figure that suits a method on a target best; None where the method has none.
 
-    The target's own come before those of its family, those before any other. Among equals: chains, then chat
-    prompts, then the temperature asked for, then the most draft lengths measured.
+    The target's own come before those of its family, nearest in size first, those before any other. Among
+    equals: chains, then chat prompts, then the temperature asked for, then the most draft lengths measured.
 
     Args:
         method: slug of a method.
@@ -55,7 +56,8 @@ def best_match(
         entry = match.entry
         chat = next((place for place, name in enumerate(_CHAT) if name in plain_name(entry.data_set)), len(_CHAT))
         known = len(set(entry.tokens_per_step) | set(range(1, len(entry.rates) + 1)))
-        return (ranks[match.kinship], entry.shape != "chain", chat, entry.temperature != wanted, -known)
+        far = _size_gap(entry.target, asked) if match.kinship == "family" else 0.0
+        return (ranks[match.kinship], far, entry.shape != "chain", chat, entry.temperature != wanted, -known)
 
     return min(found, key=order, default=None)
 
@@ -69,6 +71,13 @@ def kinship(published_target: str, asked: str) -> Kinship:
     if published_target == asked:
         return "own"
     return "family" if _family(published_target) == _family(asked) else "borrowed"
+
+
+def _size_gap(one: str, other: str) -> float:
+    """How many times larger one named model is than another, as a logarithm; 0 where a name tells no size."""
+    sizes = [re.search(r"-(\d+(?:\.\d+)?)b(?:-|$)", name) for name in (one, other)]
+    found = [math.log(float(size[1])) for size in sizes if size]
+    return abs(found[0] - found[1]) if len(found) == len(sizes) else 0.0
 
 
 def _family(name: str) -> str:

@@ -169,11 +169,15 @@ def recommend(
 
 
 def _question(question: DecodingConfiguration, source: Source, *, draft_models: bool) -> DecodingConfiguration:
-    """What is asked of one drafter; a named draft model goes to those that need one, else to every head."""
+    """What is asked of one drafter; a named draft model goes to those that need one, else to every head.
+
+    Where none is named, a published figure's own stands in.
+    """
     method = load_method(source.method)
     takes = method.needs_draft_model if draft_models else method.drafts_with_weights
+    named = question.draft_model if takes else None
     known = replace(
-        question, method=source.method, draft_model=question.draft_model if takes else None, trace=source.recorded_as,
+        question, method=source.method, draft_model=named or source.draft_model, trace=source.recorded_as,
         match_rate=source.match_rate, acceptance_by_depth=source.carried_rates,
         tokens_per_step=source.own_tokens_per_step,
     )  # fmt: skip

@@ -46,6 +46,7 @@ class Source:
         about: where numbers come from, in words; empty for a trace.
         model: target that it was recorded or published on; empty where unknown, or for stated numbers.
         borrowed: it belongs to another target than the one asked about.
+        draft_model: draft model or head that it was published of, where it is known by name; None: not named.
     """
 
     method: str
@@ -57,11 +58,18 @@ class Source:
     about: str = ""
     model: str = ""
     borrowed: bool = False
+    draft_model: str | None = None
 
     @property
     def positions(self) -> AcceptanceTrace | None:
         """The recording, where it holds positions that can be replayed."""
         return self.trace if self.kind == "recorded" else None
+
+    @property
+    def called(self) -> str:
+        """What it is called in a table: its draft model, which says more than the method, or the method."""
+        needs = self.draft_model is not None and load_method(self.method).needs_draft_model
+        return str(self.draft_model) if needs else self.method
 
     @property
     def reference(self) -> str:
@@ -270,12 +278,24 @@ def published_source(method: str, model: str, *, match_rate: float | None = None
     rates = DepthRates(
         by_depth=entry.depth_rates(entry.draft_tokens), measured=entry.draft_tokens,
         proposal_ratio=_share(method, match_rate) if alone else 1.0,
-        remark=_assumed(method, match_rate) if alone else "",
+        remark=_assumed(method, match_rate) if alone else _every_step(method),
     )  # fmt: skip
     borrowed = match.kinship != "own"
     return Source(
-        method=method, kind="published", rates=rates, about=match.label, model=entry.published_target, borrowed=borrowed
-    )
+        method=method, kind="published", rates=rates, about=match.label, model=entry.published_target,
+        borrowed=borrowed, draft_model=_loaded_by_name(method, entry.drafter, own=not borrowed),
+    )  # fmt: skip
+
+
+def _loaded_by_name(method: str, drafter: str, *, own: bool) -> str | None:
+    """The draft model, by shipped name, or the target's own head, by hub id, of a figure; None for neither."""
+    entry = load_method(method)
+    if entry.needs_draft_model:
+        try:
+            return load_model(drafter).name if drafter else None
+        except InputError:
+            return None
+    return drafter if own and entry.drafts_with_weights and "/" in drafter else None
 
 
 def drafts_alike(one: str, other: str) -> bool:
@@ -296,10 +316,10 @@ def is_borrowed(trace: AcceptanceTrace, model: str) -> bool:
 
 
 def names_of(sources: Sequence[Source]) -> list[str]:
-    """A name for every drafter: its method, with where it is known from in brackets where several share it."""
-    methods = [source.method for source in sources]
+    """A name for every drafter, with where it is known from in brackets where several share it."""
+    called = [source.called for source in sources]
     return [
-        source.method if methods.count(source.method) == 1 else f"{source.method} ({_short(source)})"
+        source.called if called.count(source.called) == 1 else f"{source.called} ({_short(source)})"
         for source in sources
     ]
 
@@ -318,6 +338,13 @@ def _assumed(method: str, match_rate: float | None) -> str:
     if match_rate is not None or not load_method(method).may_propose_nothing:
         return ""
     return "counts hold for steps with a proposal, and every step is taken to have one; --match-rate states the share"
+
+
+def _every_step(method: str) -> str:
+    """What is assumed of means over all steps, for drafters that may have no proposal."""
+    if not load_method(method).may_propose_nothing:
+        return ""
+    return "the figure counts steps without a proposal, too; every step is taken to verify K draft tokens"
 
 
 def _words(rates: Sequence[float]) -> str:

@@ -8,6 +8,7 @@ def test_the_targets_own_comes_first_then_its_family():
     assert own.kinship == "own" and own.entry.target == "llama-3.1-8b" and own.entry.shape == "chain"
     family = best_match("eagle-3", "llama-3.1-405b")
     assert family.kinship == "family" and family.entry.target.startswith("llama-3")
+    assert best_match("eagle-3", "llama-3.1-70b").entry.target == "llama-3.3-70b"  # nearest in size
     borrowed = best_match("eagle-3", "phi-4")
     assert borrowed.kinship == "borrowed"
     assert best_match("plain-decoding", "phi-4") is None

@@ -1,0 +1,78 @@
+"""Which drafters does a question compare that names none?
+
+Those that exist for the target or its family: one of each kind that engines load, at the acceptance that was
+published of it, and n-gram, which every target can run. Our own recordings answer for the model that wrote them.
+Leaves out what a person names (`sources`).
+"""
+
+from dataclasses import replace
+
+from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration
+from costmodel.optimizers.sources import Source, published_source, trace_source
+from hardware_profiles.errors import InputError
+from traces.library import default_traces
+
+DEFAULT_MODEL = "llama-3.1-8b"
+PUBLISHED_METHODS = ("eagle-3", "mtp", "speculative-decoding")
+LOOKUP = "n-gram"
+SMALLEST_RATIO = 2.0
+"""A target has at least so many times the parameters of a draft model that is offered for it."""
+
+
+def default_drafters(question: DecodingConfiguration) -> tuple[DecodingConfiguration, list[Source]]:
+    """The question with its model named, and the drafters that it compares.
+
+    Example:
+        >>> asked, drafters = default_drafters(DecodingConfiguration())
+        >>> asked.deployment.model, [drafter.method for drafter in drafters]
+        ('llama-3.1-8b', ['eagle-3', 'speculative-decoding', 'n-gram'])
+
+    Args:
+        question: what is asked; an empty model stands for `DEFAULT_MODEL`.
+
+    Raises:
+        InputError: the installation has lost its recordings.
+    """
+    model = question.deployment.model or DEFAULT_MODEL
+    named = replace(question, deployment=replace(question.deployment, model=model))
+    return named, recorded_drafters() if _recorded_on(model) else published_drafters(model)
+
+
+def recorded_drafters() -> list[Source]:
+    """Those of our own recordings, whose positions let trees and stop rules be compared, too."""
+    return [trace_source(path) for path in default_traces()]
+
+
+def published_drafters(model: str) -> list[Source]:
+    """Trained drafters with acceptance published on a target or its family, one of each method, and n-gram.
+
+    How often n-gram finds its next tokens in the text depends on the text more than on the target, so its figure may be
+    of any.
+
+    Args:
+        model: target, by name or path.
+    """
+    from costmodel.acceptance_library import best_match
+
+    matches = [(method, best_match(method, model)) for method in PUBLISHED_METHODS]
+    near = [published_source(method, model) for method, match in matches if match and match.kinship != "borrowed"]
+    return [*(source for source in near if _small_enough(source, model)), published_source(LOOKUP, model)]
+
+
+def _recorded_on(model: str) -> bool:
+    """Whether our own recordings are of a model; their names begin with it."""
+    try:
+        own = f"{load_model(model).name}--"
+    except InputError:
+        return False
+    return any(path.stem.startswith(own) for path in default_traces())
+
+
+def _small_enough(source: Source, model: str) -> bool:
+    if source.draft_model is None or "/" in source.draft_model:
+        return True
+    try:
+        return load_model(model).parameters >= SMALLEST_RATIO * load_model(source.draft_model).parameters
+    except InputError:
+        return True
