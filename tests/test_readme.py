@@ -59,18 +59,20 @@ def test_the_shown_answer_is_the_answer(readme, tmp_path):
     )
     answer = json.loads(done.stdout)
     shown = re.findall(
-        r"^\| n-gram \| (\d+) \| K=(\d+) \| ([\d.]+) \[.*?\] \| ([\d.]+) \[.*?\] "
-        r"\| ([\d.]+) \[([\d.]+), ([\d.]+)\] \| (\w+) \|$",
+        r"^\| (\d+) \| (\S+) K=(\d+) \| ([\d.]+) \| ([\d,]+) \[([\d,]+), ([\d,]+)\] "
+        r"\| ([\d.]+) \[([\d.]+), ([\d.]+)\] \| (\S+) K=(\d+) \| (\d+) % \|$",
         readme,
         flags=re.MULTILINE,
     )
-    assert len(shown) == len(answer["choices"]) == 3
-    for (batch, k, tokens, rate, speedup, low, high, limit), choice in zip(shown, answer["choices"], strict=True):
-        assert (int(batch), int(k), limit) == (choice["batch"], choice["draft_tokens"], choice["limit"])
-        assert f"{choice['tokens_per_step']:.2f}" == tokens
-        assert float(f"{choice['tokens_per_s']:.{len(rate)}g}") == float(rate)
-        assert f"{choice['speedup']:.2f}" == speedup
-        assert [f"{bound:.2f}" for bound in choice["speedup_interval"]] == [low, high]
+    assert len(shown) == len(answer["cells"]) == 3
+    for row, cell in zip(shown, answer["cells"], strict=True):
+        best, after = cell["winner"], cell["runner_up"]
+        assert row == (
+            str(cell["batch"]), best["drafter"], str(best["draft_tokens"]), f"{best['tokens_per_step']:.2f}",
+            *(f"{rate:,.0f}" for rate in (best["tokens_per_s"], *best["tokens_per_s_interval"])),
+            *(f"{gain:.2f}" for gain in (best["speedup"], *best["speedup_interval"])),
+            after["drafter"], str(after["draft_tokens"]), f"{100 * cell['lost_ratio']:.0f}",
+        )  # fmt: skip
 
 
 def test_every_verb_of_the_tables_exists(readme, root):

@@ -208,6 +208,14 @@ def _choices(answer: Json) -> str:
             _spread(digits(row["speedup"]), interval_words(row["speedup_interval"])), escape(str(row["limit"])),
         ]  # fmt: skip
 
+    behind = {(here["batch"], here["context"]): here for here in answer.get("cells") or ()}
+
+    def winner(row: Json) -> list[str]:
+        here = behind.get((row["batch"], row["context"]), {})
+        after, lost = here.get("runner_up"), here.get("lost_ratio")
+        name = " ".join(str(part) for part in (after["drafter"], after["draft"]) if part) if after else ""
+        return [*cells(row), escape(name), "" if lost is None else f"{100 * lost:.0f} %"]
+
     order = {c: n for n, c in enumerate(contexts(answer))}
     every = sorted(rows(answer), key=lambda row: (order[row["context"]], row["batch"]))
     more = ""
@@ -220,8 +228,9 @@ def _choices(answer: Json) -> str:
     note = f"<p>Left out, too large for the device’s memory: batch {escape(left_out)}.</p>" if left_out else ""
     return (
         '<section class="card"><h2>Choices</h2>'
-        "<p>The fastest configuration at each batch; small print: 80 % intervals.</p>"
-        f"{_table(head, map(cells, answer['choices']))}{note}{more}</section>"
+        "<p>The fastest configuration at each batch, and how much slower the next best is; small print: 80 % "
+        "intervals.</p>"
+        f"{_table((*head, 'next best', 'loses'), map(winner, answer['choices']))}{note}{more}</section>"
     )
 
 
