@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.options import Json, Out, Quiet, Seed
+from app.cli.options import Drafters, Json, Out, Quiet, Seed
 from app.cli.output import Answered
 
 if TYPE_CHECKING:
     from costmodel.acceptance_library import Match, PublishedAcceptance
+    from costmodel.optimizers.sources import Source
 
 cli = typer.Typer(
     help="Published acceptance of drafters on their targets, with the source of every number.",
@@ -78,19 +79,32 @@ def compare(
     model: Target = None,
     data_set: DataSet = None,
     temperature: Temperature = None,
+    drafter: Drafters = None,
     out: Out = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Put published figures of chains beside each other."""
+    """Put published figures of chains beside each other, and beside rates or a trace of your own."""
     from app.cli.output import deliver
+    from costmodel.acceptance_library import target_slug
+    from costmodel.optimizers.sources import drafter_source
 
+    own = [drafter_source(text, model=model or "") for text in drafter or ()]
     asked = {"method": method, "model": model, "data_set": data_set, "temperature": temperature}
     chains = [entry for entry in _figures(asked) if entry.shape == "chain"]
+    if own and method is None:
+        chains = [entry for entry in chains if entry.method in {source.method for source in own}]
     rows = [{**_as_json(entry), "by_draft_tokens": _curve(entry)} for entry in chains]
-    body = {"inputs": {**asked, "seed": seed}, "entries": rows}
-    return deliver(body, name="acceptance", json=json, out=out, quiet=quiet, show=lambda: _show_curves(chains))
+    yours = [
+        {"drafter": text, "method": source.method, "target": target_slug(model) if model else "",
+         "kind": source.kind, "by_draft_tokens": _own_curve(source)}
+        for text, source in zip(drafter or (), own, strict=True)
+    ]  # fmt: skip
+    body = {"inputs": {**asked, "drafter": drafter or [], "seed": seed}, "entries": rows, "yours": yours}
+    return deliver(
+        body, name="acceptance", json=json, out=out, quiet=quiet, show=lambda: _show_curves(chains, yours)
+    )  # fmt: skip
 
 
 def _figures(asked: dict[str, Any]) -> "tuple[PublishedAcceptance, ...]":
@@ -132,6 +146,22 @@ def _as_json(entry: "PublishedAcceptance") -> dict[str, Any]:
 def _curve(entry: "PublishedAcceptance") -> dict[str, float]:
     """Tokens per step by draft tokens, up to the most that were measured."""
     return {str(k): entry.mean_at(k) for k in range(1, entry.draft_tokens + 1)}
+
+
+def _own_curve(source: "Source") -> dict[str, float]:
+    """Tokens per step by draft tokens of a source that somebody names, as far as `_SHOWN` and what it holds."""
+    from app.cli.drafts import law_of
+    from costmodel.laws.acceptance import replay_by
+
+    trace = source.positions
+    if trace is not None:
+        lengths = [k for k in _SHOWN if trace.depth is None or k <= trace.depth]
+        law = law_of(trace, source.method, lengths)
+        return {str(k): float(replay_by(trace, law, k).tokens_per_step) for k in lengths}
+    if source.rates is None:
+        return {}
+    known = source.rates.measured
+    return {str(k): source.rates.chain(k).tokens_per_step for k in _SHOWN if known is None or k <= known}
 
 
 def _show_pairs(entries: "Sequence[PublishedAcceptance]") -> None:
@@ -215,13 +245,18 @@ def _show_one(match: "Match", asked: str) -> None:
     say(f"more of it: rooftree acceptance list --method {entry.method} --model {entry.target}")
 
 
-def _show_curves(entries: "Sequence[PublishedAcceptance]") -> None:
-    """Tokens per step by draft length, the best at K = 3 first."""
+def _show_curves(entries: "Sequence[PublishedAcceptance]", yours: Sequence[dict[str, Any]]) -> None:
+    """Tokens per step by draft length: yours, then what was published, the best at K = 3 first."""
     from app.cli.formatting import fixed
     from app.cli.output import print_table
 
     best = sorted(entries, key=lambda e: -e.mean_at(min(_TYPICAL, e.draft_tokens)))
     rows = [
+        [row["method"], row["target"], "", f"yours, {row['kind']}", "",
+         *(fixed(row["by_draft_tokens"].get(str(k)), 2) for k in _SHOWN)]
+        for row in yours
+    ]  # fmt: skip
+    rows += [
         [
             e.method, e.target, _short(e.drafter), e.data_set,
             "?" if e.temperature is None else f"{e.temperature:g}",

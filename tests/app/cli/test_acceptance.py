@@ -59,6 +59,19 @@ def test_compare_gives_the_published_means_at_their_lengths(rooftree):
         assert all(1.0 <= mean <= int(k) + 1 for k, mean in curve.items())
 
 
+def test_compare_puts_rates_and_traces_of_ones_own_beside_what_was_published(rooftree, files):
+    words = ("acceptance", "compare", "--drafter", "eagle-3:0.78,0.61,0.48", "--drafter", f"n-gram:{files.lookup}")
+    answer = rooftree(*words, "--json").answer
+    rates, trace = answer["yours"]
+    assert rates["by_draft_tokens"] == pytest.approx({"1": 1.78, "2": 2.39, "3": 2.87})
+    replayed = rooftree("replay", files.lookup, "--draft-tokens", "1,2,3,5,8", "--json").answer
+    rows = {str(row["draft_tokens"]): row["tokens_per_step"] for row in replayed["chains"]}
+    assert trace["by_draft_tokens"] == pytest.approx(rows)
+    assert {entry["method"] for entry in answer["entries"]} == {"eagle-3", "n-gram"}
+    shown = rooftree(*words, "--model", "llama-3.1-8b").out.splitlines()
+    assert "yours" in shown[3] and "2.87" in shown[3]
+
+
 @pytest.mark.parametrize(
     ("words", "part"),
     [
