@@ -170,7 +170,7 @@ def _path_lists(sample: Sample) -> bool:
     )
 
 
-_TREE = "a tree's shape and no acceptance: `predict --tree` and `replay --tree` take its JSON"
+_TREE = "a tree's shape and no acceptance: `predict --tree` and `replay --tree` take it as it is"
 _NOT_IMPORTED: tuple[tuple[str, Callable[[Sample], bool]], ...] = (
     (f"is a table of child nodes (SAM-Decoding), {_TREE}", _adjacency),
     (f"is a Sequoia growmap, {_TREE}", lambda s: s.holds("Successors", "roots")),

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hardware_profiles.errors import InputError
 from traces.kinds.naming import naming
 
+MAX_LEVELS = 1024
 MAX_NODES = 1 << 16
 MAX_FILE_BYTES = 16 << 20
 
@@ -99,7 +100,9 @@ class Tree:
 
         Args:
             document: an object with `parents`, `ranks` and `root_included` (true if absent), where further
-                keys of a search result are passed over; or a list of rank paths, root excluded.
+                keys of a search result are passed over; a list of rank paths, root excluded (Medusa and EAGLE
+                choices); or the children of every node, node 0 being the root, as SAM-Decoding (`tree_adj`, or the
+                table itself) and Sequoia (`Successors` of a growmap) write them.
             file: name for messages.
 
         Raises:
@@ -108,6 +111,9 @@ class Tree:
         with naming(file):
             if isinstance(document, list):
                 return cls.from_paths(document)
+            children = _child_table(document)
+            if children is not None:
+                return cls.from_paths(_rank_paths(children))
             if not isinstance(document, Mapping) or "parents" not in document or "ranks" not in document:
                 raise InputError("a tree is an object with parents and ranks, or a list of rank paths")
             included = document.get("root_included", True)
@@ -185,6 +191,39 @@ class Tree:
         parents, ranks = np.asarray([self.parents[1:], self.ranks[1:]], dtype=np.int64)
         table[parents, ranks] = np.arange(1, self.nodes)
         return table
+
+
+def _child_table(document: object) -> dict[int, Any] | None:
+    """Children of every node where a document lists them, else None."""
+    table = document.get("tree_adj", document.get("Successors", document)) if isinstance(document, Mapping) else None
+    if isinstance(table, list):
+        return dict(enumerate(table))
+    if (
+        not isinstance(table, Mapping)
+        or not table
+        or not all(k.isascii() and k.isdigit() and len(k) < 10 for k in table)
+    ):
+        return None
+    return {int(node): below for node, below in table.items()}
+
+
+def _rank_paths(children: Mapping[int, Any]) -> list[tuple[int, ...]]:
+    """Rank path of every node but the root.
+
+    Raises:
+        InputError: a node with two parents, or children that are no list of whole numbers.
+    """
+    paths: dict[int, tuple[int, ...]] = {0: ()}
+    waiting = [0]
+    for node in waiting:
+        for rank, child in enumerate(_whole_numbers(children.get(node, ()), f"children of node {node}")):
+            if child in paths:
+                raise InputError("every node has one parent", key=f"children of node {node}", value=child)
+            paths[child] = (*paths[node], rank)
+            waiting.append(child)
+            if len(paths) > MAX_NODES or len(paths[child]) > MAX_LEVELS:
+                raise InputError(f"a tree has 1..{MAX_NODES} nodes on at most {MAX_LEVELS} levels", key="nodes")
+    return list(paths.values())[1:]
 
 
 def chain_tree(draft_tokens: int) -> Tree:

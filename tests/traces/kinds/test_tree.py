@@ -144,3 +144,28 @@ def test_published_trees_are_read(reference_data):
     for paths in lists:
         assert Tree.from_json(paths).draft_tokens == len(paths)
     assert lists
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"0": [1, 2], "1": [3], "2": [], "3": []},
+        {"tree_adj": {"0": [1, 2], "1": [3]}},
+        {"Successors": [[1, 2], [3], [], []], "roots": [[0]], "size": 4},
+    ],
+)
+def test_children_of_every_node_are_a_tree(document):
+    assert Tree.from_json(document).paths() == ((0,), (1,), (0, 0))
+
+
+@pytest.mark.parametrize("document", [{"0": [1, 0]}, {"0": [1], "1": [1]}, {"0": "12"}, {"0": [1, 1]}, {"0": [0.5]}])
+def test_children_that_are_no_tree_are_refused(document):
+    with pytest.raises(InputError, match="children of node"):
+        Tree.from_json(document, file="tree.json")
+
+
+def test_published_trees_are_read_as_they_are_written(reference_data):
+    logs = reference_data / "engine_logs"
+    assert read_tree(logs / "samd_default_tree_6_60.json").nodes == 61
+    growmap = read_tree(logs / "sequoia_A100-CNN-68m-13b-stochastic-S16.json")
+    assert growmap.nodes == 16 and growmap.level_widths() == (4, 5, 4, 1, 1)
