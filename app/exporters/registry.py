@@ -119,11 +119,14 @@ def write_export(result: ExportResult, folder: str | Path) -> tuple[Path, ...]:
         raise InputError(f"cannot be written: {error.strerror}", file=target) from error
 
 
-def _move_in(files: Mapping[str, str], stage: Path, target: Path) -> tuple[Path, ...]:
+def _move_in(files: Mapping[str, str | bytes], stage: Path, target: Path) -> tuple[Path, ...]:
     for name, content in files.items():
         staged = stage / name
         staged.parent.mkdir(parents=True, exist_ok=True)
-        staged.write_text(content, encoding="utf-8", newline="\n")
+        if isinstance(content, bytes):
+            staged.write_bytes(content)
+        else:
+            staged.write_text(content, encoding="utf-8", newline="\n")
         staged.chmod(0o755 if name.endswith(".sh") else 0o644)
     written = []
     for name in files:

@@ -27,15 +27,16 @@ class ExportResult:
         engine: name of the engine.
         version: release that was asked for.
         checked_against: releases whose rules the files were checked against.
-        files: relative file name to content.
-        command: one shell line that starts the engine, to be run from the folder that holds the files.
+        files: relative file name to content; texts, but for trees in the form of torch.
+        command: one shell line that starts the engine, to be run from the folder that holds the files; empty for
+            a tree alone.
         notes: what the engine does differently, cannot be known or was not checked.
     """
 
     engine: str
     version: str
     checked_against: tuple[str, ...]
-    files: Mapping[str, str]
+    files: Mapping[str, str | bytes]
     command: str
     notes: tuple[str, ...]
 

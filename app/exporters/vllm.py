@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from app.exporters.dialect import Dialect
 from app.exporters.result import HEAD_ADDRESS, NODE_RANK, Written, command_line, json_lines, script
-from app.exporters.tree_paths import Path, children_by_level, draft_paths
+from app.exporters.tree_forms import token_tree
+from app.exporters.tree_paths import Path, draft_paths
 from costmodel.engines.record.releases import Gate
 from costmodel.engines.vllm import ENGINE
 
@@ -176,13 +177,14 @@ def _named_as_meant(draft_model: str, method: str, dialect: Dialect) -> str:
 
 
 def _token_tree(paths: tuple[Path, ...], dialect: Dialect) -> str:
-    if children_by_level(paths) is None:
+    found = token_tree(paths)
+    if found is None:
         rule = (
             "speculative_token_tree keeps only the number of nodes per level, so every node of a level must "
             "have the same number of children, ranked from 0"
         )
         raise dialect.refusal("tree", rule, list(paths))
-    return str(list(paths))
+    return found
 
 
 def _schedule(chosen: DecodingConfiguration) -> list[list[int]]:

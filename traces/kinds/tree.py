@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from traces.kinds.naming import naming
+from traces.kinds.tree_forms import paths_of_children, paths_of_growmap, paths_of_literal
 
 MAX_LEVELS = 1024
 MAX_NODES = 1 << 16
@@ -241,34 +242,49 @@ def chain_tree(draft_tokens: int) -> Tree:
 
 
 def read_tree(path: str | Path) -> Tree:
-    """Read a tree from a JSON file.
+    """Read a tree from a file, in its own form or in that of another program.
 
     Args:
-        path: a file as `Tree.from_json` describes; a tree search's answer is read where it holds one tree.
+        path: JSON as `Tree.from_json` describes, a tree search's answer where it holds one tree, the children of
+            every node (SAM-Decoding); a list of rank paths as Python writes it (Medusa, EAGLE; `FILE:NAME` of
+            several); a growmap as torch writes it (Sequoia).
 
     Raises:
-        InputError: the file is absent, too large, not JSON or not a tree.
+        InputError: the file is absent, too large or not a tree.
     """
     name = str(path)
+    file, _, wanted = name.rpartition(":") if not Path(name).exists() else (name, "", "")
+    place = Path(file) if file.endswith((".py", ".txt")) else Path(name)
+    with naming(name):
+        content = _content(place)
+        if content.startswith(b"PK"):
+            return Tree.from_paths(paths_of_growmap(content))
+        try:
+            document = json.loads(content)
+        except (ValueError, RecursionError):
+            if place.suffix not in (".py", ".txt"):
+                raise InputError("must be JSON") from None
+            document = paths_of_literal(content.decode(errors="replace"), wanted)
+        if isinstance(document, dict) and isinstance(document.get("trees"), list):
+            if len(document["trees"]) != 1:
+                raise InputError("must hold exactly one tree", key="trees", value=len(document["trees"]))
+            document = document["trees"][0]
+        if isinstance(document, dict) and document and all(key.isdecimal() for key in document):
+            document = paths_of_children(document)
+        return Tree.from_json(document)
+
+
+def _content(path: Path) -> bytes:
     try:
-        with Path(path).open("rb") as stream:
+        with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", file=name) from None
+        raise InputError(f"cannot be read ({error.strerror})") from None
     except ValueError:
-        raise InputError("is no file name", file=name) from None
+        raise InputError("is no file name") from None
     if len(content) > MAX_FILE_BYTES:
-        raise InputError(f"must not exceed {MAX_FILE_BYTES} bytes", file=name)
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        raise InputError("must be JSON", file=name) from None
-    if isinstance(document, dict) and isinstance(document.get("trees"), list):
-        if len(document["trees"]) != 1:
-            count = len(document["trees"])
-            raise InputError("must hold exactly one tree", file=name, key="trees", value=count)
-        document = document["trees"][0]
-    return Tree.from_json(document, file=name)
+        raise InputError(f"must not exceed {MAX_FILE_BYTES} bytes")
+    return content
 
 
 def _whole_numbers(values: object, name: str) -> tuple[int, ...]:

@@ -1,0 +1,170 @@
+"""How do other programs write a static tree to a file?
+
+Medusa, EAGLE and Hydra keep lists of rank paths in Python files, SAM-Decoding the children of every node in JSON, and
+Sequoia a growmap saved by torch. All become rank paths, the root left out. Nothing is run: a Python file is parsed as
+text, and of a growmap's pickle the instructions are read, and those that would build anything but plain values refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import pickletools
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hardware_profiles.errors import InputError
+
+MOST_LITERAL_BYTES = 1 << 20
+MOST_PICKLE_BYTES = 4 << 20
+MOST_NODES = 4096
+
+Paths = list[tuple[int, ...]]
+
+
+def paths_of_literal(text: str, name: str = "") -> object:
+    """The list of paths that a Python file or a list in a text holds.
+
+    Args:
+        text: one list, or assignments of lists to names.
+        name: which of several names.
+
+    Returns:
+        The list as it stands, to be checked by whoever reads it.
+
+    Raises:
+        InputError: too long, no such list, or several and none named.
+
+    >>> paths_of_literal("small = [[0], [1], [0, 0]]")
+    [[0], [1], [0, 0]]
+    """
+    if len(text) > MOST_LITERAL_BYTES:
+        raise InputError(f"must not exceed {MOST_LITERAL_BYTES} characters")
+    try:
+        body = ast.parse(text.strip()).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise InputError("must be a list of rank paths, as Python writes it") from None
+    lists = {
+        target.id: node.value
+        for node in body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.List)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    if len(body) == 1 and isinstance(body[0], ast.Expr):
+        lists = {name: body[0].value}  # type: ignore[dict-item]
+    if not lists or (name and name not in lists):
+        raise InputError("holds no list of rank paths" + (" of that name" if name else ""), key=name or None)
+    if not name and len(lists) > 1:
+        raise InputError(f"holds several trees; add :NAME, one of {', '.join(sorted(lists)[:20])}")
+    try:
+        return ast.literal_eval(lists[name] if name else next(iter(lists.values())))
+    except (ValueError, TypeError, RecursionError, MemoryError):
+        raise InputError("must hold numbers alone") from None
+
+
+def paths_of_children(children: Sequence[object] | Mapping[str, object]) -> Paths:
+    """Rank paths of a tree that is given by the children of every node, in the order of their ranks.
+
+    Args:
+        children: of node 0, the root, and so on; or a mapping of node numbers in words to them.
+
+    Raises:
+        InputError: no tree.
+    """
+    table = {str(node): below for node, below in enumerate(children)} if not isinstance(children, Mapping) else children
+    paths: dict[int, tuple[int, ...]] = {0: ()}
+    waiting = [0]
+    while waiting:
+        node = waiting.pop()
+        below = table.get(str(node), [])
+        if not isinstance(below, list) or len(paths) + len(below) > MOST_NODES:
+            raise InputError(f"children must be lists of nodes, {MOST_NODES} in all", key=str(node))
+        for rank, child in enumerate(below):
+            if type(child) is not int or child in paths:
+                raise InputError("every node must have one parent", key=str(node), value=child)
+            paths[child] = (*paths[node], rank)
+            waiting.append(child)
+    if any(below and int(node) not in paths for node, below in table.items()):
+        raise InputError("every node must hang below node 0")
+    del paths[0]
+    return list(paths.values())
+
+
+def paths_of_growmap(content: bytes) -> Paths:
+    """Rank paths of a Sequoia growmap as `torch.save` writes it.
+
+    Args:
+        content: the file.
+
+    Raises:
+        InputError: another file, or one whose pickle does more than hold lists, numbers and tensors.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            inside = [each for each in archive.infolist() if each.filename.endswith("/data.pkl")]
+            if len(inside) != 1 or inside[0].file_size > MOST_PICKLE_BYTES:
+                raise InputError("must be one growmap, as torch.save writes it")
+            found = _plain_values(archive.read(inside[0]))
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError):
+        raise InputError("must be a growmap, as torch.save writes it") from None
+    if not isinstance(found, dict) or not isinstance(found.get("Successors"), list):
+        raise InputError("must be there, as a list per node", key="Successors")
+    return paths_of_children(found["Successors"])
+
+
+_TENSORS = ("torch._utils _rebuild_tensor_v2", "torch LongStorage", "collections OrderedDict")
+_PUSHES: Mapping[str, Callable[[], Any]] = {
+    "EMPTY_DICT": dict,
+    "EMPTY_LIST": list,
+    "EMPTY_TUPLE": tuple,
+    "NEWFALSE": lambda: False,
+    "NEWTRUE": lambda: True,
+    "NONE": lambda: None,
+}
+
+
+def _plain_values(content: bytes) -> object:
+    """What a pickle of lists, dictionaries, numbers, texts and tensors holds; tensors become None."""
+    stack: list[Any] = []
+    marks: list[int] = []
+    memo: dict[int, Any] = {}
+    try:
+        for code, argument, _ in pickletools.genops(content):
+            if code.name == "STOP":
+                return stack.pop()
+            _run(code.name, argument, stack, marks, memo)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError):
+        pass
+    raise InputError("must be a growmap, as torch.save writes it")
+
+
+def _run(name: str, argument: Any, stack: list[Any], marks: list[int], memo: dict[int, Any]) -> None:
+    if name in _PUSHES:
+        stack.append(_PUSHES[name]())
+    elif name in ("BININT", "BININT1", "BININT2", "BINUNICODE"):
+        stack.append(argument)
+    elif name == "MARK":
+        marks.append(len(stack))
+    elif name in ("BINPUT", "LONG_BINPUT"):
+        memo[argument] = stack[-1]
+    elif name in ("BINGET", "LONG_BINGET"):
+        stack.append(memo[argument])
+    elif name == "GLOBAL" and argument in _TENSORS:
+        stack.append(None)
+    elif name in ("BINPERSID", "REDUCE"):
+        stack[-1 if name == "BINPERSID" else -2 :] = [None]
+    elif name in ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"):
+        start = marks.pop() if name == "TUPLE" else len(stack) - int(name[-1])
+        stack[start:] = [tuple(stack[start:])]
+    elif name in ("APPEND", "APPENDS", "SETITEM", "SETITEMS"):
+        start = marks.pop() if name.endswith("S") else len(stack) - (1 if name == "APPEND" else 2)
+        values, holder = stack[start:], stack[start - 1]
+        del stack[start:]
+        if isinstance(holder, dict):
+            holder |= zip(values[::2], values[1::2], strict=True)
+        else:
+            holder.extend(values)
+    elif name != "PROTO":
+        raise InputError("holds more than lists, numbers and tensors", key="data.pkl", value=argument or name)
