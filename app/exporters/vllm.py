@@ -158,6 +158,8 @@ def _config(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *
     if chosen.varies:
         if chosen.deployment.data_parallel > 1:
             raise dialect.refusal("schedule", "switches a schedule off under data parallelism", chosen.schedule)
+        if config["method"] == "ngram_gpu":
+            raise dialect.refusal("schedule", "ngram_gpu ignores a schedule", chosen.schedule)
         config["num_speculative_tokens_per_batch_size"] = _schedule(chosen)
     if synthetic:
         config["rejection_sample_method"] = "synthetic"

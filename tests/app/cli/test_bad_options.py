@@ -94,11 +94,11 @@ INEXPRESSIBLE = [
     (f"{EXPORT} --synthetic", "acceptance_by_depth"),
     (
         f"{EXPORT} --synthetic --acceptance-by-depth 0.5,a,0.1",
-        "--acceptance-by-depth: must be numbers",
+        "--acceptance-by-depth: must be one rate",
         "got '0.5,a,0.1'",
     ),
     (f"{EXPORT} --synthetic --acceptance-by-depth 0.5,0.6,0.7", "acceptance_by_depth: ", "never rise with depth"),
-    (f"{EXPORT} --synthetic --acceptance-by-depth nan,0,0", "acceptance_by_depth: ", "nan"),
+    (f"{EXPORT} --synthetic --acceptance-by-depth nan,0,0", "--acceptance-by-depth: ", "nan"),
     ("export vllm --from {answer} --batch 7 --out {out}", "{answer}: choices: holds no such choice", "got (7, None)"),
 ]
 INFEASIBLE = [

@@ -47,7 +47,7 @@ def test_releases_and_field_gates_are_those_of_the_sources(schemas):
         assert known == set(FIELDS) & set(schema["fields"]), release
 
 
-@pytest.mark.parametrize("method", ["ngram", "medusa", "eagle3"])
+@pytest.mark.parametrize("method", ["ngram", "medusa", "eagle3", "suffix"])
 def test_method_gates_are_those_of_the_sources(schemas, method):
     for release, schema in schemas.items():
         assert OPTIONS.drafting[method].releases.admits(release) == (method in methods_of(schema)), release
@@ -134,6 +134,37 @@ def test_what_a_release_cannot_express_is_refused(build, shapes, asked, key, rul
         export(build(method, **shapes[shape]), "vllm", version)
     assert caught.value.key == key
     assert f"vllm {version}" in str(caught.value)
+
+
+def test_another_implementation_is_named_from_the_release_that_has_it(build):
+    assert config_of(build("n-gram"), variant="ngram_gpu")["method"] == "ngram_gpu"
+    with pytest.raises(InputError, match=r"0\.20\.2"):
+        config_of(build("n-gram"), "0.17.1", variant="ngram_gpu")
+    with pytest.raises(InputError, match="as ngram, ngram_gpu"):
+        config_of(build("n-gram"), variant="ngram_cpu")
+    with pytest.raises(InputError, match="ignores a schedule"):
+        config_of(build("n-gram", schedule=SCHEDULE), variant="ngram_gpu")
+
+
+def test_variants_are_gated_as_the_sources_are(schemas):
+    for release, schema in schemas.items():
+        group = "NgramGPUTypes" in schema["SpeculativeMethod"]
+        assert OPTIONS.drafting["ngram"].variants["ngram_gpu"].admits(release) == group, release
+        blocks = "DFlashModelTypes" in (schema["EagleModelTypes"] or "") + schema["SpeculativeMethod"]
+        assert OPTIONS.drafting["dflash"].releases.admits(release) == blocks, release
+
+
+def test_parallel_drafts_and_suffixes_are_written(build):
+    assert config_of(build("pard"))["parallel_drafting"] is True
+    assert config_of(build("suffix-decoding", draft_tokens=24)) == {"method": "suffix", "num_speculative_tokens": 24}
+    assert config_of(build("dflash", draft_tokens=15))["method"] == "dflash"
+
+
+def test_under_synthetic_acceptance_no_weights_of_a_drafter_are_read(build):
+    choice = build(acceptance_by_depth=RATES)
+    assert config_of(choice, synthetic=True)["draft_load_config"] == {"load_format": "dummy"}
+    assert "draft_load_config" not in config_of(build("n-gram", acceptance_by_depth=RATES), synthetic=True)
+    assert "draft_load_config" not in config_of(choice)
 
 
 def test_a_schedule_for_medusa_and_a_threshold_are_refused(build):

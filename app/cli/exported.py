@@ -1,0 +1,206 @@
+"""Which configuration do the options of `export` name: that of a file with changes, or a stated one?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options import MOST_DRAFT_TOKENS, Acceptance, Dtype, KvDtype, TokensPerStep
+
+if TYPE_CHECKING:
+    from costmodel.configuration import DecodingConfiguration
+    from costmodel.laws.acceptance.stated import DepthRates
+
+_Devices = Annotated[int | None, typer.Option("--tp", min=1, help="Devices that share every layer.")]
+_Length = Annotated[
+    int | None, typer.Option("--max-length", min=1, help="Most tokens of a request, prompt and answer.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """What is started: the configuration to begin with, and what stands in the place of its parts."""
+
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "--from", help="A configuration, or recommendation.json; else state one."),
+    ] = None
+    batch: Annotated[
+        int | None, typer.Option("--batch", min=1, help="Batch of the choice to export; default: the first.")
+    ] = None
+    context: Annotated[
+        int | None, typer.Option("--context", min=0, help="Context of the choice; default: the first.")
+    ] = None
+    model: Annotated[str | None, typer.Option("--model", help="Target: shipped name, hub id or path.")] = None
+    draft: Annotated[
+        str | None,
+        typer.Option("--draft", help="Draft model or head: hub id or path; default: one published for the target."),
+    ] = None
+    method: Annotated[str | None, typer.Option("--method", help="Method slug.")] = None
+    draft_tokens: Annotated[
+        int | None, typer.Option("--draft-tokens", min=0, max=MOST_DRAFT_TOKENS, help="Draft tokens K.")
+    ] = None
+    tree: Annotated[
+        Path | None, typer.Option("--tree", help="Tree: JSON, FILE.py[:NAME] of Medusa or EAGLE, Sequoia's growmap.")
+    ] = None
+    schedule: Annotated[str | None, typer.Option("--schedule", help="K by batch size, as 1-16:5,17-64:3,65-512:0.")] = (
+        None
+    )
+    no_schedule: Annotated[
+        bool, typer.Option("--no-schedule", help="One draft length, though the file has a schedule.")
+    ] = False
+    ngram_min: Annotated[int | None, typer.Option("--ngram-min", min=1, help="Shortest n-gram looked up.")] = None
+    ngram_max: Annotated[int | None, typer.Option("--ngram-max", min=1, help="Longest n-gram looked up.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """Where it runs, in which formats and up to which limits."""
+
+    tp: _Devices = None
+    pp: Annotated[int | None, typer.Option("--pp", min=1, help="Pipeline stages of consecutive layers.")] = None
+    ep: Annotated[int | None, typer.Option("--ep", min=1, help="Devices that share the routed experts.")] = None
+    dp: Annotated[int | None, typer.Option("--dp", min=1, help="Copies of the layers other than experts.")] = None
+    node_devices: Annotated[
+        int, typer.Option("--node-devices", min=1, help="Devices of one server; more spread over several servers.")
+    ] = 8
+    dtype: Dtype = None
+    kv_dtype: KvDtype = None
+    max_batch: Annotated[
+        int | None, typer.Option("--max-batch", min=1, help="Most requests decoded at once; default: the batch.")
+    ] = None
+    max_length: _Length = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imitated:
+    """Acceptance that the engine draws instead of verifying."""
+
+    acceptance_by_depth: Annotated[
+        str | None,
+        typer.Option("--acceptance-by-depth", help="P(first d draft tokens kept), d = 1..K, comma-separated."),
+    ] = None
+    acceptance: Acceptance = None
+    tokens_per_step: TokensPerStep = None
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Recorded trace to take the acceptance by depth from.")
+    ] = None
+
+
+def exported_configuration(started: Started, served: Served, imitated: Imitated) -> "DecodingConfiguration":
+    """The configuration that the options name.
+
+    Raises:
+        InputError: options that exclude each other, or name no whole configuration.
+    """
+    from dataclasses import replace
+
+    from app.answers.deployables import loadable
+    from costmodel.configuration import DecodingConfiguration, DeploymentNames
+    from costmodel.configuration.file import read_configuration
+    from hardware_profiles.errors import InputError
+
+    changes = _drafted(started)
+    if started.config is not None:
+        whole = "draft_tokens" not in changes and not started.no_schedule
+        chosen = read_configuration(started.config, batch=started.batch, context=started.context, scheduled=whole)
+    elif started.model is None or (not changes.get("draft_tokens") and started.method not in ("plain-decoding", None)):
+        raise InputError("--config FILE, or --model with --method and --draft-tokens, --schedule or --tree, is needed")
+    else:
+        where = DeploymentNames(model=started.model)
+        chosen = DecodingConfiguration(deployment=where, batch=started.batch, context=started.context)
+    if started.model is not None:
+        changes["deployment"] = replace(chosen.deployment, model=started.model)
+    chosen = _placed(replace(chosen, **changes), served)
+    return loadable(_with_acceptance(chosen, imitated), started.draft)
+
+
+def _drafted(started: Started) -> dict[str, Any]:
+    """What the options say of the method and of its draft."""
+    from hardware_profiles.errors import InputError
+    from traces.kinds.tree import read_tree
+
+    ways = {"--tree": started.tree, "--draft-tokens": started.draft_tokens, "--schedule": started.schedule}
+    given = [option for option, value in ways.items() if value is not None]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} exclude each other", key=given[0], value=str(ways[given[0]]))
+    changes: dict[str, Any] = {"method": started.method} if started.method is not None else {}
+    if started.tree is not None:
+        shape = read_tree(started.tree)
+        changes |= {"shape": shape, "draft_tokens": shape.draft_tokens, "schedule": ()}
+    elif started.draft_tokens is not None:
+        changes |= {"shape": None, "draft_tokens": started.draft_tokens, "schedule": ()}
+    elif started.schedule is not None:
+        ranges = _ranges(started.schedule)
+        changes |= {"shape": None, "draft_tokens": max(k for *_, k in ranges), "schedule": ranges}
+    changes |= {name: value for name in ("ngram_min", "ngram_max") if (value := getattr(started, name)) is not None}
+    return changes
+
+
+def _ranges(text: str) -> tuple[tuple[int, int, int], ...]:
+    import re
+
+    from hardware_profiles.errors import InputError
+
+    found = [re.fullmatch(r"\s*([0-9]{1,9})-([0-9]{1,9}):([0-9]{1,4})\s*", part) for part in text.split(",")]
+    if not all(found):
+        raise InputError("must be ranges of batch sizes and their K, as 1-16:5,17-64:0", key="--schedule", value=text)
+    return tuple((int(m[1]), int(m[2]), int(m[3])) for m in found if m is not None)
+
+
+def _placed(chosen: "DecodingConfiguration", served: Served) -> "DecodingConfiguration":
+    """The configuration on the devices, in the formats and within the limits of the options."""
+    from dataclasses import replace
+
+    named = {"tensor_parallel": served.tp, "pipeline_parallel": served.pp, "expert_parallel": served.ep,
+             "data_parallel": served.dp, "dtype": served.dtype, "kv_dtype": served.kv_dtype}  # fmt: skip
+    where = replace(chosen.deployment, **{name: value for name, value in named.items() if value is not None})
+    limits = {"max_batch": served.max_batch, "max_length": served.max_length}
+    chosen = replace(chosen, deployment=where, **{name: value for name, value in limits.items() if value is not None})
+    if not chosen.schedule and chosen.max_batch is None:
+        chosen = replace(chosen, max_batch=chosen.batch)
+    return chosen
+
+
+def _with_acceptance(chosen: "DecodingConfiguration", imitated: Imitated) -> "DecodingConfiguration":
+    from dataclasses import replace
+
+    from app.cli.accepted import rates_of
+    from hardware_profiles.errors import InputError
+
+    ways = {"--trace": imitated.trace, "--acceptance-by-depth": imitated.acceptance_by_depth,
+            "--acceptance": imitated.acceptance, "--tokens-per-step": imitated.tokens_per_step}  # fmt: skip
+    given = [option for option, value in ways.items() if value is not None]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} exclude each other", key=given[0], value=str(ways[given[0]]))
+    if not chosen.speculates or not given:
+        return chosen
+    if imitated.acceptance_by_depth is not None:
+        rates = tuple(rates_of(imitated.acceptance_by_depth, "--acceptance-by-depth"))
+        return replace(chosen, acceptance_by_depth=rates)
+    known = _known_rates(imitated, chosen.draft_tokens)
+    remark = known.remark_at(chosen.draft_tokens)
+    provenance = {**chosen.provenance, **({"acceptance": remark} if remark else {})}
+    return replace(chosen, acceptance_by_depth=known.at(chosen.draft_tokens), provenance=provenance)
+
+
+def _known_rates(imitated: Imitated, draft_tokens: int) -> "DepthRates":
+    from app.cli.accepted import rates_of
+    from costmodel.laws.acceptance.stated import DepthRates, counted_rates, length_rates
+    from hardware_profiles.errors import InputError
+    from traces.library import read_trace
+    from traces.replay.statistics import acceptance_by_depth
+
+    if imitated.tokens_per_step is not None:
+        return length_rates(imitated.tokens_per_step, draft_tokens)
+    if imitated.acceptance is not None:
+        stated = rates_of(imitated.acceptance)
+        return DepthRates(by_depth=tuple(stated), measured=len(stated) if len(stated) > 1 else None)
+    recorded = read_trace(imitated.trace or Path())
+    if recorded.level > 0:
+        return DepthRates(by_depth=tuple(acceptance_by_depth(recorded, draft_tokens).tolist()))
+    counted = counted_rates(recorded.summary) if recorded.summary is not None else None
+    if counted is None:
+        raise InputError("holds no acceptance", file=str(imitated.trace), key="--trace")
+    return counted
