@@ -153,10 +153,12 @@ def _placed(chosen: "DecodingConfiguration", served: Served) -> "DecodingConfigu
     """The configuration on the devices, in the formats and within the limits of the options."""
     from dataclasses import replace
 
-    named = {"tensor_parallel": served.tp, "pipeline_parallel": served.pp, "expert_parallel": served.ep,
-             "data_parallel": served.dp, "dtype": served.dtype, "kv_dtype": served.kv_dtype}  # fmt: skip
+    named: dict[str, Any] = {
+        "tensor_parallel": served.tp, "pipeline_parallel": served.pp, "expert_parallel": served.ep,
+        "data_parallel": served.dp, "dtype": served.dtype, "kv_dtype": served.kv_dtype,
+    }  # fmt: skip
+    limits: dict[str, Any] = {"max_batch": served.max_batch, "max_length": served.max_length}
     where = replace(chosen.deployment, **{name: value for name, value in named.items() if value is not None})
-    limits = {"max_batch": served.max_batch, "max_length": served.max_length}
     chosen = replace(chosen, deployment=where, **{name: value for name, value in limits.items() if value is not None})
     if not chosen.schedule and chosen.max_batch is None:
         chosen = replace(chosen, max_batch=chosen.batch)

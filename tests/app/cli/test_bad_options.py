@@ -17,7 +17,7 @@ NAMES = [
     (f"{PREDICT} --method eagle", "--method: unknown method 'eagle'; nearest: eagle-2, eagle-3"),
     (f"{OPTIMIZE} --method ngramm", "--method: unknown method 'ngramm'; nearest: n-gram"),
     (f"{PREDICT} --engine vlm", "unknown engine 'vlm'; nearest: vllm"),
-    (f"{EXPORT.replace('vllm', 'sgland')}", "unknown engine 'sgland'; nearest: sglang"),
+    (f"{EXPORT.replace('vllm', 'sgland')}", "unknown engine or tree form 'sgland'; nearest: sglang"),
     (f"{PREDICT} --dtype bf17", "unknown number format 'bf17'; nearest: bf16"),
     (f"{PREDICT} --kv-dtype bf17", "unknown number format 'bf17'; nearest: bf16"),
     (f"{PREDICT} --fidelity wild", "--fidelity: must be measured, calibrated or datasheet, got 'wild'"),
