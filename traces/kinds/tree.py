@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from traces.kinds.naming import naming
-from traces.kinds.tree_forms import paths_of_children, paths_of_growmap, paths_of_literal
+from traces.kinds.tree_forms import growmap_values, paths_of_literal
 
 MAX_LEVELS = 1024
 MAX_NODES = 1 << 16
@@ -224,6 +224,8 @@ def _rank_paths(children: Mapping[int, Any]) -> list[tuple[int, ...]]:
             waiting.append(child)
             if len(paths) > MAX_NODES or len(paths[child]) > MAX_LEVELS:
                 raise InputError(f"a tree has 1..{MAX_NODES} nodes on at most {MAX_LEVELS} levels", key="nodes")
+    if lost := [node for node, below in children.items() if below and node not in paths]:
+        raise InputError("every node must hang below node 0", key=f"children of node {lost[0]}")
     return list(paths.values())[1:]
 
 
@@ -258,7 +260,7 @@ def read_tree(path: str | Path) -> Tree:
     with naming(name):
         content = _content(place)
         if content.startswith(b"PK"):
-            return Tree.from_paths(paths_of_growmap(content))
+            return Tree.from_json(growmap_values(content))
         try:
             document = json.loads(content)
         except (ValueError, RecursionError):
@@ -269,8 +271,6 @@ def read_tree(path: str | Path) -> Tree:
             if len(document["trees"]) != 1:
                 raise InputError("must hold exactly one tree", key="trees", value=len(document["trees"]))
             document = document["trees"][0]
-        if isinstance(document, dict) and document and all(key.isdecimal() for key in document):
-            document = paths_of_children(document)
         return Tree.from_json(document)
 
 

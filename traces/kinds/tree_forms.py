@@ -1,8 +1,8 @@
 """How do other programs write a static tree to a file?
 
-Medusa, EAGLE and Hydra keep lists of rank paths in Python files, SAM-Decoding the children of every node in JSON, and
-Sequoia a growmap saved by torch. All become rank paths, the root left out. Nothing is run: a Python file is parsed as
-text, and of a growmap's pickle the instructions are read, and those that would build anything but plain values refused.
+Medusa, EAGLE and Hydra keep lists of rank paths in Python files, and Sequoia a growmap saved by torch. Both become
+plain values, which `traces.kinds.tree` checks; what JSON holds is read there. Nothing is run: a Python file is parsed
+as text, and of a growmap's pickle the instructions are read, and those that would build anything else are refused.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ import ast
 import io
 import pickletools
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hardware_profiles.errors import InputError
 
 MOST_LITERAL_BYTES = 1 << 20
 MOST_PICKLE_BYTES = 4 << 20
-MOST_NODES = 4096
-
-Paths = list[tuple[int, ...]]
 
 
 def paths_of_literal(text: str, name: str = "") -> object:
@@ -64,39 +61,14 @@ def paths_of_literal(text: str, name: str = "") -> object:
         raise InputError("must hold numbers alone") from None
 
 
-def paths_of_children(children: Sequence[object] | Mapping[str, object]) -> Paths:
-    """Rank paths of a tree that is given by the children of every node, in the order of their ranks.
-
-    Args:
-        children: of node 0, the root, and so on; or a mapping of node numbers in words to them.
-
-    Raises:
-        InputError: no tree.
-    """
-    table = {str(node): below for node, below in enumerate(children)} if not isinstance(children, Mapping) else children
-    paths: dict[int, tuple[int, ...]] = {0: ()}
-    waiting = [0]
-    while waiting:
-        node = waiting.pop()
-        below = table.get(str(node), [])
-        if not isinstance(below, list) or len(paths) + len(below) > MOST_NODES:
-            raise InputError(f"children must be lists of nodes, {MOST_NODES} in all", key=str(node))
-        for rank, child in enumerate(below):
-            if type(child) is not int or child in paths:
-                raise InputError("every node must have one parent", key=str(node), value=child)
-            paths[child] = (*paths[node], rank)
-            waiting.append(child)
-    if any(below and int(node) not in paths for node, below in table.items()):
-        raise InputError("every node must hang below node 0")
-    del paths[0]
-    return list(paths.values())
-
-
-def paths_of_growmap(content: bytes) -> Paths:
-    """Rank paths of a Sequoia growmap as `torch.save` writes it.
+def growmap_values(content: bytes) -> dict[Any, Any]:
+    """The plain values of a Sequoia growmap as `torch.save` writes it: `Successors`, the children of every node.
 
     Args:
         content: the file.
+
+    Returns:
+        Lists, numbers and texts as they stand, to be checked by whoever reads them; None for a tensor.
 
     Raises:
         InputError: another file, or one whose pickle does more than hold lists, numbers and tensors.
@@ -111,7 +83,7 @@ def paths_of_growmap(content: bytes) -> Paths:
         raise InputError("must be a growmap, as torch.save writes it") from None
     if not isinstance(found, dict) or not isinstance(found.get("Successors"), list):
         raise InputError("must be there, as a list per node", key="Successors")
-    return paths_of_children(found["Successors"])
+    return found
 
 
 _TENSORS = ("torch._utils _rebuild_tensor_v2", "torch LongStorage", "collections OrderedDict")

@@ -121,7 +121,7 @@ def test_nothing_in_a_file_is_run(tmp_path):
     [
         ("a.json", b'{"0": [1, 2], "1": [2], "2": []}', "one parent"),
         ("a.json", b'{"0": [1], "1": [], "5": [6]}', "below node 0"),
-        ("a.json", b'{"0": {"1": 2}}', "lists of nodes"),
+        ("a.json", b'{"0": {"1": 2}}', "whole numbers"),
         ("a.pt", b"PK\x03\x04 and no archive", "torch.save"),
         ("a.py", b"x = 3\n", "no list"),
         ("a.py", b"((((", "as Python writes it"),
