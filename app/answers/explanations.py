@@ -8,8 +8,6 @@ from costmodel.answers.capacity import Plan
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import Setting
 from costmodel.answers.explain import Explanation, OperationShare
-from costmodel.engines.record.engine import Engine
-from hardware_profiles.profile import Device
 
 Json = dict[str, Any]
 
@@ -83,17 +81,15 @@ def paying_batches(batches: PayingBatches, draft_tokens: int) -> Json:
     }  # fmt: skip
 
 
-def capacity_plan(plan: Plan, *, method: str) -> Json:
+def capacity_plan(plan: Plan) -> Json:
     """One row of `capacity`."""
     space, acceptance = plan.room, plan.acceptance
     spread = power_model(plan.setting.device).spread_ratio
     return {
-        "device": plan.setting.device.name, "tp": plan.setting.deployment.tensor_parallel, "method": method,
         "draft_tokens": acceptance.draft_tokens, "tokens_per_step": acceptance.tokens_per_step,
-        "feasible": True, "reason": None,
         "batch": plan.batch, "binds": plan.binds,
         "replicas": plan.replicas, "replicas_interval": list(plan.replicas_bounds), "devices": plan.devices,
-        "requests_per_s_per_replica": float(plan.curve.requests_per_s[plan.batch - 1]),
+        "requests_per_s_per_replica": float(plan.curve.requests_per_s[plan.curve.batch == plan.batch][0]),
         "utilisation_ratio": plan.utilisation_ratio, "headroom_ratio": 1.0 - plan.utilisation_ratio,
         "mean_batch": plan.mean_batch, "ttft_s": plan.ttft_s, "tpot_s": plan.tpot_s,
         "watts": plan.watts, "watts_interval": [plan.watts * (1 - spread), plan.watts * (1 + spread)],
@@ -112,15 +108,11 @@ def capacity_plan(plan: Plan, *, method: str) -> Json:
     }  # fmt: skip
 
 
-def refused_plan(*, device: str, tp: int, method: str, reason: str) -> Json:
-    """A row of `capacity` that cannot be."""
-    return {"device": device, "tp": tp, "method": method, "feasible": False, "reason": reason}
-
-
-def assumptions(engine: Engine, devices: Sequence[Device]) -> Json:
-    """What a plan rests on beside the cost model: how an engine divides memory, and the power models by kind."""
-    power: Mapping[str, str] = {device.kind: power_model(device).source for device in devices}
-    return {"memory": engine.memory.source, "power": dict(power)}
+def assumptions(settings: Sequence[Setting]) -> Json:
+    """What plans rest on beside the cost model: how engines divide memory, and the power models by kind."""
+    memory = dict.fromkeys(setting.engine.memory.source for setting in settings)
+    power: Mapping[str, str] = {s.device.kind: power_model(s.device).source for s in settings}
+    return {"memory": "; ".join(memory), "power": dict(power)}
 
 
 def _pair(bounds: tuple[float, float] | None) -> list[float] | None:

@@ -10,13 +10,10 @@ from itertools import product
 import numpy as np
 
 from costmodel.answers.estimate import Setting, footprint_of
-from costmodel.answers.fit import left_bytes, require_fit
+from costmodel.answers.fit import fits, require_fit
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
-from costmodel.parallel.plan import plan_of
-from costmodel.parallel.planned_step import planned_footprint
-from costmodel.passes.memory import Footprint
 from costmodel.passes.precision import bytes_per_value
 from hardware_profiles.errors import InputError
 
@@ -30,34 +27,13 @@ _WORDS = {"--batch": "batch {:,}", "--context": "context {:,}", "--tp": "tp {}",
           "--dtype": "{} weights"}  # fmt: skip
 
 
-def footprint_at(
-    asked: DecodingConfiguration, setting: Setting, acceptance: Acceptance, *, batch: int, context: int
-) -> tuple[Footprint, int | None]:
-    """Bytes on the fullest device of a deployment, and its devices; None for one tensor group.
-
-    Args:
-        asked: whose deployment may spread the model by a plan.
-        setting: of the configuration.
-        acceptance: what it drafts.
-        batch: requests of the whole deployment.
-        context: cached tokens per request.
-
-    Raises:
-        InputError: a plan that does not divide the model.
-    """
-    plan = plan_of(asked.deployment)
-    if plan is None:
-        return footprint_of(setting, acceptance, batch=batch, context=context), None
-    return planned_footprint(setting, acceptance, plan, batch=batch, context=context), plan.devices
-
-
 def require_cell(
     asked: DecodingConfiguration, setting: Setting, acceptance: Acceptance, *, batch: int, context: int
 ) -> None:
     """Check that a configuration fits at a batch and context.
 
     Args:
-        asked: as in `footprint_at`, like the rest.
+        asked: whose deployment may spread the model by a plan.
         setting: of the configuration.
         acceptance: what it drafts.
         batch: requests.
@@ -66,14 +42,13 @@ def require_cell(
     Raises:
         InfeasibleError: naming what it needs and what there is.
     """
-    needed, devices = footprint_at(asked, setting, acceptance, batch=batch, context=context)
     d = asked.deployment
     sizes = {"tp": d.tensor_parallel, "pp": d.pipeline_parallel, "ep": d.expert_parallel, "dp": d.data_parallel,
              "cp": d.context_parallel}  # fmt: skip
     what = f"batch {batch}, context {context}, {acceptance.draft_tokens} draft tokens"
-    if devices is not None:
+    if setting.plan is not None:
         what += "".join(f", --{name} {size}" for name, size in sizes.items() if size > 1)
-    require_fit(setting, needed, what, devices=devices)
+    require_fit(setting, footprint_of(setting, acceptance, batch=batch, context=context), what)
 
 
 def nearest_changes(
@@ -101,7 +76,7 @@ def nearest_changes(
     Returns:
         Changes, each of which was tried and holds; none where nothing does.
     """
-    test = holds or (lambda changed, setting, b, c: _fits(changed, setting, acceptance, b, c))
+    test = holds or (lambda _, setting, b, c: bool(np.all(fits(setting, acceptance, batch=b, context=c))))
 
     def tried(change: Change) -> bool:
         names = {_FIELDS[option]: value for option, value in change.items() if option in _FIELDS}
@@ -138,8 +113,3 @@ def _largest(option: str, below: int, holds: Callable[[Change], bool]) -> list[C
 
 def _narrower(held: str, formats: Sequence[str]) -> list[str]:
     return [name for name in formats if bytes_per_value(name) < bytes_per_value(held)]
-
-
-def _fits(asked: DecodingConfiguration, setting: Setting, a: Acceptance, batch: int, context: int) -> bool:
-    needed, devices = footprint_at(asked, setting, a, batch=batch, context=context)
-    return bool(np.all(left_bytes(setting, needed, devices=devices) >= 0.0))

@@ -18,6 +18,7 @@ LISTED = ("model", "device", "engine")
 MOST_CELLS = 4096
 MOST_SAID = 12
 Row = dict[str, Any]
+_C = TypeVar("_C")
 _T = TypeVar("_T")
 
 
@@ -62,9 +63,7 @@ def cells_of(options: Mapping[str, Any]) -> list[dict[str, str]]:
     return cells
 
 
-def runnable(
-    cells: Sequence[dict[str, str]], build: Callable[[dict[str, str]], _T]
-) -> list[tuple[dict[str, str], "_T | str"]]:
+def runnable(cells: Sequence[_C], build: Callable[[_C], _T]) -> list[tuple[_C, "_T | str"]]:
     """Every cell with what is built of it, or with the reason why it cannot be.
 
     Args:
@@ -77,7 +76,7 @@ def runnable(
     """
     from hardware_profiles.errors import InputError, UnknownNameError
 
-    found: list[tuple[dict[str, str], _T | str]] = []
+    found: list[tuple[_C, _T | str]] = []
     first: InputError | None = None
     for cell in cells:
         try:
@@ -100,6 +99,7 @@ def marked(
     batch: int,
     context: int,
     holds: "Holds | None" = None,
+    misses: str = "memory",
 ) -> Row:
     """What a row says of a cell that does not fit or misses a limit.
 
@@ -110,24 +110,26 @@ def marked(
         batch: requests.
         context: cached tokens per request.
         holds: what is wanted of it; None: that it fits.
+        misses: `memory`, or the `limits` of latency.
     """
     from app.answers.feasible import nearest_changes
 
     nearest = nearest_changes(asked, acceptance, batch=batch, context=context, holds=holds)
-    return {"feasible": False, "reason": reason, "nearest": [dict(change) for change in nearest]}
+    return {"feasible": False, "misses": misses, "reason": reason, "nearest": [dict(change) for change in nearest]}
 
 
-def reason_words(row: Mapping[str, Any], verb: str = "fit") -> str:
-    """A reason and the changes that would do: `... needs 24.1 GiB; batch 37 fits; fp8 weights fit`.
-
-    Args:
-        row: marked.
-        verb: what the changes do, in the plural.
-    """
+def reason_words(row: Mapping[str, Any]) -> str:
+    """A reason and the changes that would do: `... needs 24.1 GiB; batch 37 fits; fp8 weights fit`."""
     from app.answers.feasible import change_words
 
+    one, several = ("meets them", "meet them") if row.get("misses") == "limits" else ("fits", "fit")
     said = [change_words(change) for change in row.get("nearest") or ()]
-    return "; ".join((row["reason"], *(f"{each} {verb}{'' if each.endswith('weights') else 's'}" for each in said)))
+    return "; ".join((row["reason"], *(f"{each} {several if each.endswith('weights') else one}" for each in said)))
+
+
+def mark_words(row: Mapping[str, Any]) -> str:
+    """What the table says in a cell that cannot be."""
+    return {"memory": "does not fit", "limits": "misses limits"}.get(row.get("misses", ""), "cannot run")
 
 
 def say_marked(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.units import MILLI
 
-MOST_BATCH = 1024  # requests in flight per replica (vLLM's default limit)
+MOST_BATCH = 1024  # requests in flight per scheduler (vLLM's default limit)
 UTILISATION = 0.8  # share of a replica's highest rate that is planned with; ASSUMED, arrivals are never even
 
 
@@ -96,7 +96,7 @@ class Plan:
     @property
     def devices(self) -> int:
         """Devices of all replicas."""
-        return self.replicas * self.setting.deployment.tensor_parallel
+        return self.replicas * self.setting.devices
 
 
 def plan(
@@ -151,11 +151,12 @@ def plan(
 
 
 def replica_curve(setting: Setting, a: Acceptance, load: Load, *, largest: int, utilisation: float) -> Curve:
-    """One replica at every batch from 1 to `largest`.
+    """One replica at every batch from 1 to `largest`, or at every multiple of its data copies.
 
     A request stays for its prompt's and its steps' time, stretched by the prompts of the others; by Little's law a
     batch of b finishes b requests in that time. It waits for one of b places (Sakasegawa's approximation of M/M/b),
-    for the prompts before its own (M/G/1), and for half a step.
+    for the prompts before its own (M/G/1), and for half a step. Under a plan the data copies and the stages each
+    process prompts of their own at the same time, and those of one copy and stage wait for each other.
 
     Args:
         setting: target, device, drafter and engine.
@@ -166,13 +167,15 @@ def replica_curve(setting: Setting, a: Acceptance, load: Load, *, largest: int, 
 
     Reference: Sakasegawa 1977, "An approximation formula Lq = a·rho^b/(1-rho)"; Pollaczek-Khinchine for M/G/1.
     """
-    b = np.arange(1, largest + 1, dtype=np.float64)
+    copies = 1 if setting.plan is None else setting.plan.data
+    b = np.arange(copies, largest + 1, copies, dtype=np.float64)
+    sharing = b / setting.parallel_prompts  # requests whose prompts wait for each other
     step = np.asarray(estimate(setting, a, batch=b, context=load.decode_context).step_s)
     drafts, rows = a.draft_tokens > 0, 1.0 + a.proposal_ratio * a.proposed_tokens
-    prompts = np.stack([_prompt_s(setting, length, b, rows, drafts) for length in load.prompt_tokens])
+    prompts = np.stack([_prompt_s(setting, length, sharing, rows, drafts) for length in load.prompt_tokens])
     prompt, square = prompts.mean(axis=0), (prompts**2).mean(axis=0)
     decode = load.output_tokens / a.tokens_per_step * step
-    stay = b * prompt + decode
+    stay = sharing * prompt + decode
     rate = b / stay
     return Curve(
         batch=b,
@@ -180,9 +183,10 @@ def replica_curve(setting: Setting, a: Acceptance, load: Load, *, largest: int, 
         prompt_s=prompt,
         prompt_square=square,
         requests_per_s=rate,
-        tpot_s=((b - 1.0) * prompt + decode) / load.output_tokens,
+        tpot_s=(np.maximum(sharing - 1.0, 0.0) * prompt + decode) / load.output_tokens,
         ttft_s=_ttft_s(
-            b, utilisation, arrivals=utilisation * rate, step=step, prompt=prompt, square=square, stay=stay
+            b, utilisation, arrivals=utilisation * rate / setting.parallel_prompts, step=step, prompt=prompt,
+            square=square, stay=stay,
         ),
     )  # fmt: skip
 
@@ -210,7 +214,7 @@ def _best_batch(setting: Setting, a: Acceptance, load: Load, slo: Slo, utilisati
     space = room(setting, a, context=load.longest_context)
     require_room(setting, space)
     curve = replica_curve(
-        setting, a, load, largest=min(space.largest_batch, MOST_BATCH), utilisation=utilisation
+        setting, a, load, largest=min(space.largest_batch, _most_batch(setting)), utilisation=utilisation
     )  # fmt: skip
     meets = np.ones(curve.batch.shape, dtype=np.bool_)
     for name, limit, values in (("TTFT", slo.ttft_s, curve.ttft_s), ("TPOT", slo.tpot_s, curve.tpot_s)):
@@ -220,8 +224,8 @@ def _best_batch(setting: Setting, a: Acceptance, load: Load, slo: Slo, utilisati
         if values[least] > limit:
             raise InfeasibleError(
                 f"SLO: a mean {name} of {limit / MILLI:g} ms cannot be met by {setting.target.name} on "
-                f"{setting.deployment.tensor_parallel} x {setting.device.name}; the least is "
-                f"{values[least] / MILLI:.3g} ms, at batch {least + 1}"
+                f"{setting.devices} x {setting.device.name}; the least is {values[least] / MILLI:.3g} ms, at batch "
+                f"{curve.batch[least]:.0f}"
             )
         meets &= values <= limit
     if not meets.any():
@@ -245,19 +249,19 @@ def _plan(
     step, prompt = _at(curve, curve.step_s, here), _at(curve, curve.prompt_s, here)
     steps = load.output_tokens / a.tokens_per_step
     decode, prefill = _draws(setting, a, load, here)
-    decoding, prefilling = share * steps * step / here, share * prompt  # shares of the time
+    decoding, prefilling = share * steps * step / here, share * prompt / setting.parallel_prompts  # shares of the time
     busy = decoding + prefilling
-    tp, device = setting.deployment.tensor_parallel, setting.device
+    devices, device = setting.devices, setting.device
     watts = decoding * decode.watts + prefilling * prefill.watts + max(1.0 - busy, 0.0) * idle_w(device)
-    watts *= replicas * tp / max(busy, 1.0)
-    hourly = None if device.price_usd_per_hour is None else device.price_usd_per_hour * replicas * tp
+    watts *= replicas * devices / max(busy, 1.0)
+    hourly = None if device.price_usd_per_hour is None else device.price_usd_per_hour * replicas * devices
     return Plan(
         setting=setting,
         acceptance=a,
         room=space,
         curve=curve,
-        batch=at + 1,
-        binds=_binds(curve, at, slo, space),
+        batch=int(curve.batch[at]),
+        binds=_binds(curve, at, slo, space, _most_batch(setting)),
         replicas=replicas,
         replicas_bounds=_replica_bounds(setting, a, load, curve, at, utilisation, generator),
         utilisation_ratio=share / rate,
@@ -265,18 +269,24 @@ def _plan(
         tpot_s=_at(curve, curve.tpot_s, here),
         ttft_s=float(
             _ttft_s(
-                np.asarray(at + 1.0), share / rate, arrivals=np.asarray(share), step=np.asarray(step),
-                prompt=np.asarray(prompt), square=np.asarray(_at(curve, curve.prompt_square, here)),
-                stay=np.asarray(here * prompt + steps * step),
+                curve.batch[at], share / rate, arrivals=np.asarray(share / setting.parallel_prompts),
+                step=np.asarray(step), prompt=np.asarray(prompt),
+                square=np.asarray(_at(curve, curve.prompt_square, here)),
+                stay=np.asarray(here / setting.parallel_prompts * prompt + steps * step),
             )
         ),
         watts=watts,
         joules_per_token=watts / load.tokens_per_s,
-        decode_joules_per_token=tp * decode.joules / (here * a.tokens_per_step),
-        prefill_joules_per_token=tp * prefill.joules / load.mean_prompt_tokens,
+        decode_joules_per_token=devices * decode.joules / (here * a.tokens_per_step),
+        prefill_joules_per_token=devices / setting.parallel_prompts * prefill.joules / load.mean_prompt_tokens,
         usd_per_hour=hourly,
         usd_per_million_tokens=usd_per_million(hourly, load.tokens_per_s),
     )  # fmt: skip
+
+
+def _most_batch(setting: Setting) -> int:
+    """Most requests in flight of a replica: every data copy has a scheduler of its own."""
+    return MOST_BATCH * (1 if setting.plan is None else setting.plan.data)
 
 
 def _at(curve: Curve, values: Array, batch: float) -> float:
@@ -288,10 +298,11 @@ def _mean_batch(curve: Curve, requests_per_s: float) -> float:
     enough = np.flatnonzero(curve.requests_per_s >= requests_per_s)
     at = int(enough[0]) if enough.size else len(curve.batch) - 1
     high = float(curve.requests_per_s[at])
+    here = float(curve.batch[at])
     if at == 0:
-        return requests_per_s / high
-    low = float(curve.requests_per_s[at - 1])
-    return at + min((requests_per_s - low) / (high - low), 1.0)
+        return requests_per_s / high * here
+    low, before = float(curve.requests_per_s[at - 1]), float(curve.batch[at - 1])
+    return before + (here - before) * min((requests_per_s - low) / (high - low), 1.0)
 
 
 def _draws(setting: Setting, a: Acceptance, load: Load, batch: float) -> tuple[Draw, Draw]:
@@ -299,10 +310,10 @@ def _draws(setting: Setting, a: Acceptance, load: Load, batch: float) -> tuple[D
     return step_draw(setting, result.step), prefill_draw(setting, prompt_tokens=load.mean_prompt_tokens)
 
 
-def _binds(curve: Curve, at: int, slo: Slo, space: Room) -> str:
+def _binds(curve: Curve, at: int, slo: Slo, space: Room, most: int) -> str:
     """What keeps the chosen batch from growing by one."""
     if at + 1 == len(curve.batch):
-        return "memory" if space.largest_batch <= MOST_BATCH else "engine"
+        return "memory" if space.largest_batch <= most else "engine"
     for name, limit, values in (("tpot", slo.tpot_s, curve.tpot_s), ("ttft", slo.ttft_s, curve.ttft_s)):
         if limit is not None and values[at + 1] > limit:
             return name
@@ -326,6 +337,8 @@ def _replica_bounds(
     )  # fmt: skip
     error = drawn.step_s[:, 0] / float(result.step_s)
     tokens = paired(a.samples, DRAWS, generator) if a.samples.size else np.full(DRAWS, a.tokens_per_step)
-    each = curve.prompt_s[at] + load.output_tokens / tokens * curve.step_s[at] / curve.batch[at]
+    each = (
+        curve.prompt_s[at] / setting.parallel_prompts + load.output_tokens / tokens * curve.step_s[at] / curve.batch[at]
+    )
     low, high = interval(np.ceil(load.requests_per_s * error * each / utilisation - 1e-9))
     return math.floor(low), math.ceil(high)

@@ -1,57 +1,25 @@
-"""How fast does a configuration decode, against no speculation at the same batch, context and device?
+"""How fast does a configuration decode, against no speculation at the same batch, context and devices?
 
 The front door of the cost model: a `Setting` (target, device, drafter, engine) and an `Acceptance` give step
 time, tokens per second, speedup and their intervals. Leaves out choosing (`optimizers.search`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.answers.dynamic_step import dynamic_step
-from costmodel.answers.refine_step import refine_step
-from costmodel.answers.step import StepCost, chain_step, tree_step
+from costmodel.answers.planned_step import planned_footprint, planned_pass_seconds, planned_step_cost
+from costmodel.answers.setting import Setting, group_step_cost
+from costmodel.answers.step import StepCost
 from costmodel.answers.uncertainty import DRAWS, StepDraws, draw_steps, interval, paired
-from costmodel.architectures.architecture import Architecture
-from costmodel.drafters.drafter import Drafter
 from costmodel.drafters.pass_costs import prompt_draft_s
-from costmodel.engines import none
-from costmodel.engines.record.engine import Engine
-from costmodel.engines.record.overhead import Overhead
-from costmodel.laws.acceptance import Acceptance
-from costmodel.passes.forward import Deployment, pass_cost
+from costmodel.laws.acceptance import Acceptance, geometric
+from costmodel.passes.forward import Logits, pass_cost
 from costmodel.passes.memory import Footprint, footprint, kv_bytes, layer_weight_bytes
 from costmodel.passes.ops import Array, Number
-from hardware_profiles.profile import Device
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
-    """Everything about a run but its batch, context and draft.
-
-    Args:
-        deployment: target, device and how they run.
-        drafter: who drafts.
-        overhead: the engine's share of a speculative step.
-        plain_overhead: the engine's share of a plain step.
-        engine: how memory is divided; without one, weights, cache and passes may use all of it.
-    """
-
-    deployment: Deployment
-    drafter: Drafter
-    overhead: Overhead
-    plain_overhead: Overhead
-    engine: Engine = none.ENGINE
-
-    @property
-    def target(self) -> Architecture:
-        """The model that verifies."""
-        return self.deployment.architecture
-
-    @property
-    def device(self) -> Device:
-        """One device of the group."""
-        return self.deployment.device
+__all__ = ["Setting"]  # which most callers find here, beside what answers it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -79,29 +47,14 @@ def step_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, contex
     """Cost of the steps of a configuration; a chain of no tokens is plain decoding.
 
     Args:
-        setting: target, device, drafter and engine.
+        setting: target, device, drafter, engine, and the plan that the target is spread by.
         acceptance: the configuration.
-        batch: requests; broadcasts with `context`.
+        batch: requests of the whole plan; broadcasts with `context`.
         context: cached tokens per request.
     """
-    parts = setting.deployment, setting.drafter, setting.overhead
-    if setting.drafter.method.refine is not None and acceptance.draft_tokens:
-        return refine_step(*parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context)
-    if acceptance.lengths is not None:
-        return dynamic_step(*parts, acceptance.lengths, batch=batch, context=context)
-    if acceptance.tree is not None:
-        return tree_step(*parts, acceptance.tree, batch=batch, context=context)
-    shared = setting.drafter.method.batch  # the whole draft is paid for even where only a part is verified
-    return chain_step(
-        setting.deployment,
-        setting.drafter,
-        setting.overhead if acceptance.draft_tokens else setting.plain_overhead,
-        batch=batch,
-        context=context,
-        draft_tokens=acceptance.proposed_tokens,
-        proposal_ratio=acceptance.proposal_ratio if acceptance.draft_tokens else 1.0,
-        drafted_tokens=acceptance.draft_tokens if shared.drafts_during_verify or shared.parts > 1 else None,
-    )
+    if setting.plan is None:
+        return group_step_cost(setting, acceptance, batch=batch, context=context)
+    return planned_step_cost(setting, acceptance, setting.plan, batch=batch, context=context)
 
 
 def estimate(
@@ -129,14 +82,7 @@ def estimate(
     Raises:
         InputError: a non-positive or non-finite batch or context.
     """
-    plain = plain or chain_step(
-        setting.deployment,
-        setting.drafter,
-        setting.plain_overhead,
-        batch=batch,
-        context=context,
-        draft_tokens=0.0,
-    )
+    plain = plain or step_cost(setting, geometric(0.0, 0), batch=batch, context=context)
     step = step_cost(setting, acceptance, batch=batch, context=context)
     shape = np.broadcast_shapes(np.shape(batch), np.shape(context))
     step_s = np.broadcast_to(step.total_s, shape)
@@ -207,9 +153,7 @@ def prefill_s(setting: Setting, *, prompt_tokens: Number, batch: Number = 1.0, d
         drafts: the drafter processes the prompt too (where it keeps a cache of its own).
     """
     prompt = np.asarray(prompt_tokens, dtype=np.float64)
-    cost = pass_cost(
-        setting.deployment, batch=batch, query_tokens=prompt, context=0.0, logits="last", prefill=True
-    ).total_s
+    cost = sum(_pass_seconds(setting, batch, prompt, logits="last", prefill=True).values(), start=np.zeros(()))
     if drafts:
         cost = cost + prompt_draft_s(setting.deployment, setting.drafter, batch=batch, prompt_tokens=prompt)
     return np.asarray(cost + setting.plain_overhead.step_s)
@@ -230,9 +174,7 @@ def mixed_prefill_s(setting: Setting, *, prompt_tokens: float, decode_rows: Numb
     """
     rows = np.asarray(decode_rows, dtype=np.float64)
     together, alone = (_row_seconds(setting, rows + extra) for extra in (prompt_tokens, 0.0))
-    own = pass_cost(
-        setting.deployment, batch=1.0, query_tokens=prompt_tokens, context=0.0, logits="last", prefill=True
-    ).seconds
+    own = _pass_seconds(setting, 1.0, prompt_tokens, logits="last", prefill=True)
     added = together - alone + sum(own[name] for name in _ATTENTION if name in own)
     if drafts:
         added = added + prompt_draft_s(setting.deployment, setting.drafter, batch=1.0, prompt_tokens=prompt_tokens)
@@ -244,8 +186,18 @@ _ATTENTION = ("attention", "mla", "state")
 
 def _row_seconds(setting: Setting, rows: Array) -> Array:
     """Seconds of the operations whose cost depends on the rows of a pass alone."""
-    cost = pass_cost(setting.deployment, batch=rows, query_tokens=1.0, context=0.0, logits="none")
-    return np.asarray(sum(value for name, value in cost.seconds.items() if name not in _ATTENTION))
+    seconds = _pass_seconds(setting, rows, 1.0, logits="none")
+    return np.asarray(sum(value for name, value in seconds.items() if name not in _ATTENTION))
+
+
+def _pass_seconds(
+    setting: Setting, batch: Number, query_tokens: Number, *, logits: Logits, prefill: bool = False
+) -> Mapping[str, Array]:
+    """Seconds by operation of a pass without cached tokens; `batch` is that of every data copy of a plan."""
+    shape = {"batch": batch, "query_tokens": query_tokens}
+    if setting.plan is not None:
+        return planned_pass_seconds(setting, setting.plan, **shape, logits=logits, prefill=prefill)
+    return pass_cost(setting.deployment, **shape, context=0.0, logits=logits, prefill=prefill).seconds
 
 
 def throughput_speedup(
@@ -271,17 +223,18 @@ def throughput_speedup(
     context = prompt_tokens + output_tokens / 2.0
     result = estimate(setting, acceptance, batch=batch, context=context)
     b = np.asarray(batch, dtype=np.float64)
+    sharing = b / setting.parallel_prompts  # requests whose prompts wait for each other
 
     def prompt_s(rows_per_request: float, drafts: bool) -> Array:
         alone = prefill_s(setting, prompt_tokens=prompt_tokens, drafts=drafts)
-        beside = np.maximum(b - 1.0, 1.0) * rows_per_request
+        beside = np.maximum(sharing - 1.0, 1.0) * rows_per_request
         mixed = mixed_prefill_s(setting, prompt_tokens=prompt_tokens, decode_rows=beside, drafts=drafts)
-        return np.asarray(np.where(b > 1.0, mixed, alone))
+        return np.asarray(np.where(sharing > 1.0, mixed, alone))
 
     verified = 1.0 + acceptance.proposal_ratio * acceptance.proposed_tokens
-    plain = prompt_s(1.0, drafts=False) + output_tokens * result.plain.total_s / b
+    plain = prompt_s(1.0, drafts=False) + output_tokens * result.plain.total_s / sharing
     steps = output_tokens / acceptance.tokens_per_step
-    fast = prompt_s(verified, drafts=acceptance.draft_tokens > 0) + steps * result.step.total_s / b
+    fast = prompt_s(verified, drafts=acceptance.draft_tokens > 0) + steps * result.step.total_s / sharing
     return np.asarray(plain / fast)
 
 
@@ -297,6 +250,10 @@ def footprint_of(
         context: cached tokens per request.
         block_tokens: of a block of the cache; None: the engine's.
     """
+    if setting.plan is not None:
+        return planned_footprint(
+            setting, acceptance, setting.plan, batch=batch, context=context, block_tokens=block_tokens
+        )
     d, drafter = setting.deployment, setting.drafter
     used = acceptance.draft_tokens > 0
     share = d.tensor_parallel

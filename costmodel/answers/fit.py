@@ -33,7 +33,7 @@ class Room:
         waste_bytes: the half block, within `request_bytes`.
         drafter_request_bytes: cache of one request of the drafter.
         pass_bytes: activations that one request adds to a verify pass.
-        largest_batch: requests that fit; 0 where not even one does.
+        largest_batch: requests that fit, as many on every data copy; 0 where not even one does.
     """
 
     usable_bytes: float
@@ -47,18 +47,17 @@ class Room:
     largest_batch: int
 
 
-def left_bytes(setting: Setting, needed: Footprint, *, devices: int | None = None) -> Array:
+def left_bytes(setting: Setting, needed: Footprint) -> Array:
     """Bytes of its cache that an engine has left on each device; below 0 where a configuration does not fit.
 
     Args:
         setting: target, device, drafter and engine.
         needed: by the configuration, on the fullest device.
-        devices: of the group; None: those of the tensor-parallel group.
     """
     d = setting.deployment
     given = setting.engine.cache_bytes(
         d.device, d.architecture, d.precision, weights_bytes=needed.weights_bytes, pass_bytes=needed.pass_bytes,
-        tensor_parallel=d.tensor_parallel, devices=devices,
+        tensor_parallel=d.tensor_parallel, devices=setting.devices,
     )  # fmt: skip
     return np.asarray(given - needed.cache_bytes)
 
@@ -82,19 +81,18 @@ def fits(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Nu
     return np.asarray(left_bytes(setting, footprint_of(setting, acceptance, batch=batch, context=context)) >= 0.0)
 
 
-def require_fit(setting: Setting, needed: Footprint, what: str, *, devices: int | None = None) -> None:
+def require_fit(setting: Setting, needed: Footprint, what: str) -> None:
     """Check that what a configuration needs fits.
 
     Args:
         setting: target, device, drafter and engine.
         needed: by the configuration, on the fullest device.
         what: the configuration, for the message.
-        devices: of the group; None: those of the tensor-parallel group.
 
     Raises:
         InfeasibleError: naming what was asked, what it needs and what there is.
     """
-    left = left_bytes(setting, needed, devices=devices)
+    left = left_bytes(setting, needed)
     if np.all(left >= 0.0):
         return
     asked = np.broadcast_to(needed.weights_bytes + needed.cache_bytes, left.shape).flat[int(np.argmin(left))]
@@ -124,9 +122,9 @@ def room(setting: Setting, acceptance: Acceptance, *, context: float) -> Room:
     True
     """
     d, engine = setting.deployment, setting.engine
-    block = engine.memory.block_tokens
-    one, two = (footprint_of(setting, acceptance, batch=n, context=context, block_tokens=1) for n in (1, 2))
-    full = footprint_of(setting, acceptance, batch=1, context=context + block / 2.0, block_tokens=1)
+    block, copies = engine.memory.block_tokens, 1 if setting.plan is None else setting.plan.data
+    one, two = (footprint_of(setting, acceptance, batch=n * copies, context=context, block_tokens=1) for n in (1, 2))
+    full = footprint_of(setting, acceptance, batch=copies, context=context + block / 2.0, block_tokens=1)
     waste = float(full.cache_bytes - one.cache_bytes) if block > 1 else 0.0
     exact = float(two.cache_bytes - one.cache_bytes)
     used = 1.0 if acceptance.draft_tokens else 0.0
@@ -150,7 +148,7 @@ def room(setting: Setting, acceptance: Acceptance, *, context: float) -> Room:
         waste_bytes=waste,
         drafter_request_bytes=drafted,
         pass_bytes=new,
-        largest_batch=max(0, int(np.floor(batch + 1e-9))),
+        largest_batch=copies * max(0, int(np.floor(batch + 1e-9))),
     )
 
 
@@ -203,6 +201,11 @@ def _given(setting: Setting, weights_bytes: float) -> float:
     d = setting.deployment
     return float(
         setting.engine.cache_bytes(
-            d.device, d.architecture, d.precision, weights_bytes=weights_bytes, tensor_parallel=d.tensor_parallel
+            d.device,
+            d.architecture,
+            d.precision,
+            weights_bytes=weights_bytes,
+            tensor_parallel=d.tensor_parallel,
+            devices=setting.devices,
         )
     )

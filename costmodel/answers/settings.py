@@ -13,6 +13,7 @@ from costmodel.drafters.drafter import Drafter, build_drafter, custom_drafter
 from costmodel.engine_library import load_engine
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names, named_transforms
+from costmodel.parallel.plan import plan_of
 from costmodel.passes.forward import Deployment
 from costmodel.passes.precision import Precision, precision
 from costmodel.passes.transform import apply
@@ -30,7 +31,8 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         configuration: model, device, method and formats by name; what it drafts in a step does not matter here.
 
     Raises:
-        InputError: an unknown name (the nearest are offered), or options that exclude each other.
+        InputError: an unknown name (the nearest are offered), options that exclude each other, or a plan that does
+            not divide the model.
     """
     names = configuration.deployment
     target = load_model(names.model)
@@ -51,6 +53,9 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     )
     own = (method.slug,) if method.target and method.slug not in names.transforms else ()
     chosen = (*own, *names.transforms)
+    plan = plan_of(names)
+    if plan is not None:
+        plan.check(target)
     deployment = apply(deployment, named_transforms(chosen))
     return Setting(
         deployment=deployment,
@@ -58,6 +63,7 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         overhead=engine.overhead(method.drafted_by),
         plain_overhead=engine.overhead("none"),
         engine=engine,
+        plan=plan,
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.asked import asked, with_options
-from app.cli.cells import LISTED, cells_of, marked, require_one, runnable, say_marked
+from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked
 from app.cli.option_groups import Drafting, Placed, grouped
 from app.cli.options import (
     MOST_DRAFT_TOKENS,
@@ -175,7 +175,7 @@ def _print(answer: dict[str, Any]) -> None:
     def cells(p: dict[str, Any]) -> list[str]:
         first = [*(p[name] for name in names), plain(p["batch"]), plain(p["context"]), plain(p.get("draft_tokens"))]
         if not p["feasible"]:
-            return [*first, "", "does not fit" if "nearest" in p else "cannot run", "", "", "", ""]
+            return [*first, "", mark_words(p), "", "", "", ""]
         needed = [ranged(p["least_tokens_per_step"], p["least_tokens_per_step_interval"], 2), rate(p)]
         if "greatest_draft_s" not in p:
             return [*first, *needed, unit.show(p["draft_s"]), "", "", ""]

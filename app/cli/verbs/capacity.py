@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.asked import asked
+from app.cli.asked import asked, with_options
+from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked
 from app.cli.option_groups import Drafting, Formats, grouped
 from app.cli.options import (
     MOST_DRAFT_TOKENS,
+    Csv,
     Json,
     MatchRate,
     Model,
@@ -25,8 +27,11 @@ from app.cli.options import (
     whole_numbers,
 )
 from app.cli.output import Answered
+from app.cli.planned import Data, Expert, Pipeline
 
 if TYPE_CHECKING:
+    from costmodel.answers.capacity import Plan
+    from costmodel.answers.estimate import Setting
     from costmodel.answers.workload import Load, Slo
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
@@ -48,9 +53,13 @@ def capacity(
     slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest mean time to first token, ms.")] = None,
     slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest mean time per token, ms.")] = None,
     device: Annotated[
-        list[str] | None, typer.Option("--device", help="Device name or file; repeat to compare. Default: h100-sxm.")
+        list[str] | None,
+        typer.Option("--device", help="Device name or file; several by commas, or repeated. Default: h100-sxm."),
     ] = None,
-    tp: Annotated[str, typer.Option("--tp", help="Devices per replica, comma-separated.")] = "1",
+    tp: Annotated[str, typer.Option("--tp", help="Devices that share every layer, comma-separated.")] = "1",
+    pp: Pipeline = 1,
+    ep: Expert = 1,
+    dp: Data = 1,
     method: Annotated[str, typer.Option("--method", help="Method to compare with plain decoding.")] = "",
     trace: Trace = None,
     acceptance: Annotated[
@@ -65,6 +74,7 @@ def capacity(
         float, typer.Option("--utilisation", help="Share of a replica's highest rate to plan with.")
     ] = 0.8,
     out: Out = None,
+    csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -75,9 +85,7 @@ def capacity(
     from app.cli.output import deliver
     from costmodel.answers.settings import with_match_rate
     from costmodel.answers.workload import Slo
-    from costmodel.engine_library import load_engine
     from hardware_profiles.errors import InputError
-    from hardware_profiles.loader import load_device
     from traces.library import read_trace
 
     if trace is not None and acceptance is not None:
@@ -86,7 +94,6 @@ def capacity(
     slo = Slo(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
     if not 0.0 < utilisation < 1.0:
         raise InputError("must lie between 0 and 1, both excluded", key="--utilisation", value=utilisation)
-    known = load_engine(formats.engine)
     recorded = read_trace(trace) if trace else None
     if recorded is not None:
         recorded.require(1, "a plan")
@@ -102,27 +109,31 @@ def capacity(
         drafted = stated(kept_rate, lengths, tree, share, method=slug)
     elif slug not in ("", "plain-decoding"):
         raise InputError("a method needs a --trace or an --acceptance", key="--method", value=slug)
-    names = list(dict.fromkeys(device or ["h100-sxm"]))
-    devices = [load_device(name, formats.overrides or ()) for name in names]
+    cells = cells_of({"model": model, "engine": formats.engine, "device": ",".join(device or ["h100-sxm"])})
     sizes = whole_numbers(tp, "--tp", least=1, most=MOST_DEVICES)
-    base = asked(None, {**asdict(formats), "model": model, "device": names[0]})
+    base = asked(None, {**asdict(formats), **cells[0], "pp": pp, "ep": ep, "dp": dp})
     drafter = {
         "draft_model": drafting.draft, "exit_layers": drafting.exit_layer, "draft_passes": drafting.draft_passes,
         "draft_bytes": byte_count(drafting.draft_bytes, "--draft-bytes"),
     }  # fmt: skip
-    cases = _cases(base, names, sizes, slug, drafted, drafter)
-    rows = [_row(asked, found, load, slo, utilisation, seed) for asked, found in cases]
+    cases = _cases(base, cells, sizes, slug, drafted, drafter)
+    rows = [_row(one, setting, found, load, slo, utilisation, seed) for one, setting, found in cases]
+    listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in LISTED}
     inputs = {
-        "model": model, "rate": load.requests_per_s, "prompt": load.mean_prompt_tokens, "output": load.output_tokens,
+        **listed, "rate": load.requests_per_s, "prompt": load.mean_prompt_tokens, "output": load.output_tokens,
         "requests": str(requests) if requests else None, "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot,
-        "device": names, "tp": tp, "method": slug or "plain-decoding", "draft": drafting.draft,
+        "tp": tp, "pp": pp, "ep": ep, "dp": dp, "method": slug or "plain-decoding", "draft": drafting.draft,
         "trace": str(trace) if trace else None, "acceptance": acceptance, "match_rate": match_rate,
         "draft_tokens": draft_tokens, "tree": str(tree) if tree else None, "utilisation": utilisation,
-        "engine": formats.engine, "dtype": formats.dtype, "set": formats.overrides or [], "seed": seed,
+        "dtype": formats.dtype, "set": formats.overrides or [], "seed": seed,
     }  # fmt: skip
-    answer = {"inputs": inputs, "plans": rows, "best": _best(rows), "assumptions": assumptions(known, devices)}
-    _require_one(rows)
-    return deliver(answer, name="capacity", json=json, out=out, quiet=quiet, show=lambda: _print(answer))
+    settings = [setting for _, setting, _ in cases if not isinstance(setting, str)]
+    answer = {"inputs": inputs, "plans": rows, "best": _best(rows), "assumptions": assumptions(settings)}
+    delivered = deliver(
+        answer, name="capacity", json=json, out=out, quiet=quiet, show=lambda: _print(answer), csv=csv, rows=["plans"]
+    )  # fmt: skip
+    require_one(rows)
+    return delivered
 
 
 def _load(rate: float | None, prompt: float | None, output: float | None, requests: Path | None) -> "Load":
@@ -141,49 +152,65 @@ def _load(rate: float | None, prompt: float | None, output: float | None, reques
 
 def _cases(
     base: "DecodingConfiguration",
-    names: list[str],
+    cells: "list[dict[str, str]]",
     sizes: list[int],
     slug: str,
     drafted: "list[Acceptance]",
     drafter: dict[str, Any],
-) -> "list[tuple[DecodingConfiguration, list[Acceptance]]]":
-    """Every device and number of devices, plain and with the method."""
+) -> "list[tuple[DecodingConfiguration, Setting | str, list[Acceptance]]]":
+    """Every cell at every number of tensor devices, plain and with the method; the reason of one that cannot run."""
     from dataclasses import replace
 
+    from costmodel.answers.settings import build_setting
     from costmodel.laws.acceptance import geometric
 
-    plain, cases = [geometric(0.0, 0)], []
-    for name in names:
-        for size in sizes:
-            at = replace(base, deployment=replace(base.deployment, device=name, tensor_parallel=size))
-            cases.append((replace(at, method="plain-decoding"), plain))
-            if drafted and slug != "plain-decoding":
-                cases.append((replace(at, method=slug, **drafter), drafted))
-    return cases
+    methods: list[tuple[dict[str, Any], list[Acceptance]]] = [({"method": "plain-decoding"}, [geometric(0.0, 0)])]
+    if drafted and slug != "plain-decoding":
+        methods.append(({"method": slug, **drafter}, drafted))
+
+    keyed = [(cell, size, at) for cell in cells for size in sizes for at in range(len(methods))]
+    asked = [replace(with_options(base, {**cell, "tp": size}), **methods[at][0]) for cell, size, at in keyed]
+    built = runnable(asked, build_setting)
+    return [(one, setting, methods[at][1]) for (one, setting), (_, _, at) in zip(built, keyed, strict=True)]
 
 
 def _row(
     asked: "DecodingConfiguration",
+    setting: "Setting | str",
     acceptances: "list[Acceptance]",
     load: "Load",
     slo: "Slo",
     utilisation: float,
     seed: int,
 ) -> dict[str, Any]:
+    """A plan, or the mark of a cell that holds no request or misses the limits."""
     import numpy as np
 
-    from app.answers.explanations import capacity_plan, refused_plan
+    from app.answers.explanations import capacity_plan
     from costmodel.answers.capacity import plan
-    from costmodel.answers.settings import build_setting
     from hardware_profiles.errors import InfeasibleError
 
-    setting = build_setting(asked)
+    where = asked.deployment
+    row = {"model": where.model, "device": where.device, "engine": where.engine, "tp": where.tensor_parallel,
+           "method": asked.method}  # fmt: skip
+    if isinstance(setting, str):
+        return row | {"feasible": False, "reason": setting}
+
+    def planned(at: "Setting") -> "Plan":
+        return plan(at, acceptances, load, slo, generator=np.random.default_rng(seed), utilisation=utilisation)
+
+    def holds(changed: "DecodingConfiguration", at: "Setting", batch: int, context: int) -> bool:
+        try:
+            return bool(planned(at))
+        except InfeasibleError:
+            return False
+
     try:
-        made = plan(setting, acceptances, load, slo, generator=np.random.default_rng(seed), utilisation=utilisation)
+        return row | {"feasible": True, "reason": None} | capacity_plan(planned(setting))
     except InfeasibleError as error:
-        name, size = setting.device.name, asked.deployment.tensor_parallel
-        return refused_plan(device=name, tp=size, method=asked.method, reason=str(error))
-    return capacity_plan(made, method=asked.method)
+        misses = "limits" if str(error).startswith("SLO") else "memory"
+        nearest = marked(asked, acceptances[0], str(error), batch=1, context=0, holds=holds, misses=misses)
+        return row | nearest
 
 
 def _best(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -195,50 +222,45 @@ def _best(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     first = min(able, key=lambda row: (row["usd_per_hour"] if priced else 0.0, row["watts"]))
     return {
         "by": "usd_per_hour" if priced else "watts",
-        **{key: first[key] for key in ("device", "tp", "method", "draft_tokens", "devices")},
+        **{key: first[key] for key in ("model", "device", "engine", "tp", "method", "draft_tokens", "devices")},
     }
 
 
-def _require_one(rows: list[dict[str, Any]]) -> None:
-    from hardware_profiles.errors import InfeasibleError
-
-    if not any(row["feasible"] for row in rows):
-        reasons = list(dict.fromkeys(row["reason"] for row in rows))
-        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        raise InfeasibleError(f"{reasons[0]}{more}")
-
-
 def _print(answer: dict[str, Any]) -> None:
+    from app.cli.formatting import fixed, plain, time_unit
     from app.cli.output import print_table, say
-    from hardware_profiles.units import MILLI
+
+    inputs, best, plans = answer["inputs"], answer["best"], answer["plans"]
+    unit = time_unit([seconds for row in plans if row["feasible"] for seconds in (row["ttft_s"], row["tpot_s"])])
+    names = [name for name in LISTED if "," in inputs[name]]
 
     def cells(row: dict[str, Any]) -> list[str]:
-        first = [row["device"], str(row["tp"]), row["method"]]
+        first = [*(row[name] for name in names), str(row["tp"]), row["method"]]
         if not row["feasible"]:
-            return [*first, "cannot", *[""] * 9]
-        price = ["?", "?"]
-        if row["usd_per_hour"] is not None:
-            price = [f"{row['usd_per_hour']:.2f}", f"{row['usd_per_million_tokens']:.3f}"]
+            return [*first, "", mark_words(row), *[""] * 7]
         low, high = row["replicas_interval"]
+        span = f"{plain(low)}–{plain(high)}" if high > low else plain(low)
         return [
-            *first, str(row["draft_tokens"]), f"{row['batch']} ({row['binds']})",
-            f"{row['replicas']} [{low}, {high}]", str(row["devices"]), f"{100 * row['utilisation_ratio']:.0f}",
-            f"{row['ttft_s'] / MILLI:.0f}", f"{row['tpot_s'] / MILLI:.1f}", f"{row['watts']:.0f}",
-            f"{row['joules_per_token']:.2f}", " / ".join(price),
+            *first, plain(row["draft_tokens"]), f"{plain(row['batch'])} ({row['binds']})",
+            f"{plain(row['replicas'])} [{span}]", "" if names else plain(row["devices"]),
+            unit.show(row["ttft_s"]), unit.show(row["tpot_s"]), "" if names else plain(row["watts"]),
+            "?" if row["usd_per_hour"] is None else fixed(row["usd_per_hour"], 2),
+            "?" if row["usd_per_hour"] is None else fixed(row["usd_per_million_tokens"], 3),
         ]  # fmt: skip
 
-    inputs, best = answer["inputs"], answer["best"]
-    columns = ["device", "tp", "method", "K", "batch (bound by)", "replicas", "devices", "used %", "TTFT ms", "TPOT ms",
-               "W", "J/token", "$/h, $/Mtoken"]  # fmt: skip
-    title = (
-        f"{inputs['model']}, {inputs['rate']:g} requests/s of {inputs['prompt']:.0f} + {inputs['output']:.0f} tokens, "
-        f"{inputs['engine']}"
-    )
+    columns = [*names, "tp", "method", "K", "batch (bound)", "replicas", "devices", f"TTFT {unit.name}",
+               f"TPOT {unit.name}", "W", "$/h", "$/Mtoken"]  # fmt: skip
+    where = ", ".join(inputs[name] for name in LISTED if name not in names)
+    spread = ", ".join(f"{name} {inputs[name]}" for name in ("pp", "ep", "dp") if inputs[name] > 1)
+    title = f"{plain(inputs['rate'])} requests/s of {plain(inputs['prompt'])} + {plain(inputs['output'])} tokens: "
+    title += ", ".join(filter(None, (where, spread)))
     caption = "means at the load; replicas planned at "
     caption += f"{100 * inputs['utilisation']:.0f} % of their highest rate; brackets: 80 % intervals; ?: price unknown"
-    print_table(title, columns, [cells(row) for row in answer["plans"]], caption=caption)
-    for row in answer["plans"]:
-        if not row["feasible"]:
-            say(f"{row['device']} x {row['tp']}, {row['method']}: {row['reason']}")
+    print_table(title, columns, [cells(row) for row in plans], caption=caption, once=["tp"])
+    say_marked(plans, [*names, *(["tp"] if "," in inputs["tp"] else []), "method"])
+    if best is None:
+        return
     word = "cheapest" if best["by"] == "usd_per_hour" else "fewest watts (a price is unknown)"
-    say(f"{word}: {best['devices']} x {best['device']}, tp {best['tp']}, {best['method']}, K={best['draft_tokens']}")
+    which = "".join(f"{best[name]}, " for name in names if name != "device")
+    say(f"{word}: {which}{best['devices']} x {best['device']}, tp {best['tp']}, {best['method']}, "
+        f"K={best['draft_tokens']}")  # fmt: skip

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
-    from costmodel.parallel.plan import ParallelPlan
     from traces.kinds.acceptance import AcceptanceTrace
 
 _SOURCES = "exactly one of --trace, --acceptance and --tokens-per-step is needed"
@@ -108,6 +107,7 @@ def predict(
     from app.cli.configurations import claimed
     from app.cli.output import deliver
     from app.cli.verbs.predict_output import print_predictions
+    from costmodel.answers.settings import build_setting
     from hardware_profiles.errors import InputError
     from traces.kinds.naming import naming
 
@@ -134,7 +134,7 @@ def predict(
         own = config is None and "draft_tokens" not in given
         return claimed(chosen, tokens_per_step, [] if own else drafts.lengths, drafts.tree)
 
-    settings = runnable(cells, lambda cell: _setting(with_options(chosen, cell)))
+    settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
     rows: list[dict[str, Any]] = []
     configurations: list[Acceptance] = []
     for cell, setting in settings:
@@ -167,17 +167,6 @@ def predict(
     )  # fmt: skip
     require_one(rows)
     return found
-
-
-def _setting(asked: "DecodingConfiguration") -> "Setting":
-    """The setting of a cell, after checking that its plan divides its model."""
-    from costmodel.answers.settings import build_setting
-    from costmodel.parallel.plan import plan_of
-
-    setting, plan = build_setting(asked), plan_of(asked.deployment)
-    if plan is not None:
-        plan.check(setting.target)
-    return setting
 
 
 def _inputs(
@@ -276,7 +265,6 @@ def _row(
 ) -> dict[str, Any]:
     """A prediction, or the mark of a cell that does not fit."""
     from app.answers.feasible import require_cell
-    from costmodel.parallel.plan import plan_of
     from hardware_profiles.errors import InfeasibleError
 
     row = {**_names(asked, batch, context), "draft_tokens": a.draft_tokens}
@@ -284,11 +272,7 @@ def _row(
         require_cell(asked, setting, a, batch=batch, context=context)
     except InfeasibleError as error:
         return row | marked(asked, a, str(error), batch=batch, context=context)
-    return (
-        row
-        | {"feasible": True}
-        | _point(setting, a, batch, context, whole, seed, explain=explain, plan=plan_of(asked.deployment))
-    )
+    return row | {"feasible": True} | _point(setting, a, batch, context, whole, seed, explain=explain)
 
 
 def _point(
@@ -300,7 +284,6 @@ def _point(
     seed: int,
     *,
     explain: bool,
-    plan: "ParallelPlan | None",
 ) -> dict[str, Any]:
     import numpy as np
 
@@ -330,22 +313,27 @@ def _point(
             "throughput_speedup_interval": [scale * bound for bound in row["speedup_interval"]],
             "mean_prompt_tokens": mean_prompt, "mean_output_tokens": mean_output,
         }  # fmt: skip
-    if plan is not None:
+    if setting.plan is not None:
         from app.cli.planned import planned_answer
 
-        row["plan"] = planned_answer(setting, a, plan, batch=batch, context=context)
+        row["plan"] = planned_answer(setting, a, setting.plan, batch=batch, context=context)
     if explain:
         row["explain"] = _explained(setting, a, batch, context, seed)
     return row
 
 
 def _explained(setting: "Setting", a: "Acceptance", batch: int, context: int, seed: int) -> dict[str, Any]:
+    """Where the time of a step goes; under a plan, of one tensor group's."""
+    from dataclasses import replace
+
     import numpy as np
 
     from app.answers.explanations import explanation
     from costmodel.answers.explain import explain
 
-    return explanation(explain(setting, a, batch=batch, context=context, generator=np.random.default_rng(seed)))
+    return explanation(
+        explain(replace(setting, plan=None), a, batch=batch, context=context, generator=np.random.default_rng(seed))
+    )
 
 
 def _write_explanations(answer: dict[str, Any], setting: "Setting", out: Path) -> None:

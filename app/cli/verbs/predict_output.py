@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.cli.cells import mark_words
 from app.cli.formatting import TimeUnit, fixed, plain, ranged, time_unit
 
 Row = Mapping[str, Any]
@@ -48,7 +49,7 @@ def _cells(row: Row, unit: TimeUnit, *, parts: bool) -> list[str]:
 
     first = [plain(row["batch"]), plain(row["context"]), plain(row.get("draft_tokens"))]
     if not row["feasible"]:
-        return [*first, *[""] * 6, "does not fit" if "nearest" in row else "cannot run"]
+        return [*first, *[""] * 6, mark_words(row)]
     seconds = [unit.show(row["breakdown_s"][part]) for part in ("draft", "verify", "overhead")]
     return [
         *first,
@@ -66,22 +67,18 @@ def _print_plans(rows: Sequence[Row]) -> None:
     from app.cli.output import print_table
     from hardware_profiles.units import GIGA
 
-    plans = [row["plan"] for row in rows]
-    unit = time_unit([plan["step_s"] for plan in plans])
-    sizes = ", ".join(f"{name} {plans[0][name]}" for name in ("tp", "pp", "ep", "dp", "cp"))
+    first = rows[0]["plan"]
+    sizes = ", ".join(f"{name} {first[name]}" for name in ("tp", "pp", "ep", "dp", "cp") if first[name] > 1)
     cells = [
         [
             row["model"], row["device"], plain(row["batch"]), plain(row["context"]), plain(row["draft_tokens"]),
-            unit.show(plan["step_s"]), plain(plan["tokens_per_s"]), plain(plan["tokens_per_s_per_device"]),
-            fixed(plan["speedup"], 2), fixed(plan["bytes_per_device"] / GIGA, 1),
+            plain(row["plan"]["tokens_per_s_per_device"]), fixed(row["plan"]["bytes_per_device"] / GIGA, 1),
         ]
-        for row, plan in zip(rows, plans, strict=True)
+        for row in rows
     ]  # fmt: skip
-    columns = ["model", "device", "batch", "context", "K", f"step {unit.name}", "tokens/s", "per device", "speedup",
-               "GB per device"]  # fmt: skip
-    title = f"under the plan: {sizes}, {plans[0]['devices']} devices"
-    caption = "without intervals; the table above holds for one tensor group"
-    print_table(title, columns, cells, caption=caption, once=["model", "device", "context"])
+    columns = ["model", "device", "batch", "context", "K", "tokens/s per device", "GB per device"]
+    title = f"the plan of these predictions: {sizes}, {first['devices']} devices"
+    print_table(title, columns, cells, once=["model", "device", "context"])
 
 
 def _print_explanations(rows: Sequence[Row]) -> None:

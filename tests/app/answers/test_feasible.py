@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.answers.feasible import change_words, footprint_at, nearest_changes, require_cell
+from app.answers.feasible import change_words, nearest_changes, require_cell
+from costmodel.answers.estimate import footprint_of
 from costmodel.answers.fit import left_bytes
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -25,8 +26,7 @@ deployments = st.builds(
 
 def left(asked, acceptance, batch, context):
     setting = build_setting(asked)
-    needed, devices = footprint_at(asked, setting, acceptance, batch=batch, context=context)
-    return float(left_bytes(setting, needed, devices=devices))
+    return float(left_bytes(setting, footprint_of(setting, acceptance, batch=batch, context=context)))
 
 
 def changed(asked, batch, context, change):

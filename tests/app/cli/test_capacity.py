@@ -88,11 +88,45 @@ def test_an_unknown_price_is_null_and_said(rooftree, tmp_path):
     assert "price unknown" in shown.out and "fewest watts (a price is unknown)" in shown.out
 
 
-def test_what_cannot_be_ends_in_three_with_its_reason(rooftree):
+def test_what_cannot_be_ends_in_three_after_its_table(rooftree):
     memory = rooftree("capacity", "--model", "llama-3.1-70b", *LOAD, "--device", "l4")
-    assert memory.code == 3 and "memory: llama-3.1-70b takes" in memory.err and memory.out == ""
+    assert memory.code == 3 and "memory: llama-3.1-70b takes" in memory.err and "tp 8 fits" in memory.err
+    assert "does not fit" in memory.out
     limit = rooftree(*WORDS, "--slo-tpot", "1")
     assert limit.code == 3 and "a mean TPOT of 1 ms cannot be met" in limit.err and limit.err.count("\n") == 1
+    assert "misses limits" in limit.out
+
+
+def test_a_mark_names_changes_that_meet_the_limits_when_asked(rooftree):
+    words = (*WORDS, "--device", "l4", "--slo-tpot", "40")
+    (row,) = json.loads(rooftree(*words, "--json").out)["plans"]
+    assert not row["feasible"] and row["misses"] == "limits" and row["nearest"]
+    for change in row["nearest"]:
+        again = rooftree(*words, *(str(word) for option in change.items() for word in option), "--json")
+        assert again.answer["plans"][0]["feasible"], change
+
+
+def test_cells_of_lists_are_single_questions(rooftree):
+    load = ("capacity", *LOAD, "--method", "eagle-3", "--acceptance", "0.7", "--json")
+    models, devices, engines = ("llama-3.1-8b", "llama-3.1-70b"), ("h100-sxm", "l4"), ("vllm", "sglang")
+    listed = rooftree(*load, "--model", ",".join(models), "--device", ",".join(devices), "--engine", ",".join(engines))
+    rows = listed.answer["plans"]
+    assert len(rows) == 2 * 2 * 2 * 2
+    for model in models:
+        for device in devices:
+            for engine in engines:
+                single = rooftree(*load, "--model", model, "--device", device, "--engine", engine)
+                mine = [r for r in rows if (r["model"], r["device"], r["engine"]) == (model, device, engine)]
+                assert json.loads(single.out)["plans"] == mine
+
+
+def test_a_spread_model_counts_all_of_its_devices(rooftree):
+    words = ("capacity", "--model", "deepseek-v3", *LOAD, "--device", "h200-sxm", "--tp", "8", "--dp", "2")
+    (row,) = rooftree(*words, "--ep", "16", "--json").answer["plans"]
+    assert row["devices"] == 16 * row["replicas"] and row["batch"] % 2 == 0
+    held(row)
+    wrong = rooftree("capacity", "--model", "gpt2", *LOAD, "--tp", "2", "--ep", "2")
+    assert (wrong.code, wrong.out) == (2, "") and "gpt2 has no experts" in wrong.err
 
 
 def test_one_device_that_can_is_an_answer(rooftree):
@@ -101,7 +135,7 @@ def test_one_device_that_can_is_an_answer(rooftree):
     small, large = answer["plans"]
     assert not small["feasible"] and small["reason"].startswith("memory:") and large["feasible"]
     shown = rooftree(*words)
-    assert "cannot" in shown.out and "memory: llama-3.1-70b" in shown.out and "cheapest: " in shown.out
+    assert "does not fit" in shown.out and "memory: llama-3.1-70b" in shown.out and "cheapest: " in shown.out
 
 
 def test_files_and_silence(rooftree, tmp_path):

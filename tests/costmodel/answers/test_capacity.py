@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from costmodel.answers.capacity import plan, replica_curve
 from costmodel.answers.energy import idle_w
 from costmodel.answers.estimate import estimate, prefill_s
+from costmodel.answers.fit import room
 from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Slo, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -168,3 +169,30 @@ def test_one_configuration_that_fits_is_enough():
     hungry = Acceptance(draft_tokens=4000, tokens_per_step=2.0, proposed_tokens=4000.0)
     found = made(EAGLE, [hungry, ON], slo=Slo(tpot_s=0.02))
     assert found.acceptance is ON
+
+
+def spread(**sizes):
+    names = DeploymentNames(model="llama-3.1-8b", device="h100-sxm", tensor_parallel=2, **sizes)
+    return build_setting(DecodingConfiguration(method="n-gram", deployment=names))
+
+
+@given(copies=st.sampled_from([2, 4]), k=st.integers(0, 3))
+def test_data_copies_of_a_dense_model_multiply_a_replica(copies, k):
+    """Attention copies without shared experts are replicas by another name: same times, so many times the rate."""
+    load, a = load_of_means(requests_per_s=5, prompt_tokens=500, output_tokens=100), geometric(0.6, k)
+    one, many = spread(), spread(data_parallel=copies)
+    assert room(many, a, context=600).largest_batch == copies * room(one, a, context=600).largest_batch
+    single = replica_curve(one, a, load, largest=24, utilisation=0.7)
+    several = replica_curve(many, a, load, largest=24 * copies, utilisation=0.7)
+    assert several.batch == pytest.approx(copies * single.batch)
+    for name in ("step_s", "prompt_s", "tpot_s"):
+        assert getattr(several, name) == pytest.approx(getattr(single, name), rel=1e-9), name
+    assert several.requests_per_s == pytest.approx(copies * single.requests_per_s, rel=1e-9)
+    assert np.all(several.ttft_s <= single.ttft_s + 1e-12)  # a place in any copy will do
+
+
+def test_a_plan_counts_all_of_its_devices():
+    load = load_of_means(requests_per_s=40, prompt_tokens=500, output_tokens=100)
+    found = plan(spread(data_parallel=2), [geometric(0, 0)], load, Slo(), generator=np.random.default_rng(0))
+    assert found.devices == 4 * found.replicas and found.batch % 2 == 0
+    assert found.usd_per_hour == pytest.approx(found.devices * found.setting.device.price_usd_per_hour)

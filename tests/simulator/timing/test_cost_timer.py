@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.answers.estimate import Setting, prefill_s, step_cost
+from costmodel.answers.planned_step import planned_step
 from costmodel.architectures.library import load_model
 from costmodel.drafters.drafter import build_drafter
 from costmodel.engine_library import load_engine
@@ -13,7 +14,6 @@ from costmodel.engines.record.overhead import BARE
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.method_library import load_method
 from costmodel.parallel.plan import ParallelPlan
-from costmodel.parallel.planned_step import planned_step
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.precision import Precision
 from hardware_profiles.loader import load_device

@@ -1,16 +1,18 @@
 """Configurations whose target is spread by a plan."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.answers.estimate import estimate, needed_bytes
+from costmodel.answers.estimate import estimate, intervals, needed_bytes
+from costmodel.answers.planned_step import planned_step
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from costmodel.parallel.plan import ParallelPlan
-from costmodel.parallel.planned_step import planned_step
 from hardware_profiles.errors import InputError
 
 LLAMA = build_setting(
@@ -79,3 +81,33 @@ def test_arrays_broadcast():
 def test_no_batch_in_flight_is_refused():
     with pytest.raises(InputError, match="micro_batches"):
         planned_step(LLAMA, geometric(0.7, 3), ParallelPlan(tensor=8), batch=1, context=1, micro_batches=0)
+
+
+@given(
+    plan=st.builds(ParallelPlan, tensor=st.just(2), pipeline=st.sampled_from([1, 2]), data=st.sampled_from([1, 4]),
+                   expert=st.sampled_from([1, 2])),
+    batch=st.integers(1, 300), context=st.integers(0, 20_000), k=st.integers(0, 4),
+)  # fmt: skip
+def test_an_estimate_of_a_spread_model_is_the_step_under_its_plan(plan, batch, context, k):
+    spread, taken = replace(MIXTRAL, plan=plan), geometric(0.6, k, match_rate=0.5)
+    known = estimate(spread, taken, batch=batch, context=context)
+    planned = planned_step(MIXTRAL, taken, plan, batch=batch, context=context)
+    assert known.step_s == pytest.approx(planned.step_s, rel=1e-9)
+    assert known.step.total_s == pytest.approx(planned.step_s, rel=1e-9)
+    assert known.speedup == pytest.approx(planned.speedup, rel=1e-9)
+    needed = needed_bytes(spread, taken, batch=batch, context=context)
+    assert needed == pytest.approx(planned.footprint.total_bytes)
+    low, high = intervals(spread, known, batch=batch, generator=np.random.default_rng(0)).step_s
+    assert low < planned.step_s < high
+
+
+def test_names_of_a_plan_become_a_setting_with_it():
+    def asked(**names):
+        return DecodingConfiguration(deployment=DeploymentNames(**names))
+
+    setting = build_setting(asked(model="mixtral-8x7b", tensor_parallel=2, data_parallel=4, expert_parallel=8))
+    assert setting.plan == ParallelPlan(tensor=2, data=4, expert=8) and setting.devices == 8
+    with pytest.raises(InputError, match="has no experts"):
+        build_setting(
+            DecodingConfiguration(deployment=DeploymentNames(model="gpt2", tensor_parallel=2, expert_parallel=2))
+        )

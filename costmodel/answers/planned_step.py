@@ -1,8 +1,7 @@
 """How fast does a configuration decode when its target is spread by a plan?
 
 Target passes under the plan, drafting within each data copy's tensor group, and the engine's overhead; batches in
-flight fill the pipeline. Leaves out intervals (`estimate.intervals` has them for one tensor group) and drafters that
-are themselves cut into stages.
+flight fill the pipeline. Leaves out drafters that are themselves cut into stages.
 """
 
 from collections.abc import Mapping
@@ -10,12 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.answers.estimate import Setting, step_cost
+from costmodel.answers.setting import Setting, group_step_cost
+from costmodel.answers.step import StepCost
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.parallel.passes import plan_cost
 from costmodel.parallel.pipeline import PipelineTime, round_time
 from costmodel.parallel.plan import ParallelPlan, kv_bytes, weight_bytes
-from costmodel.passes.forward import pass_cost
+from costmodel.passes.forward import Logits, pass_cost
 from costmodel.passes.memory import Footprint, activation_bytes
 from costmodel.passes.ops import Array, Number
 from hardware_profiles.errors import InputError
@@ -44,6 +44,65 @@ class PlannedStep:
     draft_s: Array
     overhead_s: Array
     footprint: Footprint
+
+
+def planned_step_cost(
+    setting: Setting,
+    acceptance: Acceptance,
+    plan: ParallelPlan,
+    *,
+    batch: Number,
+    context: Number,
+    micro_batches: int | None = None,
+) -> StepCost:
+    """The step of a configuration under a plan, in the form of one tensor group's.
+
+    The target's operations are the plan's, communication included, stretched by what a filled pipeline waits; what
+    bounds the step (`limit`) and how far its operations err are those of one tensor group.
+
+    Args:
+        setting: as in `planned_step`, like the rest.
+        acceptance: what the configuration emits per step.
+        plan: how the target is spread.
+        batch: requests in flight in the whole plan, > 0.
+        context: cached tokens per request.
+        micro_batches: batches in flight, >= 1; None: one per stage.
+
+    Raises:
+        InputError: as in `planned_step`.
+    """
+    flights = plan.pipeline if micro_batches is None else micro_batches
+    if flights < 1:
+        raise InputError("must be >= 1", key="micro_batches", value=micro_batches)
+    own = replace(setting, deployment=replace(setting.deployment, tensor_parallel=plan.tensor))
+    alone, verify, latency_s, step_s = _round(own, acceptance, plan, batch, context, flights)
+    stretch = step_s / latency_s
+    return replace(
+        alone,
+        draft={name: np.asarray(seconds * stretch) for name, seconds in alone.draft.items()},
+        verify={name: np.asarray(seconds * stretch) for name, seconds in verify.items()},
+        overhead_s=np.asarray(alone.overhead_s * stretch),
+        hidden_s=np.asarray(alone.hidden_s * stretch),
+    )
+
+
+def planned_pass_seconds(
+    setting: Setting, plan: ParallelPlan, *, batch: Number, query_tokens: Number, logits: Logits, prefill: bool
+) -> Mapping[str, Array]:
+    """Seconds by operation of a pass without cached tokens under a plan.
+
+    Args:
+        setting: target and device.
+        plan: how the target is spread.
+        batch: requests of every data copy.
+        query_tokens: new tokens per request.
+        logits: rows that reach the output head.
+        prefill: use the prompt-processing form of attention.
+    """
+    requests = np.asarray(batch, dtype=np.float64) * plan.data
+    return plan_cost(
+        setting.deployment, plan, batch=requests, query_tokens=query_tokens, context=0.0, logits=logits, prefill=prefill
+    ).seconds
 
 
 def planned_step(
@@ -75,8 +134,8 @@ def planned_step(
     if flights < 1:
         raise InputError("must be >= 1", key="micro_batches", value=micro_batches)
     own = replace(setting, deployment=replace(setting.deployment, tensor_parallel=plan.tensor))
-    step_s, verify, draft_s, overhead_s = _round(own, acceptance, plan, batch, context, flights)
-    plain_s, *_ = _round(own, geometric(0.0, 0), plan, batch, context, flights)
+    alone, verify, _, step_s = _round(own, acceptance, plan, batch, context, flights)
+    _, _, _, plain_s = _round(own, geometric(0.0, 0), plan, batch, context, flights)
     rate = np.asarray(batch, dtype=np.float64) * acceptance.tokens_per_step / step_s
     return PlannedStep(
         step_s=step_s,
@@ -84,19 +143,19 @@ def planned_step(
         tokens_per_s_per_device=np.asarray(rate / plan.devices),
         speedup=np.asarray(acceptance.tokens_per_step * plain_s / step_s),
         verify=verify,
-        draft_s=draft_s,
-        overhead_s=overhead_s,
+        draft_s=alone.draft_s,
+        overhead_s=alone.overhead_s,
         footprint=planned_footprint(own, acceptance, plan, batch=batch, context=context),
     )
 
 
 def _round(
     setting: Setting, acceptance: Acceptance, plan: ParallelPlan, batch: Number, context: Number, flights: int
-) -> tuple[Array, Mapping[str, Array], Array, Array]:
-    """Seconds of a step of all batches in flight, and of the parts of one batch's step."""
+) -> tuple[StepCost, Mapping[str, Array], Array, Array]:
+    """A tensor group's own step, the target's operations under the plan, and seconds: of a batch, of all in flight."""
     one = np.asarray(batch, dtype=np.float64) / flights
     mine = one if plan.data == 1 else np.ceil(one / plan.data)
-    alone = step_cost(setting, acceptance, batch=mine, context=context)
+    alone = group_step_cost(setting, acceptance, batch=mine, context=context)
     tokens = _query_tokens(acceptance)
     planned = plan_cost(setting.deployment, plan, batch=one, query_tokens=tokens, context=context)
     # Requests that propose at random cost more than their mean length: by as much as on one tensor group.
@@ -105,7 +164,7 @@ def _round(
     latency = planned.pipeline.latency_s * spread + alone.draft_s - alone.hidden_s + alone.overhead_s
     interval = latency if plan.pipeline == 1 else planned.pipeline.interval_s * spread
     verify = {name: np.asarray(seconds * spread) for name, seconds in planned.seconds.items()}
-    return round_time(PipelineTime(latency, interval), flights), verify, alone.draft_s, alone.overhead_s
+    return alone, verify, latency, round_time(PipelineTime(latency, interval), flights)
 
 
 def _query_tokens(acceptance: Acceptance) -> float:
@@ -117,7 +176,13 @@ def _query_tokens(acceptance: Acceptance) -> float:
 
 
 def planned_footprint(
-    setting: Setting, acceptance: Acceptance, plan: ParallelPlan, *, batch: Number, context: Number
+    setting: Setting,
+    acceptance: Acceptance,
+    plan: ParallelPlan,
+    *,
+    batch: Number,
+    context: Number,
+    block_tokens: int | None = None,
 ) -> Footprint:
     """Bytes on the fullest device: weights, cache with the draft's slots, drafter and activations.
 
@@ -127,9 +192,10 @@ def planned_footprint(
         plan: how the target is spread; the drafter is held by every tensor group.
         batch: requests of the whole plan.
         context: tokens per request at the longest.
+        block_tokens: of a block of the cache; None: the engine's.
     """
     model, form, drafter = setting.target, setting.deployment.precision, setting.drafter
-    block = setting.engine.memory.block_tokens
+    block = block_tokens or setting.engine.memory.block_tokens
     mine = np.ceil(np.asarray(batch, dtype=np.float64) / plan.data)
     held = np.asarray(context, dtype=np.float64) + 1.0 + acceptance.draft_tokens
     weights, cache = (

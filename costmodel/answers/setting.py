@@ -1,0 +1,90 @@
+"""What is known of a run but its batch, context and draft, and what a step costs on one tensor-parallel group?
+
+Leaves out groups that a plan spreads further (`planned_step`) and speeds (`estimate`).
+"""
+
+from dataclasses import dataclass
+
+from costmodel.answers.dynamic_step import dynamic_step
+from costmodel.answers.refine_step import refine_step
+from costmodel.answers.step import StepCost, chain_step, tree_step
+from costmodel.architectures.architecture import Architecture
+from costmodel.drafters.drafter import Drafter
+from costmodel.engines import none
+from costmodel.engines.record.engine import Engine
+from costmodel.engines.record.overhead import Overhead
+from costmodel.laws.acceptance import Acceptance
+from costmodel.parallel.plan import ParallelPlan
+from costmodel.passes.forward import Deployment
+from costmodel.passes.ops import Number
+from hardware_profiles.profile import Device
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """Everything about a run but its batch, context and draft.
+
+    Args:
+        deployment: target, device and how they run.
+        drafter: who drafts.
+        overhead: the engine's share of a speculative step.
+        plain_overhead: the engine's share of a plain step.
+        engine: how memory is divided; without one, weights, cache and passes may use all of it.
+        plan: how the target is spread over more than one tensor-parallel group; None: it is not.
+    """
+
+    deployment: Deployment
+    drafter: Drafter
+    overhead: Overhead
+    plain_overhead: Overhead
+    engine: Engine = none.ENGINE
+    plan: ParallelPlan | None = None
+
+    @property
+    def target(self) -> Architecture:
+        """The model that verifies."""
+        return self.deployment.architecture
+
+    @property
+    def device(self) -> Device:
+        """One device of the group."""
+        return self.deployment.device
+
+    @property
+    def devices(self) -> int:
+        """Devices of one replica."""
+        return self.deployment.tensor_parallel if self.plan is None else self.plan.devices
+
+    @property
+    def parallel_prompts(self) -> int:
+        """Prompts that a replica processes at the same time: one in every stage of every data copy."""
+        return 1 if self.plan is None else self.plan.data * self.plan.pipeline
+
+
+def group_step_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> StepCost:
+    """Cost of the steps of a configuration on one tensor-parallel group; a chain of no tokens is plain decoding.
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: the configuration.
+        batch: requests; broadcasts with `context`.
+        context: cached tokens per request.
+    """
+    parts = setting.deployment, setting.drafter, setting.overhead
+    if setting.drafter.method.refine is not None and acceptance.draft_tokens:
+        return refine_step(*parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context)
+    if acceptance.lengths is not None:
+        return dynamic_step(*parts, acceptance.lengths, batch=batch, context=context)
+    if acceptance.tree is not None:
+        return tree_step(*parts, acceptance.tree, batch=batch, context=context)
+    shared = setting.drafter.method.batch  # the whole draft is paid for even where only a part is verified
+    return chain_step(
+        setting.deployment,
+        setting.drafter,
+        setting.overhead if acceptance.draft_tokens else setting.plain_overhead,
+        batch=batch,
+        context=context,
+        draft_tokens=acceptance.proposed_tokens,
+        proposal_ratio=acceptance.proposal_ratio if acceptance.draft_tokens else 1.0,
+        drafted_tokens=acceptance.draft_tokens if shared.drafts_during_verify or shared.parts > 1 else None,
+    )
