@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from app.cli import completion
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
@@ -41,23 +43,37 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random d
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no tables, only errors.")]
 Model = Annotated[
     str,
-    typer.Option("--model", help="Shipped name (`rooftree models`) or path of a config.json; several by commas."),
+    typer.Option(
+        "--model",
+        autocompletion=completion.models,
+        help="Shipped name (`rooftree models`) or path of a config.json; several by commas.",
+    ),
 ]
 Device = Annotated[
     str,
-    typer.Option("--device", help="Shipped name (`rooftree devices`) or path of a TOML file; several by commas."),
+    typer.Option(
+        "--device",
+        autocompletion=completion.devices,
+        help="Shipped name (`rooftree devices`) or path of a TOML file; several by commas.",
+    ),
 ]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", help="Override a device's number: device.KEY=VALUE in SI units.")
 ]
 MethodOrTraces = Annotated[
-    str, typer.Option("--method", help="Method slug; default: the trace's, else speculative decoding.")
+    str,
+    typer.Option(
+        "--method",
+        autocompletion=completion.methods,
+        help="Method slug; default: the trace's, else speculative decoding.",
+    ),
 ]
 Draft = Annotated[str | None, typer.Option("--draft", help="Draft model: shipped name or path of a config.json.")]
 Engine = Annotated[
     str,
     typer.Option(
         "--engine",
+        autocompletion=completion.engines,
         help="Engine whose overheads apply: vllm, sglang, tensorrt-llm, llama.cpp, transformers, or none for passes "
         "alone; several by commas.",
     ),

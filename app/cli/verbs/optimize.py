@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.cli import completion
 from app.cli.accepted import named_sources
 from app.cli.asked import asked
 from app.cli.drafts import StopRule, stop_rule
@@ -38,14 +39,23 @@ def optimize(
     drafting: Drafting,
     accepted: Accepted,
     model: Annotated[
-        str, typer.Option("--model", help="Target; default: that of the first trace, without one llama-3.1-8b.")
+        str,
+        typer.Option(
+            "--model",
+            autocompletion=completion.models,
+            help="Target; default: that of the first trace, without one llama-3.1-8b.",
+        ),
     ] = "",
     trace: Annotated[
         list[Path] | None, typer.Option("--trace", help="Acceptance trace; repeat to compare methods.")
     ] = None,
     method: Annotated[
         str,
-        typer.Option("--method", help="Method of stated acceptance, of traces that name none or have such a drafter."),
+        typer.Option(
+            "--method",
+            autocompletion=completion.methods,
+            help="Method of stated acceptance, of traces that name none or have such a drafter.",
+        ),
     ] = "",
     batch: Batch = DEFAULT_BATCHES,
     context: Context = "1024",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.cli import completion
 from app.cli.asked import Config
 from app.cli.options import Json, Out, Quiet, Seed, milliseconds
 from app.cli.output import Answered
@@ -36,10 +37,18 @@ def simulate(
         str | None, typer.Option("--output-tokens", help="Tokens to generate, in the same forms.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="Shipped name (see `models`) or path of a config.json.")
+        str | None,
+        typer.Option(
+            "--model", autocompletion=completion.models, help="Shipped name (see `models`) or path of a config.json."
+        ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option("--device", help="Shipped name (see `devices`) or a TOML file. Default: h100-sxm.")
+        str | None,
+        typer.Option(
+            "--device",
+            autocompletion=completion.devices,
+            help="Shipped name (see `devices`) or a TOML file. Default: h100-sxm.",
+        ),
     ] = None,
     engine: Annotated[
         str | None,
