@@ -24,7 +24,8 @@ def default_drafters(question: DecodingConfiguration) -> tuple[DecodingConfigura
     """The question with its model named, and the drafters that it compares.
 
     Example:
-        >>> asked, drafters = default_drafters(DecodingConfiguration())
+        >>> from costmodel.configuration import DeploymentNames
+        >>> asked, drafters = default_drafters(DecodingConfiguration(deployment=DeploymentNames(model="")))
         >>> asked.deployment.model, [drafter.method for drafter in drafters]
         ('llama-3.1-8b', ['eagle-3', 'speculative-decoding', 'n-gram'])
 

@@ -69,7 +69,7 @@ def test_compare_puts_rates_and_traces_of_ones_own_beside_what_was_published(roo
     assert trace["by_draft_tokens"] == pytest.approx(rows)
     assert {entry["method"] for entry in answer["entries"]} == {"eagle-3", "n-gram"}
     shown = rooftree(*words, "--model", "llama-3.1-8b").out.splitlines()
-    assert "yours" in shown[3] and "2.87" in shown[3]
+    assert any("yours" in line and "2.87" in line for line in shown)
 
 
 @pytest.mark.parametrize(
