@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardware_profiles.corrections import Correction
-from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.errors import CollectedError, InputError, UnknownNameError, joined
 from hardware_profiles.overrides import overridden
 from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Constants, Device, Provenance
 from hardware_profiles.regime_lines import parse_regime
@@ -112,12 +112,21 @@ def _read(path: Path) -> Device:
     file = _parsed(path)
     try:
         return _device(file, path)
+    except CollectedError as several:
+        for error in several.errors:
+            _blamed(error, path)
+        raise joined(several.errors) from None
     except InputError as error:
-        if error.file is None:
-            found = str(error.key)
-            error.file, error.key = str(path), _file_key(found)
-            error.message = error.message if error.key == found else f"{found} {error.message}"
+        _blamed(error, path)
         raise
+
+
+def _blamed(error: InputError, path: Path) -> None:
+    """Let an error about a number name the file, and the key that stands there for it."""
+    if error.file is None:
+        found = str(error.key)
+        error.file, error.key = str(path), _file_key(found)
+        error.message = error.message if error.key == found else f"{found} {error.message}"
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -155,6 +164,7 @@ def _device(file: "DeviceFile", path: Path) -> Device:
         provenance=provenance | origins,
         calibrated=all(group is not None and group.kind == "measured" for group in own),
         constants_from=file.constants.like or file.name,
+        driver_names=tuple(file.names),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from hardware_profiles.corrections import CORRECTED, Correction
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, joined
 from hardware_profiles.frozen_table import FrozenTable
 from hardware_profiles.residuals import Residuals
 
@@ -257,7 +257,7 @@ class Device:
         name: what the command line calls it, such as "h100-sxm".
         title: its full name.
         vendor: its maker.
-        kind: "gpu" or "cpu".
+        kind: "gpu", "cpu", or "accelerator" for what is neither.
         year: the year it came to market.
         memory_bytes: capacity that the driver reports; what driver and engine keep of it counts where it is used.
         bandwidth_bytes_per_s: peak rate of its memory.
@@ -275,12 +275,13 @@ class Device:
             this very device; the other operations are distinguished by `provenance`.
         constants_from: the device that constants not given for this one were carried over from; its own name
             where nothing was carried over.
+        driver_names: what drivers call it, for `recognition.recognise`.
     """
 
     name: str
     title: str
     vendor: str
-    kind: Literal["gpu", "cpu"]
+    kind: Literal["gpu", "cpu", "accelerator"]
     year: int = field(metadata={"range": (1990, 2100)})
     memory_bytes: float = _bounded(1e7, 1e15)
     bandwidth_bytes_per_s: float = _bounded(1e7, 1e16)
@@ -295,6 +296,7 @@ class Device:
     provenance: Mapping[str, Provenance]
     calibrated: bool
     constants_from: str
+    driver_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_range(self, "")
@@ -321,11 +323,17 @@ class Device:
 
 
 def check_range(record: "Constants | Device", prefix: str) -> None:
-    """Raise InputError for the first field of `record` whose number lies outside its stated range."""
+    """Raise InputError for all fields of `record` whose numbers lie outside their stated ranges."""
+    mistakes = []
     for each in fields(record):
         value = getattr(record, each.name)
         if "range" in each.metadata and not (value is None and each.default is None):
-            _check_number(prefix + each.name, value, each.metadata["range"])
+            try:
+                _check_number(prefix + each.name, value, each.metadata["range"])
+            except InputError as error:
+                mistakes.append(error)
+    if mistakes:
+        raise joined(mistakes)
 
 
 def _check_number(key: str, value: float, allowed: tuple[float, float]) -> None:

@@ -8,20 +8,24 @@ where the numbers live, in `hardware_profiles.profile`. Reading files, relatives
 
 import math
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hardware_profiles.corrections import MOST_NODES, Correction
-from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.errors import InputError, UnknownNameError, joined
 from hardware_profiles.profile import Kind
 from hardware_profiles.residuals import MOST_REGIMES
 from hardware_profiles.units import GIGA, MEGA, TERA
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 # a dot would be ambiguous in `--set device.<key>`, a slash in a path
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+(--?[a-z0-9]+)*$", max_length=80)]
 
+MOST_NAMES = 32
 NORMAL_QUANTILE_80 = 0.8416212335729143
 NORMAL_QUANTILE_90 = 1.2815515655446004
 
@@ -212,8 +216,9 @@ class DeviceFile(_FileModel):
     name: Name
     title: Text
     vendor: Text
-    kind: Literal["gpu", "cpu"]
+    kind: Literal["gpu", "cpu", "accelerator"]
     year: int
+    names: Annotated[list[Text], Field(max_length=MOST_NAMES)] = []
     memory: Gigabytes
     bandwidth: GigabytesPerSecond
     cache: Megabytes
@@ -243,21 +248,32 @@ def parse_device(content: dict[str, object], file: str) -> DeviceFile:
     """Check the parsed TOML of one device file.
 
     Raises:
-        InputError: naming the file, the key, the rule and the value; the first of several.
+        InputError: naming the file, the key, the rule and the value of everything that is wrong.
     """
     try:
         return DeviceFile.model_validate(content)
     except ValidationError as error:
-        found = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")[0]
-    keys = [str(part) for part in found["loc"] if part not in ("float", "SourcedConstant")]
+        mistakes = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+    misspelt = {each["loc"][:-1] for each in mistakes if each["type"] == "extra_forbidden"}
+    found: dict[str | None, InputError] = {}
+    for each in mistakes:
+        if each["type"] == "missing" and each["loc"][:-1] in misspelt:
+            continue  # the key that is there under a wrong name is missing under its own
+        mistake = _mistake(each, file)
+        found.setdefault(mistake.key if each["type"] != "extra_forbidden" else str(mistake), mistake)
+    raise joined(list(found.values()))
+
+
+def _mistake(detail: "ErrorDetails", file: str) -> InputError:
+    keys = [str(part) for part in detail["loc"] if part not in ("float", "SourcedConstant")]
     key = ".".join(keys)
-    if found["type"] == "extra_forbidden":
+    if detail["type"] == "extra_forbidden":
         parent = ".".join(keys[:-1]) or None
-        raise UnknownNameError("key", keys[-1], _known_keys(keys[:-1]), file=file, key=parent)
-    if found["type"] == "missing":
-        raise InputError("is missing", file=file, key=key)
-    rule = found["msg"].removeprefix("Input ").removeprefix("Value error, ")
-    raise InputError(rule[0].lower() + rule[1:], file=file, key=key or None, value=found["input"])
+        return UnknownNameError("key", keys[-1], _known_keys(keys[:-1]), file=file, key=parent)
+    if detail["type"] == "missing":
+        return InputError("is missing", file=file, key=key)
+    rule = detail["msg"].removeprefix("Input ").removeprefix("Value error, ")
+    return InputError(rule[0].lower() + rule[1:], file=file, key=key or None, value=detail["input"])
 
 
 def _known_keys(path: list[str]) -> list[str]:

@@ -82,8 +82,8 @@ class Draw:
 
 
 def power_model(device: Device) -> PowerModel:
-    """The power model of a device's kind."""
-    return POWER[device.kind]
+    """The power model of a device's kind; accelerators of other makes draw as GPUs do."""
+    return POWER["cpu" if device.kind == "cpu" else "gpu"]
 
 
 def idle_w(device: Device) -> float:

@@ -43,7 +43,7 @@ ENGINE = Engine(
     name="vllm",
     overheads={ANY: _overhead(draft_s=1.05e-3), "lookup": _LOOKUP, "rows": _LOOKUP},
     kernels=Kernels(
-        unsplit=("a100", "a10g", "l4", "l40s", "rtx"),
+        unsplit=("a1", "a30", "a40", "a800", "dgx-spark", "jetson", "l20", "l4", "rtx", "t4", "v100"),
         graph_rows=512,
         source=(
             "FlashAttention-2's variable-length kernel never splits the cache for more than one query token, and runs "

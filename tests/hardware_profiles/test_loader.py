@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_profiles import loader
-from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.errors import CollectedError, InputError, UnknownNameError
 from hardware_profiles.loader import DATA, device_names, load_device, widened
 from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS
 from hardware_profiles.schema import ConstantsFile, eightieth_percentile
@@ -39,7 +39,9 @@ def test_names_in_any_case_and_with_any_separators(name):
 
 
 def test_an_unknown_name_offers_the_nearest():
-    with pytest.raises(UnknownNameError, match=r"unknown device 'h10'; nearest: h100-(pcie|sxm), h100-(pcie|sxm)"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown device 'h10'; nearest: h100-(pcie|sxm|nvl), h100-(pcie|sxm|nvl)"
+    ):
         load_device("h10")
     with pytest.raises(UnknownNameError, match="rtx-4090"):
         load_device("rtx 4091")
@@ -192,7 +194,7 @@ def test_circles_of_relatives_are_refused(tmp_path, monkeypatch):
         ("TFLOP_per_s = 989.4", "TFLOP_per_s = 0", "peak.bf16.TFLOP_per_s", "must lie between"),
         ("bf16 = {", "bf17 = {", "peak", "unknown key 'bf17'; nearest: bf16"),
         ("bandwidth = {", "bandwith = {", None, "unknown key 'bandwith'; nearest: bandwidth"),
-        ('kind = "gpu"', 'kind = "tpu"', "kind", "'gpu' or 'cpu'"),
+        ('kind = "gpu"', 'kind = "tpu"', "kind", "'gpu', 'cpu' or 'accelerator'"),
         ('kind = "datasheet"', 'kind = "guessed"', "bandwidth.kind", "'measured'"),
         ('name = "h100-sxm"', 'name = "../x"', "name", "pattern"),
         ('name = "h100-sxm"\n', "", "name", "is missing"),
@@ -274,3 +276,23 @@ def test_importing_pulls_in_nothing_heavy():
 
 def test_every_operation_of_the_file_is_one_of_the_record():
     assert set(ConstantsFile.model_fields) - {"like", "widening"} == set(OPERATIONS)
+
+
+def test_everything_that_is_wrong_with_a_file_is_reported_at_once(tmp_path):
+    text = (DATA / "l4.toml").read_text(encoding="utf-8")
+    text = text.replace('kind = "gpu"', 'kind = "toaster"').replace("GB_per_s = 300", 'GB_per_s = "fast"')
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace("year = 2023", "").replace("W = 72", "kW = 72"), encoding="utf-8")
+    with pytest.raises(CollectedError) as caught:
+        load_device(path)
+    assert {error.key for error in caught.value.errors} == {"kind", "bandwidth.GB_per_s", "year", "power"}
+    assert str(caught.value).startswith(f"{path}: 4 things are wrong")
+
+
+def test_all_numbers_out_of_range_are_reported_at_once(tmp_path):
+    text = (DATA / "l4.toml").read_text(encoding="utf-8")
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace("GB_per_s = 300", "GB_per_s = -300").replace("W = 72", "W = 0"), encoding="utf-8")
+    with pytest.raises(CollectedError) as caught:
+        load_device(path)
+    assert [error.key for error in caught.value.errors] == ["bandwidth.GB_per_s", "power.W"]

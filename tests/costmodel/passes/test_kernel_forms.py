@@ -12,7 +12,15 @@ from costmodel.passes.kernels.timing import rounded
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import device_names, load_device
 
-GPUS = [name for name in device_names() if load_device(name).kind == "gpu"]
+
+def has_kernels_of_its_own(device):
+    """Whether anything was fitted to it; the others carry constants of these over."""
+    return any(each.kind == "measured" for name, each in device.provenance.items() if name.startswith("constants."))
+
+
+GPUS = [
+    name for name in device_names() if load_device(name).kind == "gpu" and has_kernels_of_its_own(load_device(name))
+]
 BF16 = {"weight_bytes": 2.0, "activation_bytes": 2.0}
 
 
