@@ -35,7 +35,7 @@ def replay(
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Walk recorded requests with chains of K draft tokens and with static trees."""
+    """Walk recorded requests with chains of K draft tokens and with trees; counters (level 0) tell chains alone."""
     from dataclasses import replace
 
     import numpy as np
@@ -48,8 +48,18 @@ def replay(
 
     lengths = whole_numbers(draft_tokens, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS)
     recorded = read_trace(trace)
-    recorded.require(1, "replaying")
     rate = ratio(match_rate, "--match-rate")
+    inputs = {
+        "dynamic_tree": dynamic_tree or None, "stop": stop or None,
+        "trace": str(trace), "draft_tokens": lengths, "tree": [str(path) for path in tree or []],
+        "match_rate": match_rate, "seed": seed, "method": method, "verifier": verifier,
+    }  # fmt: skip
+    if recorded.level == 0:
+        if tree or dynamic_tree or stop or verifier:
+            recorded.require(1, "replaying trees, stop rules and verifiers")
+        chains = _counted(trace, method_slug(method, "--method"), rate, lengths)
+        body = {"inputs": inputs, "chains": chains, "trees": [], "varying": []}
+        return deliver(body, name="replay", json=json, out=out, quiet=quiet, show=lambda: _print(str(trace), body))
     if rate is not None and recorded.drafted is None:
         recorded = replace(recorded, match_rate=rate)
     shapes = [(path, read_tree(path)) for path in tree or []]
@@ -65,11 +75,6 @@ def replay(
     shape_of_steps, rule = dynamic_shape(dynamic_tree), stop_rule(stop)
     found = varying(recorded, law, lengths, shape_of_steps, rule, seed) if shape_of_steps or rule else []
     varied = [_varied(a, recorded) for a in found]
-    inputs = {
-        "dynamic_tree": dynamic_tree or None, "stop": stop or None,
-        "trace": str(trace), "draft_tokens": lengths, "tree": [str(path) for path, _ in shapes],
-        "match_rate": match_rate, "seed": seed, "method": method, "verifier": verifier,
-    }  # fmt: skip
     body = {"inputs": inputs, "chains": chains, "trees": trees, "varying": varied}
     return deliver(body, name="replay", json=json, out=out, quiet=quiet, show=lambda: _print(str(trace), body))
 
@@ -87,6 +92,21 @@ def _row(recorded: "AcceptanceTrace", law: "Law", shape: "int | Tree", counts: "
         "steps": played.steps.sum().item(), "proposal_ratio": accepted.proposal_ratio, "rule": law.rule,
         "remark": accepted.remark,
     }  # fmt: skip
+
+
+def _counted(path: Path, method: str, match_rate: float | None, lengths: list[int]) -> list[dict[str, Any]]:
+    """Rows of chains by the rates that an engine counted; single steps, and with them an interval, are unknown."""
+    from costmodel.optimizers.sources import trace_source
+
+    source = trace_source(path, method, match_rate, otherwise="speculative-decoding")
+    assert source.rates is not None
+    return [
+        {
+            "draft_tokens": k, "tokens_per_step": a.tokens_per_step, "interval": None, "tokens": None, "steps": None,
+            "proposal_ratio": a.proposal_ratio, "rule": "counted", "remark": a.remark,
+        }
+        for k, a in ((k, source.rates.chain(k)) for k in lengths)
+    ]  # fmt: skip
 
 
 def _print(title: str, body: dict[str, Any]) -> None:
@@ -133,6 +153,8 @@ def _varied(a: "Acceptance", recorded: "AcceptanceTrace") -> dict[str, Any]:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
+    if row["interval"] is None:
+        return [f"{row['tokens_per_step']:.4f}", "", "", "", f"{row['proposal_ratio']:.1%}", row["rule"]]
     low, high = row["interval"]
     return [
         f"{row['tokens_per_step']:.4f}", f"[{low:.3f}, {high:.3f}]", str(row["tokens"]), f"{row['steps']:.0f}",

@@ -38,8 +38,8 @@ NOT_TRACES = [
 ]
 LEVELS = [
     (
-        "replay {summary} --out {out}",
-        "{summary}: level: replaying needs a trace of level 1 (lengths)",
+        "replay {summary} --verifier match --out {out}",
+        "{summary}: level: replaying trees, stop rules and verifiers needs a trace of level 1 (lengths)",
         "got '0 (summary)'",
     ),
     ("predict --model gpt2 --trace {summary} --out {out}", "{summary}: level: predicting needs", "got '0 (summary)'"),
