@@ -38,8 +38,9 @@ def best_match(
 ) -> Match | None:
     """The published figure that suits a method on a target best; None where the method has none.
 
-    The target's own come before those of its family, nearest in size first, those before any other. Among
-    equals: chains, then chat prompts, then the temperature asked for, then the most draft lengths measured.
+    The target's own come before those of its family, nearest in size first, those before any other. Among equals:
+    chains, then chat prompts, then the temperature asked for, then the most draft lengths measured, then the drafter
+    that is kept more often.
 
     Args:
         method: slug of a method.
@@ -57,7 +58,15 @@ def best_match(
         chat = next((place for place, name in enumerate(_CHAT) if name in plain_name(entry.data_set)), len(_CHAT))
         known = len(set(entry.tokens_per_step) | set(range(1, len(entry.rates) + 1)))
         far = _size_gap(entry.target, asked) if match.kinship == "family" else 0.0
-        return (ranks[match.kinship], far, entry.shape != "chain", chat, entry.temperature != wanted, -known)
+        return (
+            ranks[match.kinship],
+            far,
+            entry.shape != "chain",
+            chat,
+            entry.temperature != wanted,
+            -known,
+            -entry.mean_tokens_per_step,
+        )
 
     return min(found, key=order, default=None)
 

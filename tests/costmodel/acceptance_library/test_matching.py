@@ -14,6 +14,13 @@ def test_the_targets_own_comes_first_then_its_family():
     assert best_match("plain-decoding", "phi-4") is None
 
 
+def test_of_two_drafters_measured_alike_the_one_kept_more_often_is_taken():
+    chosen = best_match("eagle-3", "llama-3.3-70b").entry
+    rivals = published("eagle-3", "llama-3.3-70b", "mtbench", 0.0)
+    means = [rival.mean_tokens_per_step for rival in rivals if rival.shape == "chain"]
+    assert len(means) > 1 and chosen.mean_tokens_per_step == max(means)
+
+
 def test_the_label_names_another_target():
     match = best_match("eagle-3", "phi-4")
     assert "borrowed" in match.label and match.entry.published_target in match.label
