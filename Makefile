@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 MARKS ?=
 
-.PHONY: setup check test bench golden browser screenshots demo wheel-test clean
+.PHONY: setup check test bench fuzz golden browser screenshots demo wheel-test clean
 
 setup: $(STAMP)
 
@@ -31,6 +31,11 @@ check: setup  ## format, lint, types, import contracts
 
 bench: setup  ## speed, as ratios to a reference in the same run; only wrong results fail it
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -s -m "$(MARKS)"
+
+CASES ?= 50000
+
+fuzz: setup  ## mutated files and words into every reader, in a process with a limit on memory
+	nice -n 10 $(BIN)/python tests/faults/fuzz.py --cases $(CASES) --out rooftree-out/fuzz
 
 golden: setup  ## which predictions moved against the committed ones
 	$(BIN)/python tests/golden/regenerate.py

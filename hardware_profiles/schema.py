@@ -279,9 +279,17 @@ def _mistake(detail: "ErrorDetails", file: str) -> InputError:
 def _known_keys(path: list[str]) -> list[str]:
     model: type[BaseModel] = DeviceFile
     for name in path:
-        if name.isdigit():  # the entry of a list
+        if name not in model.model_fields:  # the entry of a list, or a key of a table
             continue
-        annotation = model.model_fields[name].annotation
-        # an optional model is a union with None; everything else is the model itself
-        model = next(each for each in (*get_args(annotation), annotation) if each is not type(None))
+        models = _models_in(model.model_fields[name].annotation)
+        if not models:
+            return []
+        model = models[0]
     return [each.alias or name for name, each in model.model_fields.items()]
+
+
+def _models_in(annotation: object) -> list[type[BaseModel]]:
+    """The models of a union, a list or a table's values, or the model itself."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for each in get_args(annotation) for model in _models_in(each)]

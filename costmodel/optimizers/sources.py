@@ -6,6 +6,7 @@ published figure. Leaves out what acceptance emits per step (`costmodel.laws`) a
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -148,7 +149,7 @@ def drafter_source(
         at = [int(length["at"])] if length["at"] else lengths
         return length_source(method, float(length["tokens"]), at, match_rate=match_rate)
     path = trace_file(given)
-    if not given or not path.exists():
+    if not given or not os.path.isfile(path):  # noqa: PTH113 - a name too long for a file is none
         raise InputError(f"names no trace that exists; a source is {FORMS}", key="drafter", value=text)
     return trace_source(path, method, match_rate, override=True)
 

@@ -45,9 +45,10 @@ def read_text(path: str | Path) -> str:
         InputError: absent, no regular file, unreadable or too large.
     """
     with open_regular(path) as stream:
-        content = stream.read(MAX_TEXT_BYTES + 1)
-    if len(content) > MAX_TEXT_BYTES:
-        raise InputError(f"must not exceed {MAX_TEXT_BYTES} bytes", file=path)
+        size = os.fstat(stream.fileno()).st_size
+        if size > MAX_TEXT_BYTES:
+            raise InputError(f"must not exceed {MAX_TEXT_BYTES} bytes", file=path, value=size)
+        content = stream.read(size)  # a log may grow meanwhile; a larger number would reserve as much memory
     return content.decode("utf-8-sig", errors="replace")
 
 

@@ -7,7 +7,7 @@ import typer
 
 from app.cli.options import MOST_DRAFT_TOKENS, Json, Out, Quiet, Seed, whole_numbers
 from app.cli.output import Answered
-from app.cli.verbs.traces_import import import_
+from app.cli.verbs.traces_import import counts_of, import_
 
 cli = typer.Typer(help="Import, inspect and compare recorded traces.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -38,7 +38,7 @@ def inspect(
             lengths = [policy]  # nothing else can be replayed
         held = {"kind": "acceptance", "level": trace.level, "requests": trace.requests, "positions": trace.positions}
         held |= {"probabilities": None if trace.draft_ids is None else int(trace.draft_ids.shape[1])}
-        held |= {"expansions": _expansions(trace)}
+        held |= {"expansions": _expansions(trace), **(counts_of(trace) if trace.level == 0 else {})}
         facts |= held | {"kinds": _by_kind(trace, lengths) if trace.level >= 1 else []}
     inputs = {"file": str(file), "draft_tokens": lengths, "seed": seed}
     return deliver(

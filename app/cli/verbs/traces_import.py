@@ -8,7 +8,10 @@ import typer
 from app.cli.options import Json, MatchRate, Quiet, Seed, ratio
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traces.kinds.acceptance import AcceptanceTrace
+    from traces.kinds.summary import Window
 
 _FORMATS = (
     "Format of the file; else the one format that its content shows. Acceptance, engines: vllm-metrics, vllm-log, "
@@ -82,7 +85,7 @@ def _acceptance(form: str, files: list[Path], out: Path, asked: dict[str, Any]) 
     write_acceptance(trace, out)
     answer = {
         "format": form, "level": trace.level, "requests": trace.requests, "positions": int(trace.positions),
-        "out": str(out), "notes": stated.notes, "model": stated.model, "method": stated.method, **_counts(trace),
+        "out": str(out), "notes": stated.notes, "model": stated.model, "method": stated.method, **counts_of(trace),
     }  # fmt: skip
     return answer, _said(answer, form, out)
 
@@ -100,7 +103,7 @@ def _read(form: str, files: list[Path], model: str, options: dict[str, Any]) -> 
         return import_trace(form, files, **options, model=model)
 
 
-def _counts(trace: "AcceptanceTrace") -> dict[str, Any]:
+def counts_of(trace: "AcceptanceTrace") -> dict[str, Any]:
     """What was counted, and what the verbs will make of it."""
     from costmodel.laws.acceptance.stated import counted_rates
 
@@ -112,10 +115,23 @@ def _counts(trace: "AcceptanceTrace") -> dict[str, Any]:
         "tokens_per_step": summary.tokens_per_step,
         "acceptance_by_depth": list(summary.acceptance_by_depth),
         "drafts": summary.drafts, "draft_tokens": summary.draft_tokens, "accepted_tokens": summary.accepted_tokens,
-        "draft_levels": summary.draft_levels, "windows": len(summary.windows), "match_rate": trace.match_rate,
+        "draft_levels": summary.draft_levels, "match_rate": trace.match_rate,
+        "windows": len(summary.windows), "tokens_per_step_by_batch": _by_batch(summary.windows),
         "geometric_acceptance": rates.by_depth[0] if rates and not summary.sibling_vectors else None,
         "sibling_vectors": [list(vector) for vector in summary.sibling_vectors],
     }  # fmt: skip
+
+
+def _by_batch(windows: "Sequence[Window]") -> list[list[float]]:
+    """Running requests and tokens per step of the windows that tell both, those of one batch pooled by their steps."""
+    groups: dict[int, list[tuple[float, int]]] = {}
+    for window in windows:
+        if window.batch_requests is not None and window.tokens_per_step is not None:
+            groups.setdefault(window.batch_requests, []).append((window.tokens_per_step, window.drafts or 1))
+    return [
+        [batch, sum(mean * steps for mean, steps in group) / sum(steps for _, steps in group)]
+        for batch, group in sorted(groups.items())
+    ]
 
 
 def _said(answer: dict[str, Any], form: str, out: Path) -> list[str]:
@@ -133,6 +149,8 @@ def _said(answer: dict[str, Any], form: str, out: Path) -> list[str]:
         lines.append(f"{answer['accepted_tokens']:,} of {answer['draft_tokens']:,} draft tokens accepted")
     if answer.get("acceptance_by_depth"):
         lines.append(f"accepted by position {', '.join(fixed(rate, 3) for rate in answer['acceptance_by_depth'][:32])}")
+    if len(batches := answer.get("tokens_per_step_by_batch", [])) > 1:
+        lines.append("by running requests " + ", ".join(f"{batch:,}: {fixed(mean, 2)}" for batch, mean in batches[:16]))
     for vector in answer.get("sibling_vectors", []):
         lines.append(f"candidates of a head {', '.join(fixed(rate, 3) for rate in vector)}")
     if (rate := answer.get("geometric_acceptance")) is not None:
