@@ -317,16 +317,16 @@ def is_borrowed(trace: AcceptanceTrace, model: str) -> bool:
 
 
 def names_of(sources: Sequence[Source]) -> list[str]:
-    """A name for every drafter, with where it is known from in brackets where several share it."""
+    """A name for every drafter: what it is called, and in brackets where several share it, what sets it apart."""
     called = [source.called for source in sources]
-    return [
-        source.called if called.count(source.called) == 1 else f"{source.called} ({_short(source)})"
-        for source in sources
+    apart = [
+        name if called.count(name) == 1 else f"{name} ({source.path.stem if source.path is not None else source.kind})"
+        for name, source in zip(called, sources, strict=True)
     ]
-
-
-def _short(source: Source) -> str:
-    return source.path.stem if source.path is not None else source.about
+    return [
+        name if apart.count(name) == 1 else f"{name[:-1]} {apart[: place + 1].count(name)})"
+        for place, name in enumerate(apart)
+    ]
 
 
 def _share(method: str, match_rate: float | None) -> float:

@@ -169,4 +169,4 @@ def test_the_published_figure_is_that_of_the_library():
     match, source = best_match("eagle-3", "llama-3.1-8b"), published_source("eagle-3", "llama-3.1-8b")
     assert source.rates.by_depth == match.entry.depth_rates(match.entry.draft_tokens)
     assert (source.about, source.borrowed) == (match.label, match.kinship != "own")
-    assert names_of([source, source])[0] == f"eagle-3 ({match.label})"
+    assert names_of([source, source]) == ["eagle-3 (published 1)", "eagle-3 (published 2)"]
