@@ -16,6 +16,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.refusals import refusal
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _FOLDER = Path(__file__).parent / "prompts"
@@ -123,6 +124,4 @@ def _validated(kind: type[_Model], path: Path) -> _Model:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"cannot be read as TOML ({error})", file=path) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise InputError(first["msg"], file=path, key=key, value=first.get("input")) from None
+        raise refusal(error, kind, path) from None

@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -60,6 +60,24 @@ cli.command("devices")(catalogue.devices)
 cli.command("models")(catalogue.models)
 cli.command("methods")(catalogue.methods)
 
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"rooftree {version('rooftree')}\n")
+        raise typer.Exit
+
+
+@cli.callback()
+def _rooftree(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Which decoding configuration should I run, how fast will it be, and how sure are we?"""
+
+
 INTERRUPTED = 130
 # some releases of typer import click, others carry it inside; this is the base class of misuse in either
 Misuse: type[Exception] = next(c for c in typer.BadParameter.mro() if c.__name__ == "UsageError")
@@ -86,6 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _ended(str(error), error.exit_code)
     except Misuse as error:
         return _misused(error, words)
+    except SystemExit as ended:  # completion, which ends the process by itself
+        return ended.code if isinstance(ended.code, int) else 1
     except BrokenPipeError:
         # the reader has left, `| head` for one; without this the interpreter complains when it flushes at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

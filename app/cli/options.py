@@ -79,8 +79,11 @@ Engine = Annotated[
     ),
 ]
 TensorParallel = Annotated[int, typer.Option("--tp", help="Devices that share the model.")]
-Dtype = Annotated[str | None, typer.Option("--dtype", help="Weight format: bf16, fp16, fp8, int8, int4, fp4, fp32.")]
-KvDtype = Annotated[str | None, typer.Option("--kv-dtype", help="KV-cache format.")]
+Dtype = Annotated[
+    str | None,
+    typer.Option("--dtype", help="Weight format: bf16, fp16, fp8, int8, int4, fp4, fp32; in groups: int4-g128."),
+]
+KvDtype = Annotated[str | None, typer.Option("--kv-dtype", help="KV-cache format: bf16, fp16, fp8, int8, fp32.")]
 Batch = Annotated[str, typer.Option("--batch", help="Batch sizes, comma-separated.")]
 Context = Annotated[str, typer.Option("--context", help="Cached tokens per request, comma-separated.")]
 DraftTokens = Annotated[str | None, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")]

@@ -15,6 +15,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.refusals import refusal
 from real_runs.campaigns.jobs import AnyJob, Job
 from real_runs.campaigns.shapes import Closed
 
@@ -86,8 +87,4 @@ def read_campaign(path: str | Path) -> Campaign:
     try:
         return Campaign.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        value = first.get("input")
-        shown = value if isinstance(value, str | int | float) else None
-        raise InputError(first["msg"], file=path, key=key or None, value=shown) from None
+        raise refusal(error, Campaign, path) from None

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.refusals import refusal
 from simulator.scenario.sections import (
     BlocksSection,
     DisaggregationSection,
@@ -277,7 +278,7 @@ def read_scenario_sections(path: str | Path) -> dict[str, Any]:
     """The sections of a YAML file, unchecked but for their form; paths in it are taken from its own folder.
 
     Raises:
-        InputError: absent, too large, no YAML, or no mapping of sections.
+        InputError: absent, too large, no YAML, or no mapping of sections that there are.
     """
     import yaml
 
@@ -294,6 +295,10 @@ def read_scenario_sections(path: str | Path) -> dict[str, Any]:
         raise InputError(f"must be YAML ({str(error).splitlines()[0]})", file=path) from None
     if not isinstance(given, dict):
         raise InputError("must hold sections such as requests and deployment", file=path, value=type(given).__name__)
+    known = [field.alias or name for name, field in ScenarioFile.model_fields.items()]
+    for name in map(str, given):
+        if name not in known and name not in ScenarioFile.model_fields:
+            raise UnknownNameError("section", name, known, file=path, key=name)
     sections = {str(key): dict(value) if isinstance(value, dict) else value for key, value in given.items()}
     for section, key in _PATHS:
         inside = sections.get(section)
@@ -324,12 +329,7 @@ def checked_scenario(sections: Mapping[str, Any], file: str | Path | None = None
     try:
         return ScenarioFile.model_validate(sections)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        value = first.get("input")
-        shown = value if isinstance(value, str | int | float) else None
-        message = first["msg"].removeprefix("Value error, ")
-        raise InputError(message, file=file, key=key or None, value=shown) from None
+        raise refusal(error, ScenarioFile, file) from None
 
 
 def read_scenario(path: str | Path) -> ScenarioFile:

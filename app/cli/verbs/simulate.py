@@ -62,7 +62,12 @@ def simulate(
     slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest good time per token, ms.")] = None,
     config: Config = None,
     scenario: Annotated[
-        Path | None, typer.Option("--scenario", help="YAML of sections; options go over what it says.")
+        Path | None,
+        typer.Option(
+            "--scenario",
+            help="YAML of sections (requests, deployment, scheduler, speculation, slo and more: --explain-schema lists "
+            "every key); options go over what it says.",
+        ),
     ] = None,
     assigned: Annotated[
         list[str] | None,

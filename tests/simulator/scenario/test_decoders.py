@@ -215,7 +215,7 @@ def test_shares_draw_priorities_where_a_file_has_none(ranked):
         ({"blocks": {"block_tokens": 8, "commit_ratio": 1.5}}, "blocks.commit_ratio", "less than or equal to 1"),
         ({"blocks": {"block_tokens": 8, "passes": 2}, "speculation": {"trace": "x", "draft_tokens": 1}}, None, "two"),
         ({"feed_forward": {"micro_batches": 0}}, "feed_forward.micro_batches", "greater than or equal to 1"),
-        ({"feed_forward": {"links": 1}}, "feed_forward.links", "Extra inputs"),
+        ({"feed_forward": {"links": 1}}, "feed_forward.links", "unknown key .links.; nearest: link_"),
         ({"feed_forward": {}, "profile": {"prefix": "x", "engine": "y"}}, None, "not by a profile"),
         ({"requests": DRAWN | {"priorities": {0: 0.5}}}, "requests", "sum to 1"),
         ({"requests": DRAWN | {"priorities": {"a": 1.0}}}, "requests.priorities.a.[key]", "valid integer"),

@@ -146,8 +146,8 @@ def test_plans_spread_the_model_and_its_cache():
     ("change", "key", "message"),
     [
         ({"requests": None}, "requests", "valid dictionary"),
-        ({"request": {}}, "request", "Extra inputs"),
-        ({"requests": DRAWN | {"rat_per_s": 3}}, "requests.rat_per_s", "Extra inputs"),
+        ({"request": {}}, "request", "unknown section .request.; nearest: requests"),
+        ({"requests": DRAWN | {"rat_per_s": 3}}, "requests.rat_per_s", "unknown key .rat_per_s.; nearest: rate_per_s"),
         ({"requests": DRAWN | {"rate_per_s": 0}}, "requests.rate_per_s", "greater than 0"),
         ({"requests": DRAWN | {"rate_per_s": float("nan")}}, "requests.rate_per_s", "finite"),
         ({"requests": DRAWN | {"arrivals": "bursty"}}, "requests.arrivals", "modulated"),

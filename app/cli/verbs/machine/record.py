@@ -17,7 +17,12 @@ def record(
         Path | None,
         typer.Option("--model", help="A .gguf file or Hugging Face folder; default: SmolLM2-135M-Instruct."),
     ] = None,
-    prompts: Annotated[Path | None, typer.Option("--prompts", help="Prompt file; default: the shipped set.")] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompts", help="TOML of a title and [[prompts]], each with id, kind and text; default: the shipped set."
+        ),
+    ] = None,
     prompts_per_kind: Annotated[int | None, typer.Option("--prompts-per-kind", help="Only the first so many.")] = None,
     drafter: Annotated[
         list[str] | None,
