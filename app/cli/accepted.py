@@ -4,15 +4,18 @@ One meaning of --trace, --acceptance, --tokens-per-step, --drafter and --method 
 emits at a draft length (`costmodel.optimizers.sources`, `app.cli.configurations`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.cli.option_groups import Accepted
 
 if TYPE_CHECKING:
+    from costmodel.configuration import DecodingConfiguration
     from costmodel.optimizers.sources import Source
 
+KNOWN_BY = ("trace", "acceptance", "tokens_per_step")
+"""Keys of a scenario that say what is accepted, one at a time."""
 OTHERWISE = "speculative-decoding"
 """The method of stated acceptance that names none: chains from a draft model."""
 
@@ -40,7 +43,8 @@ def named_sources(
         InputError: options that exclude each other, numbers out of range, a method that a trace contradicts.
     """
     from app.cli.options import method_slug, ratio
-    from costmodel.optimizers.sources import drafter_source, length_source, rates_source, trace_source
+    from costmodel.optimizers.named_drafters import drafter_source
+    from costmodel.optimizers.sources import length_source, rates_source, trace_source
     from hardware_profiles.errors import InputError
     from traces.library import trace_file
 
@@ -63,6 +67,178 @@ def named_sources(
     ]
 
 
+def one_source(
+    accepted: Accepted,
+    trace: Path | None,
+    *,
+    method: str = "",
+    model: str = "",
+    lengths: Sequence[int] = (),
+) -> "Source | None":
+    """The one source that options name, for verbs that ask about one drafter; None where they name none.
+
+    Args:
+        accepted: the options.
+        trace: of --trace.
+        method: of --method.
+        model: target, for published figures.
+        lengths: draft lengths asked about.
+
+    Raises:
+        InputError: several, or as `named_sources`.
+    """
+    from hardware_profiles.errors import InputError
+
+    traces = [trace] if trace is not None else []
+    found = named_sources(accepted, traces, method=method, otherwise=OTHERWISE, model=model, lengths=lengths)
+    if len(found) > 1:
+        rule = "one drafter is taken here, by one of --trace, --acceptance, --tokens-per-step and --drafter; "
+        raise InputError(f"{rule}`rooftree optimize` compares several", value=len(found))
+    return found[0].asked_on(model) if found else None
+
+
+def asked_source(
+    chosen: "DecodingConfiguration", accepted: Accepted, given: Mapping[str, Any]
+) -> "tuple[DecodingConfiguration, Source | None]":
+    """A configuration with the method of its drafter, and where the acceptance of that is known from.
+
+    Args:
+        chosen: of a file, with options over it.
+        accepted: the options; they go over what the file says.
+        given: options on the command line.
+
+    Returns:
+        The configuration, whose trace is None where numbers are asked about, and the source; None where nothing says
+        what is accepted.
+
+    Raises:
+        InputError: as `one_source`.
+    """
+    from dataclasses import replace
+
+    from app.cli.asked import with_options
+    from costmodel.optimizers.sources import configured_source
+
+    file = given.get("config") is not None
+    method = given.get("method") or (chosen.method if file and chosen.speculates and not accepted.drafter else "")
+    lengths = draft_lengths(given.get("draft_tokens"), least=0) if given.get("tree") is None else None
+    if lengths is None and file and not given.get("tree"):
+        lengths = [chosen.draft_tokens]
+    trace = given.get("trace")
+    source = one_source(accepted, trace, method=method, model=chosen.deployment.model, lengths=lengths or ())
+    if source is None and file:
+        if given.get("method") and chosen.trace is not None:
+            source = one_source(accepted, Path(chosen.trace), method=method, model=chosen.deployment.model)
+            return chosen, source
+        return chosen, configured_source(chosen)
+    if source is None:
+        return chosen, None
+    if file:  # another method drops what belonged to the drafter of the file
+        own = {name: given[name] for name in ("draft", "exit_layer", "draft_passes", "draft_bytes") if name in given}
+        chosen = with_options(chosen, {**own, "method": source.method})
+    known = replace(
+        chosen, method=source.method, trace=chosen.trace if trace is not None else source.recorded_as,
+        acceptance_by_depth=source.carried_rates, tokens_per_step=source.own_tokens_per_step,
+        match_rate=source.match_rate, draft_model=chosen.draft_model or source.draft_model,
+    )  # fmt: skip
+    return known, source
+
+
+def acceptance_values(
+    accepted: Accepted, trace: str | None, draft_tokens: int | None, model: str | None, config: Path | None
+) -> dict[str, Any]:
+    """Keys of a scenario for what options say of acceptance; the file's stand where they say nothing.
+
+    Args:
+        accepted: the options.
+        trace: of --trace.
+        draft_tokens: of --draft-tokens.
+        model: of --model, for published figures.
+        config: a configuration, whose model it otherwise is.
+
+    Raises:
+        InputError: several drafters, or as `named_sources`.
+    """
+    from app.cli.options import ratio
+    from hardware_profiles.errors import InputError
+
+    values: dict[str, Any] = {"speculation.trace": trace, "speculation.match_rate": accepted.match_rate}
+    ratio(accepted.match_rate, "--match-rate")
+    values["speculation.tokens_per_step"] = accepted.tokens_per_step
+    values["speculation.acceptance"] = None if accepted.acceptance is None else rates_of(accepted.acceptance)
+    given = [key for key in KNOWN_BY if values[f"speculation.{key}"] is not None]
+    several = len(given) + len(accepted.drafter or ())
+    if several > 1:
+        options = "--trace, --acceptance, --tokens-per-step and --drafter"
+        raise InputError(f"one drafter is taken here, by one of {options}", value=several)
+    if not accepted.drafter:
+        return values
+    if model is None and config is not None:
+        from costmodel.configuration.file import read_configuration
+
+        model = read_configuration(config).deployment.model
+    source = one_source(accepted, None, model=model or "", lengths=[draft_tokens] if draft_tokens else ())
+    assert source is not None
+    values |= {"speculation.method": source.method, "speculation.match_rate": source.match_rate}
+    if source.draft_model is not None:
+        values["speculation.draft"] = source.draft_model
+    if source.path is not None:
+        return values | {"speculation.trace": source.recorded_as}
+    if source.rates is None:
+        return values | {"speculation.tokens_per_step": source.own_tokens_per_step}
+    if source.rates.tokens_per_step is not None and draft_tokens in (None, source.rates.measured):
+        known = {"tokens_per_step": source.rates.tokens_per_step, "draft_tokens": source.rates.measured}
+        return values | {f"speculation.{key}": value for key, value in known.items()}
+    return values | {"speculation.acceptance": list(source.rates.by_depth)}
+
+
+def lengths_for(source: "Source | None", given: list[int] | None, usual: list[int]) -> list[int]:
+    """Draft lengths to compare: those asked for; else the usual ones within what is known of the drafter.
+
+    Args:
+        source: of the acceptance; None: unknown.
+        given: as asked; None: not.
+        usual: where nothing was asked.
+
+    Returns:
+        Lengths; empty where stated tokens per step belong to a length or shape of their own.
+    """
+    if given is not None or source is None or source.positions is not None:
+        return usual if given is None else given
+    if source.rates is None or source.rates.tokens_per_step is not None:
+        return []
+    known = source.rates.measured
+    within = [k for k in usual if known is None or k <= known]
+    return within if any(within) else [*within, known or 0]
+
+
+def draft_lengths(text: str | None, *, least: int) -> list[int] | None:
+    """The lengths of --draft-tokens; None where it is not given.
+
+    Raises:
+        InputError: something else than whole numbers, or one out of range.
+    """
+    from app.cli.options import MOST_DRAFT_TOKENS, whole_numbers
+
+    return None if text is None else whole_numbers(text, "--draft-tokens", least=least, most=MOST_DRAFT_TOKENS)
+
+
+def numbers_words(source: "Source | None") -> list[str]:
+    """What has to be said of acceptance that was not replayed; nothing where it was."""
+    if source is None or source.positions is not None:
+        return []
+    about = source.label if source.kind != "stated" else f"stated: {source.about}"
+    return [f"acceptance {about}; intervals cover the cost model alone"]
+
+
+def as_given(text: str | None) -> float | list[float] | None:
+    """What --acceptance says, as answers repeat it: one rate, or rates by position."""
+    if text is None:
+        return None
+    rates = rates_of(text)
+    return rates[0] if len(rates) == 1 else rates
+
+
 def rates_of(text: str, option: str = "--acceptance") -> list[float]:
     """One rate, or rates by position, as the command line gives them.
 
@@ -77,5 +253,5 @@ def rates_of(text: str, option: str = "--acceptance") -> list[float]:
         rule = "must be one rate (0.72), or rates by position separated by commas (0.78,0.61,0.48)"
         raise InputError(rule, key=option, value=text) from None
     if not all(0.0 <= rate <= 1.0 for rate in rates):
-        raise InputError("must lie in [0, 1]", key=option, value=text)
+        raise InputError("must lie in [0, 1]", key=option, value=rates[0] if len(rates) == 1 else text)
     return rates

@@ -1,11 +1,11 @@
-"""Which configurations do options name: chains or a tree, from a recording, a stated rate, or none?"""
+"""Which configurations do options name: chains or a tree, at acceptance from a recording, numbers, or none?"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
+    from costmodel.optimizers.sources import Source
     from costmodel.passes.deployment import Fidelity
     from traces.kinds.acceptance import AcceptanceTrace
     from traces.kinds.tree import Tree
@@ -30,14 +30,6 @@ def fidelity_of(name: str) -> "Fidelity":
 
         offer_measured_passes()
     return known[name]
-
-
-def recorded_method(recorded: "AcceptanceTrace | None") -> str:
-    """The method that a trace names, else chains from a draft model."""
-    from costmodel.answers.settings import method_of
-
-    named = recorded.provenance.method if recorded is not None else ""
-    return method_of(named) if named else "speculative-decoding"
 
 
 def named_method(recorded: "AcceptanceTrace") -> str:
@@ -84,66 +76,82 @@ def replayed(
         return [accepted_by(recorded, law, shape, counts) for shape in shapes]
 
 
-def claimed(
-    chosen: "DecodingConfiguration", tokens_per_step: float, lengths: list[int], tree: "Tree | None"
-) -> "list[Acceptance]":
-    """Chains, a tree, or the method's own shape, at a stated number of tokens per step.
+def compared(
+    source: "Source", lengths: list[int], tree: "Path | Tree | None", seed: int
+) -> "list[Acceptance]":  # fmt: skip
+    """Chains of the lengths, or a tree, at what is known of a drafter's acceptance.
 
     Args:
-        chosen: method, and share of steps with a proposal.
-        tokens_per_step: emitted tokens per step, the bonus token counted.
-        lengths: K of chains, 0 for plain decoding; empty for the method's own shape beside plain decoding.
-        tree: instead of chains.
+        source: where it is known from.
+        lengths: K of the chains; empty: the length or shape that stated tokens per step belong to, beside plain
+            decoding.
+        tree: instead of chains, or its file.
+        seed: of the bootstrap.
 
     Raises:
-        InputError: fewer tokens than 1, more than a shape can emit, or no shape.
+        InputError: more than the recording or the numbers tell.
     """
-    from costmodel.laws.acceptance import geometric
-    from costmodel.laws.claims import tokens_claim
+    from costmodel.laws.claims import depths_claim, tokens_claim
     from costmodel.method_library import load_method
-
-    entry, share = load_method(chosen.method), 1.0 if chosen.match_rate is None else chosen.match_rate
-    if tree is not None:
-        return [tokens_claim(entry, tokens_per_step, tree, match_rate=share)]
-    if not lengths:
-        return [geometric(0.0, 0), tokens_claim(entry, tokens_per_step, match_rate=share)]
-    return [tokens_claim(entry, tokens_per_step, k, match_rate=share) if k else geometric(0.0, 0) for k in lengths]
-
-
-def stated(
-    rate: float, lengths: list[int], tree: Path | None, match_rate: float | None, *, method: str = ""
-) -> "list[Acceptance]":
-    """Chains of the lengths, or the tree in a file, at a constant acceptance rate of one token.
-
-    Args:
-        rate: of one token, if those before it were accepted.
-        lengths: K of the chains.
-        tree: file of a tree instead.
-        match_rate: share of steps with a proposal.
-        method: slug whose entry says how drafts share steps and budgets; empty: every chain by itself.
-
-    Raises:
-        InputError: a tree file that is none.
-    """
-    from costmodel.answers.breakeven import RateLaw
-    from costmodel.laws.acceptance import Acceptance, geometric
+    from hardware_profiles.errors import InputError
     from traces.kinds.tree import read_tree
 
-    share = 1.0 if match_rate is None else match_rate
-    if tree is None and method:
-        from costmodel.laws.claims import rate_claim
-        from costmodel.method_library import load_method
+    if source.positions is not None:
+        return replayed(source.positions, source.method, lengths, tree, seed)
+    method, rates = load_method(source.method), source.rates
+    emitted = source.own_tokens_per_step if rates is None else rates.tokens_per_step
+    if tree is not None:
+        shape = read_tree(tree) if isinstance(tree, Path) else tree
+        share = 1.0 if rates is None else rates.proposal_ratio
+        if emitted is not None:
+            return [tokens_claim(method, emitted, shape, match_rate=share)]
+        if rates is not None and len(rates.by_depth) == 1:
+            return [constant_rate(shape, rates.by_depth[0], share)]
+        rule = "a tree needs a --trace that holds ranks, one rate that siblings share, or tokens per step"
+        raise InputError(rule, key="--tree")
+    if rates is None:
+        assert emitted is not None
+        if any(lengths):
+            rule = f"{emitted:g} tokens per step are those of the method's own shape; name their length"
+            raise InputError(f"{rule}: length={emitted:g}@K", key="--draft-tokens", value=lengths)
+        return plain() if lengths else [*plain(), tokens_claim(method, emitted)]
+    if not lengths:
+        lengths = [0, rates.measured or 0]
+    return [depths_claim(method, rates, k) for k in lengths]
 
-        return [rate_claim(load_method(method), rate, k, match_rate=share) for k in lengths]
-    if tree is None:
-        return [geometric(rate, k, match_rate=share) for k in lengths]
-    shape = read_tree(tree)
-    blank = Acceptance(
-        draft_tokens=shape.draft_tokens, tokens_per_step=1.0, proposed_tokens=float(shape.draft_tokens), tree=shape
-    )
-    emitted = float(RateLaw(blank)(rate))
-    return [
-        Acceptance(
-            draft_tokens=shape.draft_tokens, tokens_per_step=emitted, proposed_tokens=blank.proposed_tokens, tree=shape
-        )
-    ]
+
+def plain() -> "list[Acceptance]":
+    """Plain decoding, which needs nothing to be known of acceptance."""
+    from costmodel.laws.acceptance import geometric
+
+    return [geometric(0.0, 0)]
+
+
+def unknown(lengths: list[int], tree: Path | None) -> "list[Acceptance]":
+    """Chains of the lengths, or a tree, whose acceptance is asked for: nothing is taken to be accepted.
+
+    Args:
+        lengths: K of the chains.
+        tree: file of a tree instead.
+    """
+    from costmodel.laws.acceptance import geometric
+    from traces.kinds.tree import read_tree
+
+    return [geometric(0.0, k) for k in lengths] if tree is None else [constant_rate(read_tree(tree), 0.0, 1.0)]
+
+
+def constant_rate(tree: "Tree", rate: float, share: float) -> "Acceptance":
+    """A tree whose siblings are tried in turn, each accepted with one rate until one is.
+
+    Args:
+        tree: the shape.
+        rate: of one token, in [0, 1].
+        share: of steps with a proposal.
+    """
+    from dataclasses import replace
+
+    from costmodel.answers.breakeven import RateLaw
+    from costmodel.laws.acceptance import stated
+
+    blank = stated(1.0, tree, proposal_ratio=share)
+    return replace(blank, tokens_per_step=1.0 + share * (float(RateLaw(blank)(rate)) - 1.0))

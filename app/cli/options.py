@@ -122,7 +122,9 @@ DraftPasses = Annotated[
 ]
 DraftBytes = Annotated[float | None, typer.Option("--draft-bytes", help="Bytes that one of its passes reads.")]
 ExitLayer = Annotated[int | None, typer.Option("--exit-layer", help="Layers that an early-exit drafter runs.")]
-Trace = Annotated[Path | None, typer.Option("--trace", help="Acceptance trace to replay.")]
+Trace = Annotated[
+    Path | None, typer.Option("--trace", help="Acceptance trace: a recording to replay, or an engine's counters.")
+]
 TreeFile = Annotated[Path | None, typer.Option("--tree", help="Tree JSON instead of --draft-tokens.")]
 Fidelity = Annotated[str, typer.Option("--fidelity", help="measured, calibrated or datasheet.")]
 SplitVerify = Annotated[

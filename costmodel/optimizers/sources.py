@@ -1,13 +1,12 @@
 """Which drafters compete, and where is the acceptance of each one known from?
 
 A drafter is a method with a source of acceptance: a recording, an engine's counters, numbers that somebody states, or a
-published figure. Leaves out what acceptance emits per step (`costmodel.laws`) and costs (`costmodel.answers`).
+published figure. Leaves out how a drafter is named (`costmodel.optimizers.named_drafters`), and what acceptance emits
+per step and costs (`costmodel.laws`, `costmodel.answers`).
 """
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +14,9 @@ from typing import Literal
 
 from costmodel.answers.settings import method_of, with_match_rate
 from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import DepthRates, counted_rates, length_rates
-from costmodel.method_library import load_method, method_names
+from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.library import read_trace, trace_file, trace_name
@@ -27,10 +27,6 @@ FORMS = (
     "one rate (eagle-3:0.72), rates by position (eagle-3:0.78,0.61,0.48), tokens per step (eagle-3:length=2.4, at K=3 "
     "eagle-3:length=2.4@3), or a trace (eagle-3:trace.parquet)"
 )
-_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?|[+-]?(?:nan|inf)"
-_RATES = re.compile(rf"\s*(?:{_NUMBER})\s*(?:,\s*(?:{_NUMBER})\s*)*", re.ASCII)
-_LENGTH = re.compile(rf"length=(?P<tokens>{_NUMBER})(?:@(?P<at>[0-9]{{1,4}}))?", re.ASCII)
-_MOST_CHARACTERS = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,59 +113,6 @@ class Source:
         return self if self.trace is None else replace(self, borrowed=is_borrowed(self.trace, model))
 
 
-def drafter_source(
-    text: str, *, model: str = "", lengths: Sequence[int] = (), match_rate: float | None = None
-) -> Source:
-    """The source that `METHOD[:SOURCE]` names.
-
-    Example:
-        >>> drafter_source("eagle-3:0.78,0.61,0.48").rates.by_depth
-        (0.78, 0.61, 0.48)
-
-    Args:
-        text: a method's slug, then one rate, rates by position, `length=` tokens per step (`@K`: at that draft length),
-            or a trace; without a source the published figure that suits the model best.
-        model: target, for published figures.
-        lengths: draft lengths asked about; tokens per step without `@K` are those of the longest.
-        match_rate: share of steps with a proposal, for drafters that may have none.
-
-    Raises:
-        UnknownNameError: there is no such method.
-        InputError: a source that is none, or no figure was published.
-    """
-    if len(text) > _MOST_CHARACTERS:
-        raise InputError("is too long", key="drafter", value=text[:40])
-    name, separator, given = text.partition(":")
-    method = slug_of(name.strip())
-    if not separator:
-        return published_source(method, model, match_rate=match_rate)
-    if _RATES.fullmatch(given):
-        return rates_source(method, [float(part) for part in given.split(",")], match_rate=match_rate)
-    if length := _LENGTH.fullmatch(given):
-        at = [int(length["at"])] if length["at"] else lengths
-        return length_source(method, float(length["tokens"]), at, match_rate=match_rate)
-    path = trace_file(given)
-    if not given or not os.path.isfile(path):  # noqa: PTH113 - a name too long for a file is none
-        raise InputError(f"names no trace that exists; a source is {FORMS}", key="drafter", value=text)
-    return trace_source(path, method, match_rate, override=True)
-
-
-def slug_of(name: str) -> str:
-    """The slug of a method that drafts, named by slug or as engines call it.
-
-    Raises:
-        UnknownNameError: there is none of that name; the nearest are offered.
-        InputError: the method drafts nothing.
-    """
-    try:
-        slug = method_of(name)
-    except InputError:
-        raise UnknownNameError("method", name, method_names(), key="drafter") from None
-    if not load_method(slug).drafts:
-        raise InputError("drafts nothing", key="drafter", value=slug)
-    return slug
-
-
 def rates_source(method: str, rates: Sequence[float], *, match_rate: float | None = None) -> Source:
     """Stated acceptance: one rate per token given those before it, or unconditional rates by position.
 
@@ -182,7 +125,7 @@ def rates_source(method: str, rates: Sequence[float], *, match_rate: float | Non
         InputError: rates outside [0, 1], or that increase.
     """
     measured = len(rates) if len(rates) > 1 else None
-    found = DepthRates(by_depth=tuple(rates), measured=measured, proposal_ratio=_share(method, match_rate))
+    found = DepthRates(by_depth=tuple(rates), measured=measured, proposal_ratio=proposal_share(method, match_rate))
     return Source(method=method, kind="stated", rates=found, about=_words(rates))
 
 
@@ -200,7 +143,7 @@ def length_source(
     Raises:
         InputError: fewer tokens than 1, or more than can be emitted.
     """
-    entry, share = load_method(method), _share(method, match_rate)
+    entry, share = load_method(method), proposal_share(method, match_rate)
     about = f"{tokens_per_step:g} tokens per step"
     at = max(lengths, default=0)
     if entry.refine is None and not at and entry.shape.kind in ("chain", "window"):
@@ -244,59 +187,36 @@ def trace_source(
         replayed = with_match_rate(trace, slug, match_rate)
         return Source(method=slug, kind="recorded", trace=replayed, path=path, model=model)
     assert trace.summary is not None
-    rates = counted_rates(trace.summary, match_rate=_share(slug, match_rate))
+    rates = counted_rates(trace.summary, match_rate=proposal_share(slug, match_rate))
     if rates is None:
         mean = trace.summary.tokens_per_step
         known = "no acceptance" if mean is None else f"a mean of {mean:.3g} tokens per step and no draft length"
         rule = f"holds {known}; state what is known: {FORMS.replace('eagle-3', slug)}"
         raise InputError(rule, file=path, key="summary")
-    rates = replace(rates, remark=_assumed(slug, match_rate))
+    rates = replace(rates, remark=assumed_share(slug, match_rate))
     return Source(method=slug, kind="counted", trace=trace, path=path, rates=rates, model=model)
 
 
-def published_source(method: str, model: str, *, match_rate: float | None = None) -> Source:
-    """The published figure that suits a method on a target best.
+def configured_source(chosen: DecodingConfiguration) -> Source | None:
+    """Where a configuration's acceptance is known from; None where it names nothing.
 
     Args:
-        method: slug.
-        model: target, by shipped name or as published.
-        match_rate: share of steps with a proposal, where the figure counts only those.
+        chosen: its trace goes before rates, and those before tokens per step; its method is taken as it stands.
 
     Raises:
-        InputError: none was published, or only for a tree or a block.
+        InputError: a trace that cannot be read, or that holds no acceptance.
     """
-    from costmodel.acceptance_library import best_match
-
-    match = best_match(method, model)
-    if match is None or match.entry.shape != "chain":
-        found = (
-            "no acceptance of it was published" if match is None else f"was published for a {match.entry.shape} only"
-        )
-        forms = FORMS.replace("eagle-3:", f"{method}:")
-        raise InputError(f"{found}; say what is known of it: {forms}", key="drafter", value=method)
-    entry = match.entry
-    alone = entry.counted == "proposals"
-    rates = DepthRates(
-        by_depth=entry.depth_rates(entry.draft_tokens), measured=entry.draft_tokens,
-        proposal_ratio=_share(method, match_rate) if alone else 1.0,
-        remark=_assumed(method, match_rate) if alone else _every_step(method),
-    )  # fmt: skip
-    borrowed = match.kinship != "own"
-    return Source(
-        method=method, kind="published", rates=rates, about=match.label, model=entry.published_target,
-        borrowed=borrowed, draft_model=_loaded_by_name(method, entry.drafter, own=not borrowed),
-    )  # fmt: skip
-
-
-def _loaded_by_name(method: str, drafter: str, *, own: bool) -> str | None:
-    """The draft model, by shipped name, or the target's own head, by hub id, of a figure; None for neither."""
-    entry = load_method(method)
-    if entry.needs_draft_model:
-        try:
-            return load_model(drafter).name if drafter else None
-        except InputError:
-            return None
-    return drafter if own and entry.drafts_with_weights and "/" in drafter else None
+    if chosen.trace is not None:
+        found = trace_source(trace_file(chosen.trace), chosen.method, chosen.match_rate, override=True)
+        return found.asked_on(chosen.deployment.model)
+    about = str(chosen.provenance.get("acceptance") or "")
+    if chosen.acceptance_by_depth:
+        found = rates_source(chosen.method, chosen.acceptance_by_depth, match_rate=chosen.match_rate)
+        return replace(found, about=about or found.about)
+    if chosen.tokens_per_step is not None:
+        lengths = () if chosen.shape is not None else (chosen.draft_tokens,)
+        return length_source(chosen.method, chosen.tokens_per_step, lengths, match_rate=chosen.match_rate)
+    return None
 
 
 def drafts_alike(one: str, other: str) -> bool:
@@ -329,23 +249,16 @@ def names_of(sources: Sequence[Source]) -> list[str]:
     ]
 
 
-def _share(method: str, match_rate: float | None) -> float:
+def proposal_share(method: str, match_rate: float | None) -> float:
     """Share of steps with a proposal: 1 for drafters that always have one."""
     return match_rate if match_rate is not None and load_method(method).may_propose_nothing else 1.0
 
 
-def _assumed(method: str, match_rate: float | None) -> str:
+def assumed_share(method: str, match_rate: float | None) -> str:
     """What is assumed of counts that leave out steps without a proposal."""
     if match_rate is not None or not load_method(method).may_propose_nothing:
         return ""
     return "counts hold for steps with a proposal, and every step is taken to have one; --match-rate states the share"
-
-
-def _every_step(method: str) -> str:
-    """What is assumed of means over all steps, for drafters that may have no proposal."""
-    if not load_method(method).may_propose_nothing:
-        return ""
-    return "the figure counts steps without a proposal, too; every step is taken to verify K draft tokens"
 
 
 def _words(rates: Sequence[float]) -> str:

@@ -7,14 +7,14 @@ blocks, draft costs. Leaves out checking keys (`simulator.scenario.file`) and ru
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from costmodel.answers.estimate import Setting
-from costmodel.answers.settings import build_setting, method_of, with_match_rate
+from costmodel.answers.settings import build_setting, method_of
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.laws.acceptance import MATCHING, law_for
+from costmodel.laws.acceptance import MATCHING, drawn_recording, law_for
 from costmodel.laws.controllers import EMA_WEIGHT
 from costmodel.method import Batch, Method
 from costmodel.method_library import load_method
@@ -42,8 +42,14 @@ from simulator.scenario.sections import BlocksSection, SpeculationSection
 from simulator.timing.engine_settings import EngineSettings, read_engine
 from traces.importers.formats import read_requests_any
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
-from traces.library import read_trace, trace_file
+from traces.library import trace_file
 from traces.replay.dynamic import TreePolicy
+
+if TYPE_CHECKING:
+    from costmodel.optimizers.sources import Source
+
+_OTHERWISE = "speculative-decoding"
+"""The method of a trace, or of stated acceptance, that names none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -120,11 +126,12 @@ def prepare(written: ScenarioFile) -> Prepared:
     source = None
     if written.requests.file is not None:
         source = read_requests_any(written.requests.file, written.requests.format)
-    trace = _trace(written)
+    known = _known(written)
     notes: list[str] = []
+    trace = None if known is None else _walked(written, known, notes)
     plan = _plan(written)
     engine = read_engine(written.profile.engine) if written.profile is not None else None
-    setting = None if engine is not None and trace is None else _setting(written, trace, engine)
+    setting = None if engine is not None and trace is None else _setting(written, known, engine)
     if engine is not None and written.profile is not None:
         from simulator.timing.profile_timer import ProfileTimer
 
@@ -138,13 +145,12 @@ def prepare(written: ScenarioFile) -> Prepared:
         timer = _cost_timer(written, setting, plan)
         if written.feed_forward is not None and written.disaggregation is None:
             notes.append("prompts take the time of the whole model on one group of the attention side's devices")
-    speculation, note = (None, "") if trace is None or setting is None else _speculation(written, trace, setting)
-    if note:
-        notes.append(note)
-    if speculation is not None and speculation.law.remark:
-        notes.append(speculation.law.remark)
-    if speculation is not None and setting is not None and _is_borrowed(speculation.trace, setting):
-        notes.append("acceptance borrowed: the trace was recorded on another model")
+    speculation = None
+    if trace is not None and known is not None and setting is not None:
+        speculation, note = _speculation(written, trace, setting, known)
+        notes += [text for text in (note, speculation.law.remark) if text]
+        if known.asked_on(setting.target.name).borrowed:
+            notes.append("acceptance borrowed: the trace was recorded on another model")
     mean_tokens = _mean_tokens(written, source)
     return Prepared(
         written=written,
@@ -243,23 +249,45 @@ def _scheduler(
     return options if written.scheduler.priorities is not None else replace(options, priorities=ranked)
 
 
-def _trace(written: ScenarioFile) -> AcceptanceTrace | None:
-    if written.speculation is None:
+def _known(written: ScenarioFile) -> Source | None:
+    """Where acceptance is known from; None for plain decoding."""
+    s = written.speculation
+    if s is None or not s.drafts:
         return None
-    trace = read_trace(trace_file(written.speculation.trace))
-    trace.require(1, "simulating speculation")
-    return trace
+    # what optimises is not needed to simulate, and would double the time until a plain scenario starts
+    from costmodel.optimizers.sources import length_source, rates_source, trace_source
+
+    method = method_of(s.method) if s.method else ""
+    if s.trace is not None:
+        return trace_source(trace_file(s.trace), method, s.match_rate, otherwise=_OTHERWISE, override=bool(method))
+    method = method or _OTHERWISE
+    if s.acceptance is not None:
+        return rates_source(method, s.acceptance, match_rate=s.match_rate)
+    assert s.tokens_per_step is not None
+    return length_source(method, s.tokens_per_step, [s.longest_draft], match_rate=s.match_rate)
 
 
-def _setting(written: ScenarioFile, trace: AcceptanceTrace | None, engine: EngineSettings | None) -> Setting:
+def _walked(written: ScenarioFile, known: Source, notes: list[str]) -> AcceptanceTrace:
+    """The recording that requests walk along: as it stands, or drawn from numbers, which `notes` says."""
+    if known.positions is not None:
+        return known.positions
+    assert written.speculation is not None
+    own = load_method(known.method).shape
+    longest = written.speculation.longest_draft or (own.nodes if own.kind in ("chain", "window") else 0)
+    if known.rates is None or not longest:
+        rule = "stated acceptance is simulated for chains; say how many draft tokens (--draft-tokens K)"
+        raise InputError(rule, key="speculation.draft_tokens", value=written.speculation.draft_tokens)
+    notes.append(f"acceptance {known.reference}: a recording is drawn, in which no step depends on another")
+    if remark := known.rates.remark_at(longest):
+        notes.append(remark)
+    return drawn_recording(known.rates, longest, generator=np.random.default_rng(0))
+
+
+def _setting(written: ScenarioFile, known: Source | None, engine: EngineSettings | None) -> Setting:
     d, s = written.deployment, written.speculation
-    method = "plain-decoding"
-    if s is not None and trace is not None:
-        named = s.method or trace.provenance.method
-        method = method_of(named) if named else "speculative-decoding"
     return build_setting(
         DecodingConfiguration(
-            method=method,
+            method="plain-decoding" if known is None else known.method,
             draft_model=s.draft if s is not None else None,
             exit_layers=s.exit_layer if s is not None else None,
             draft_passes=s.draft_passes if s is not None else None,
@@ -282,19 +310,24 @@ def _setting(written: ScenarioFile, trace: AcceptanceTrace | None, engine: Engin
     )
 
 
-def _speculation(written: ScenarioFile, trace: AcceptanceTrace, setting: Setting) -> tuple[SpeculationOptions, str]:
+def _speculation(
+    written: ScenarioFile, trace: AcceptanceTrace, setting: Setting, known: Source
+) -> tuple[SpeculationOptions, str]:
     from simulator.timing.cost_timer import CostModelDraft
 
     s = written.speculation
     assert s is not None
-    method = load_method(method_of(s.method or trace.provenance.method or "speculative-decoding"))
+    method = load_method(known.method)
     topology, stop, note = drafted(s, method, trace)
     draft: DraftTimer = CostModelDraft(setting)
     verify = method.verify
+    law = MATCHING
+    if known.positions is not None and not isinstance(topology, TreePolicy):
+        law = law_for(trace, verify.rule, (topology,), at=verify.at)
     options = SpeculationOptions(
         topology=topology,
-        trace=with_match_rate(trace, method.slug, s.match_rate),
-        law=MATCHING if isinstance(topology, TreePolicy) else law_for(trace, verify.rule, (topology,), at=verify.at),
+        trace=trace,
+        law=law,
         draft=draft,
         schedule=s.schedule,
         stop=stop,
@@ -303,13 +336,6 @@ def _speculation(written: ScenarioFile, trace: AcceptanceTrace, setting: Setting
         group_requests=s.group_requests,
     )
     return options, note
-
-
-def _is_borrowed(trace: AcceptanceTrace, setting: Setting) -> bool:
-    # what optimises is not needed to simulate, and would double the time until a plain scenario starts
-    from costmodel.optimizers.sources import is_borrowed
-
-    return is_borrowed(trace, setting.target.name)
 
 
 def _plan(written: ScenarioFile) -> ParallelPlan | None:

@@ -40,12 +40,14 @@ def _deployment(names: DeploymentNames) -> dict[str, Any]:
 def _speculation(chosen: DecodingConfiguration) -> dict[str, Any] | None:
     if not chosen.speculates:
         return None
-    if chosen.trace is None:
-        raise InputError("must name the recording that simulated requests walk along", key="trace")
+    chain = chosen.topology == "chain"
+    if chosen.trace is None and not (chain and (chosen.acceptance_by_depth or chosen.tokens_per_step)):
+        rule = "must name the recording that simulated requests walk along, or state what is accepted of a chain"
+        raise InputError(rule, key="trace")
     if chosen.topology not in ("chain", "tree", "dynamic_tree"):
         raise InputError("simulations draft chains and trees", key="shape.kind", value=chosen.topology)
     section = {
-        "trace": chosen.trace, "method": chosen.method, "draft": chosen.draft_model, "exit_layer": chosen.exit_layers,
+        **_known(chosen), "method": chosen.method, "draft": chosen.draft_model, "exit_layer": chosen.exit_layers,
         "draft_passes": chosen.draft_passes, "draft_bytes": chosen.draft_bytes, "match_rate": chosen.match_rate,
         "schedule": [list(row) for row in chosen.schedule], "stop": _stop(chosen),
     }  # fmt: skip
@@ -54,6 +56,15 @@ def _speculation(chosen: DecodingConfiguration) -> dict[str, Any] | None:
     if isinstance(chosen.shape, Shape):
         return section | {"dynamic_tree": {name: getattr(chosen.shape, name) for name in get_args(TreeLimit)}}
     return section | {"draft_tokens": chosen.draft_tokens}
+
+
+def _known(chosen: DecodingConfiguration) -> dict[str, Any]:
+    """What is accepted: by a recording, else as stated."""
+    if chosen.trace is not None:
+        return {"trace": chosen.trace}
+    if chosen.acceptance_by_depth:
+        return {"acceptance": list(chosen.acceptance_by_depth)}
+    return {"tokens_per_step": chosen.tokens_per_step}
 
 
 def _stop(chosen: DecodingConfiguration) -> dict[str, Any]:

@@ -41,6 +41,13 @@ def _shares(given: Any) -> Any:
     return shares
 
 
+def _rates(given: Any) -> Any:
+    """One rate, or rates by position, written as `0.72` or `0.78,0.61,0.48`; anything else as it is."""
+    if isinstance(given, str):
+        return tuple(given.split(","))
+    return (given,) if isinstance(given, int | float) else given
+
+
 def _rule(given: Any) -> Any:
     """A stop rule written as `ema` or `product:0.3`; anything else as it is."""
     if not isinstance(given, str):
@@ -50,6 +57,7 @@ def _rule(given: Any) -> Any:
 
 
 Schedule = Annotated[tuple[tuple[int, int, int], ...], BeforeValidator(_ranges)]
+Rates = Annotated[tuple[Ratio, ...], Field(min_length=1, max_length=4095), BeforeValidator(_rates)]
 Shares = Annotated[dict[Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)], Ratio], BeforeValidator(_shares)]
 
 
@@ -87,12 +95,16 @@ class StopSection(Section):
 
 
 class SpeculationSection(Section):
-    """Speculation: a recording, and how much of it is drafted.
+    """Speculation: what is accepted, and how much is drafted.
 
-    Without draft_tokens, tree and dynamic_tree the method's own entry says what a step drafts.
+    Without draft_tokens, tree and dynamic_tree the method's own entry says what a step drafts. Requests walk along a
+    recording; for counters (level 0), stated rates and tokens per step one is drawn, every step by itself.
 
     Attributes:
         trace: acceptance trace, a file or the name of a shipped one.
+        acceptance: in its place one rate of a token given those before it (0.72), or the share of steps in which each
+            position was accepted (0.78,0.61,0.48).
+        tokens_per_step: or the tokens that a step of the longest draft emits, the bonus token counted.
         draft_tokens: K of a chain.
         tree: file of a tree's JSON instead, or the JSON itself.
         dynamic_tree: or limits of a tree that every step picks anew: nodes, depth, width, beam, least_probability.
@@ -114,7 +126,9 @@ class SpeculationSection(Section):
         group_requests: most requests that are padded together; None: everybody.
     """
 
-    trace: str
+    trace: str | None = None
+    acceptance: Rates | None = None
+    tokens_per_step: Annotated[float, Field(ge=1, le=4096)] | None = None
     draft_tokens: Annotated[int, Field(ge=0, le=4095)] | None = None
     tree: str | dict[str, list[int] | bool] | None = None
     dynamic_tree: dict[TreeLimit, NotNegative] | None = None
@@ -137,10 +151,25 @@ class SpeculationSection(Section):
     def _goes_together(self) -> SpeculationSection:
         if sum(each is not None for each in (self.draft_tokens, self.tree, self.dynamic_tree)) > 1:
             raise ValueError("exactly one of draft_tokens, tree and dynamic_tree is needed")
+        known = sum(each is not None for each in (self.trace, self.acceptance, self.tokens_per_step))
+        if known > 1 or (known == 0 and self.drafts):
+            raise ValueError("exactly one of trace, acceptance and tokens_per_step is needed where anything is drafted")
+        if self.trace is None and (self.tree is not None or self.dynamic_tree is not None):
+            raise ValueError("stated acceptance holds for chains; trees need a trace that holds ranks")
         changed = self.changed_overlap()
         if changed and self.overlap is None and self.method is None:
             raise ValueError(f"{' and '.join(changed)} go with an overlap")
         return self
+
+    @property
+    def drafts(self) -> bool:
+        """Whether any draft token is ever proposed."""
+        return self.draft_tokens != 0 or any(row[2] for row in self.schedule)
+
+    @property
+    def longest_draft(self) -> int:
+        """Most draft tokens of a chain that are written; 0 where none are."""
+        return max([self.draft_tokens or 0, *(row[2] for row in self.schedule)])
 
     def changed_overlap(self) -> dict[str, Any]:
         """Fields of the overlap that differ from the published policy."""

@@ -22,7 +22,7 @@ from costmodel.architectures.library import load_model
 from costmodel.configuration.file import read_configuration
 from costmodel.engine_library import load_engine
 from costmodel.optimizers.acceptance_vectors import read_acceptance as read_vectors
-from costmodel.optimizers.sources import drafter_source
+from costmodel.optimizers.named_drafters import drafter_source
 from hardware_profiles.errors import RooftreeError
 from hardware_profiles.loader import load_device
 from simulator.scenario.file import read_scenario

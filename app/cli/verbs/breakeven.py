@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.cli.accepted import OTHERWISE, as_given, draft_lengths, lengths_for, numbers_words, one_source
 from app.cli.asked import asked, with_options
 from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked
-from app.cli.option_groups import Drafting, Placed, grouped
+from app.cli.option_groups import Accepted, Drafting, Placed, grouped
 from app.cli.options import (
-    MOST_DRAFT_TOKENS,
     Batch,
     Context,
     Csv,
     Fidelity,
     Json,
-    MatchRate,
     MethodOrTraces,
     Model,
     Out,
@@ -25,7 +24,6 @@ from app.cli.options import (
     Trace,
     TreeFile,
     method_slug,
-    ratio,
     whole_numbers,
 )
 from app.cli.output import Answered
@@ -41,16 +39,15 @@ def breakeven(
     model: Model,
     placed: Placed,
     drafting: Drafting,
+    accepted: Accepted,
     method: MethodOrTraces = "",
     trace: Trace = None,
-    acceptance: Annotated[
-        float | None, typer.Option("--acceptance", help="Acceptance rate of one token; neither is needed.")
-    ] = None,
     tree: TreeFile = None,
     batch: Batch = "1,8,64",
     context: Context = "1024",
-    draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "3",
-    match_rate: MatchRate = None,
+    draft_tokens: Annotated[
+        str | None, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated. Default: 3.")
+    ] = None,
     fidelity: Fidelity = "calibrated",
     out: Out = None,
     csv: Csv = None,
@@ -59,37 +56,31 @@ def breakeven(
     quiet: Quiet = False,
 ) -> Answered:
     """Say from which acceptance, to which draft cost and at which batches a method beats plain decoding."""
-    from app.cli.configurations import recorded_method, replayed, stated
-    from app.cli.output import deliver
+    from app.answers.optimize import acceptance
+    from app.cli.configurations import compared, unknown
+    from app.cli.output import deliver, say
     from app.reports.explain_report import write_break_even
     from app.reports.page import plots_available
-    from costmodel.answers.settings import build_setting, with_match_rate
-    from hardware_profiles.errors import InputError
-    from traces.library import read_trace
+    from costmodel.answers.settings import build_setting
 
-    if trace is not None and acceptance is not None:
-        raise InputError("--trace and --acceptance exclude each other")
-    share, rate = ratio(match_rate, "--match-rate"), ratio(acceptance, "--acceptance")
-    recorded = read_trace(trace) if trace else None
-    if recorded is not None:
-        recorded.require(1, "a break-even")
-    slug = method_slug(method, "--method") or recorded_method(recorded)
-    base = asked(None, {**asdict(placed), **asdict(drafting), "model": model, "method": slug, "fidelity": fidelity})
-    cells = cells_of({**asdict(placed), "model": model})
+    asked_lengths, cells = draft_lengths(draft_tokens, least=1), cells_of({**asdict(placed), "model": model})
+    source = one_source(accepted, trace, method=method, model=cells[0]["model"], lengths=asked_lengths or ())
+    slug = (method_slug(method, "--method") or OTHERWISE) if source is None else source.method
+    named = {**asdict(drafting), "draft": drafting.draft or (None if source is None else source.draft_model)}
+    base = asked(None, {**asdict(placed), **named, "model": model, "method": slug, "fidelity": fidelity})
     settings = runnable(cells, lambda cell: build_setting(with_options(base, cell)))
-    lengths = whole_numbers(draft_tokens, "--draft-tokens", least=1, most=MOST_DRAFT_TOKENS)
-    if recorded is not None:
-        found = replayed(with_match_rate(recorded, slug, share), slug, lengths, tree, seed)
-    else:
-        found = stated(rate or 0.0, lengths, tree, share)
-    known = recorded is not None or rate is not None
+    lengths = lengths_for(source, asked_lengths, [3])
+    found = unknown(lengths, tree) if source is None else compared(source, lengths, tree, seed)
+    found, known = [each for each in found if each.draft_tokens], source is not None
     contexts = whole_numbers(context, "--context", least=0)
     batches = whole_numbers(batch, "--batch", least=1)
     inputs = {
         "model": model, "device": placed.device, "method": slug, "draft": drafting.draft,
         "trace": str(trace) if trace else None,
-        "acceptance": acceptance, "match_rate": match_rate, "batch": batch, "context": context,
-        "draft_tokens": draft_tokens, "tree": str(tree) if tree else None, "engine": placed.engine, "tp": placed.tp,
+        "acceptance": as_given(accepted.acceptance), "tokens_per_step": accepted.tokens_per_step,
+        "drafter": accepted.drafter or [], "match_rate": accepted.match_rate, "batch": batch, "context": context,
+        "draft_tokens": ",".join(map(str, lengths)), "tree": str(tree) if tree else None,
+        "engine": placed.engine, "tp": placed.tp,
         "dtype": ",".join(dict.fromkeys(s.deployment.precision.weights for _, s in settings if not isinstance(s, str))),
         "fidelity": fidelity, "set": placed.overrides or [], "seed": seed,
     }  # fmt: skip
@@ -104,14 +95,21 @@ def breakeven(
         one = with_options(base, cell)
         points += [names | _point(one, setting, a, b, c, known, seed) for a in found for c in contexts for b in batches]
         ranges += [names | _batches(setting, a, c, seed) for a in found for c in contexts if known]
-    answer: dict[str, Any] = {"inputs": inputs, "points": points, **({"batches": ranges} if known else {})}
+    answer: dict[str, Any] = {"inputs": inputs, "points": points}
+    if source is not None:
+        answer |= {"acceptance": acceptance(source), "batches": ranges}
+
+    def show() -> None:
+        _print(answer)
+        for line in numbers_words(source):
+            say(line)
 
     def draw(folder: Path) -> None:
         if plots_available():
             write_break_even(answer, folder / "breakeven.html")
 
     delivered = deliver(
-        answer, name="breakeven", json=json, out=out, quiet=quiet, show=lambda: _print(answer), also=draw, csv=csv,
+        answer, name="breakeven", json=json, out=out, quiet=quiet, show=show, also=draw, csv=csv,
         rows=["points"],
     )  # fmt: skip
     require_one(points)

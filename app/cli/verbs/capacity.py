@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.cli.accepted import as_given, draft_lengths, lengths_for, numbers_words, one_source
 from app.cli.asked import asked, with_options
 from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked
-from app.cli.option_groups import Drafting, Formats, grouped
+from app.cli.option_groups import Accepted, Drafting, Formats, grouped
 from app.cli.options import (
-    MOST_DRAFT_TOKENS,
     Csv,
     Json,
-    MatchRate,
     Model,
     Out,
     Quiet,
@@ -23,7 +22,6 @@ from app.cli.options import (
     byte_count,
     method_slug,
     milliseconds,
-    ratio,
     whole_numbers,
 )
 from app.cli.output import Answered
@@ -44,6 +42,7 @@ def capacity(
     model: Model,
     formats: Formats,
     drafting: Drafting,
+    accepted: Accepted,
     rate: Annotated[float | None, typer.Option("--rate", help="Requests per second.")] = None,
     prompt: Annotated[float | None, typer.Option("--prompt", help="Mean prompt length, tokens.")] = None,
     output: Annotated[float | None, typer.Option("--output", help="Mean output length, tokens.")] = None,
@@ -62,14 +61,11 @@ def capacity(
     dp: Data = 1,
     method: Annotated[str, typer.Option("--method", help="Method to compare with plain decoding.")] = "",
     trace: Trace = None,
-    acceptance: Annotated[
-        float | None, typer.Option("--acceptance", help="Acceptance rate of one token instead of a trace.")
-    ] = None,
     tree: TreeFile = None,
     draft_tokens: Annotated[
-        str, typer.Option("--draft-tokens", help="Draft tokens K to choose among, comma-separated.")
-    ] = "1,3,5",
-    match_rate: MatchRate = None,
+        str | None,
+        typer.Option("--draft-tokens", help="Draft tokens K to choose among, comma-separated. Default: 1,3,5."),
+    ] = None,
     utilisation: Annotated[
         float, typer.Option("--utilisation", help="Share of a replica's highest rate to plan with.")
     ] = 0.8,
@@ -81,39 +77,35 @@ def capacity(
 ) -> Answered:
     """Plan replicas for R requests per second: memory, latency limits, power and price decide."""
     from app.answers.explanations import assumptions
-    from app.cli.configurations import recorded_method, replayed, stated
-    from app.cli.output import deliver
-    from costmodel.answers.settings import with_match_rate
+    from app.answers.optimize import acceptance
+    from app.cli.configurations import compared
+    from app.cli.output import deliver, say
     from costmodel.answers.workload import Slo
     from hardware_profiles.errors import InputError
-    from traces.library import read_trace
 
-    if trace is not None and acceptance is not None:
-        raise InputError("--trace and --acceptance exclude each other")
     load = _load(rate, prompt, output, requests)
     slo = Slo(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
     if not 0.0 < utilisation < 1.0:
         raise InputError("must lie between 0 and 1, both excluded", key="--utilisation", value=utilisation)
-    recorded = read_trace(trace) if trace else None
-    if recorded is not None:
-        recorded.require(1, "a plan")
-    share, kept_rate = ratio(match_rate, "--match-rate"), ratio(acceptance, "--acceptance")
-    slug = method_slug(method, "--method")
-    if not slug and (recorded is not None or kept_rate is not None):
-        slug = recorded_method(recorded)
-    lengths = whole_numbers(draft_tokens, "--draft-tokens", least=1, most=MOST_DRAFT_TOKENS)
-    drafted: list[Acceptance] = []
-    if recorded is not None:
-        drafted = replayed(with_match_rate(recorded, slug, share), slug, lengths, tree, seed)
-    elif kept_rate is not None:
-        drafted = stated(kept_rate, lengths, tree, share, method=slug)
-    elif slug not in ("", "plain-decoding"):
-        raise InputError("a method needs a --trace or an --acceptance", key="--method", value=slug)
     cells = cells_of({"model": model, "engine": formats.engine, "device": ",".join(device or ["h100-sxm"])})
+    asked_lengths, slug = draft_lengths(draft_tokens, least=1), method_slug(method, "--method")
+    plain = slug == "plain-decoding"
+    source = one_source(
+        accepted, trace, method="" if plain else slug, model=cells[0]["model"], lengths=asked_lengths or ()
+    )  # fmt: skip
+    lengths = lengths_for(source, asked_lengths, [1, 3, 5])
+    drafted: list[Acceptance] = []
+    if source is not None and not plain:
+        slug = source.method
+        drafted = [each for each in compared(source, lengths, tree, seed) if each.draft_tokens]
+    elif slug and not plain:
+        rule = "a method needs a --trace, an --acceptance, --tokens-per-step or --drafter"
+        raise InputError(rule, key="--method", value=slug)
     sizes = whole_numbers(tp, "--tp", least=1, most=MOST_DEVICES)
     base = asked(None, {**asdict(formats), **cells[0], "pp": pp, "ep": ep, "dp": dp})
     drafter = {
-        "draft_model": drafting.draft, "exit_layers": drafting.exit_layer, "draft_passes": drafting.draft_passes,
+        "draft_model": drafting.draft or (None if source is None else source.draft_model),
+        "exit_layers": drafting.exit_layer, "draft_passes": drafting.draft_passes,
         "draft_bytes": byte_count(drafting.draft_bytes, "--draft-bytes"),
     }  # fmt: skip
     cases = _cases(base, cells, sizes, slug, drafted, drafter)
@@ -123,15 +115,23 @@ def capacity(
         **listed, "rate": load.requests_per_s, "prompt": load.mean_prompt_tokens, "output": load.output_tokens,
         "requests": str(requests) if requests else None, "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot,
         "tp": tp, "pp": pp, "ep": ep, "dp": dp, "method": slug or "plain-decoding", "draft": drafting.draft,
-        "trace": str(trace) if trace else None, "acceptance": acceptance, "match_rate": match_rate,
-        "draft_tokens": draft_tokens, "tree": str(tree) if tree else None, "utilisation": utilisation,
+        "trace": str(trace) if trace else None, "acceptance": as_given(accepted.acceptance),
+        "tokens_per_step": accepted.tokens_per_step, "drafter": accepted.drafter or [],
+        "match_rate": accepted.match_rate, "draft_tokens": ",".join(map(str, lengths)),
+        "tree": str(tree) if tree else None, "utilisation": utilisation,
         "dtype": formats.dtype, "set": formats.overrides or [], "seed": seed,
     }  # fmt: skip
     settings = [setting for _, setting, _ in cases if not isinstance(setting, str)]
     answer = {"inputs": inputs, "plans": rows, "best": _best(rows), "assumptions": assumptions(settings)}
-    delivered = deliver(
-        answer, name="capacity", json=json, out=out, quiet=quiet, show=lambda: _print(answer), csv=csv, rows=["plans"]
-    )  # fmt: skip
+    if drafted and source is not None:
+        answer["acceptance"] = acceptance(source)
+
+    def show() -> None:
+        _print(answer)
+        for line in numbers_words(source if drafted else None):
+            say(line)
+
+    delivered = deliver(answer, name="capacity", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["plans"])
     require_one(rows)
     return delivered
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import completion
-from app.cli.accepted import named_sources
+from app.cli.accepted import as_given, draft_lengths, named_sources
 from app.cli.asked import asked
 from app.cli.drafts import StopRule, stop_rule
 from app.cli.option_groups import Accepted, Drafting, Stored, grouped
@@ -85,7 +85,7 @@ def optimize(
     if out is not None:
         require_folder(out)
     question = asked(None, {**asdict(placed), **asdict(drafting), "model": model, "method": method})
-    contexts, lengths = whole_numbers(context, "--context", least=0), _lengths(draft_tokens)
+    contexts, lengths = whole_numbers(context, "--context", least=0), draft_lengths(draft_tokens, least=1)
     sources = named_sources(accepted, trace or (), method=method, model=model, lengths=lengths or ())
     if not sources:
         question, sources = _unnamed(question, method, trees=tree_nodes, stop=stop, match_rate=accepted.match_rate)
@@ -111,7 +111,7 @@ def optimize(
         "shared_prefix": placed.shared_prefix, "host_weights": placed.host_weights, "dtype": placed.dtype,
         "batch": batch, "context": context, "seed": seed,
         "trace": [str(s.path) for s in answer.sources if s.path is not None], "drafter": accepted.drafter or [],
-        "acceptance": accepted.acceptance, "tokens_per_step": accepted.tokens_per_step,
+        "acceptance": as_given(accepted.acceptance), "tokens_per_step": accepted.tokens_per_step,
         "match_rate": accepted.match_rate,
         "stop": stop or None, "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot, "set": placed.overrides or [],
     }  # fmt: skip
@@ -135,17 +135,10 @@ def _unnamed(
 ) -> "tuple[DecodingConfiguration, list[Source]]":
     """The question and its drafters where options name none: trees and stop rules need recordings with positions."""
     from costmodel.optimizers.default_drafters import default_drafters, recorded_drafters
-    from costmodel.optimizers.sources import published_source
+    from costmodel.optimizers.named_drafters import published_source
 
     if method:
         return question, [published_source(question.method, question.deployment.model, match_rate=match_rate)]
     if stop or trees not in (DEFAULT_TREES, "0"):
         return question, recorded_drafters()
     return default_drafters(question)
-
-
-def _lengths(draft_tokens: str | None) -> list[int] | None:
-    """Chain lengths to compare; None leaves them to the method."""
-    if draft_tokens is None:
-        return None
-    return whole_numbers(draft_tokens, "--draft-tokens", least=1, most=MOST_DRAFT_TOKENS)

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.cli.accepted import as_given, asked_source, lengths_for, numbers_words
 from app.cli.asked import Config
 from app.cli.cells import cells_of, marked, require_one, runnable
 from app.cli.drafts import DynamicTree, StopRule, law_of, varying
-from app.cli.option_groups import Drafting, Stored, grouped
+from app.cli.option_groups import Accepted, Drafting, Stored, grouped
 from app.cli.options import (
     Batch,
     Context,
     Csv,
     Fidelity,
     Json,
-    MatchRate,
     MethodOrTraces,
     Model,
     Out,
@@ -24,7 +24,6 @@ from app.cli.options import (
     Seed,
     Trace,
     TreeFile,
-    ratio,
     whole_numbers,
 )
 from app.cli.output import Answered
@@ -35,9 +34,10 @@ if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
-    from traces.kinds.acceptance import AcceptanceTrace
+    from costmodel.optimizers.sources import Source
 
-_SOURCES = "exactly one of --trace, --acceptance and --tokens-per-step is needed"
+_SOURCES = "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where anything is drafted"
+_USUAL = [0, 3, 5]
 
 
 @grouped
@@ -45,6 +45,7 @@ def predict(
     running: typer.Context,
     placed: Stored,
     drafting: Drafting,
+    accepted: Accepted,
     model: Model = "",
     table: Annotated[
         Path | None, typer.Option("--table", help="Parquet or CSV of serving runs: answer TTFT and TPOT of every row.")
@@ -52,15 +53,6 @@ def predict(
     config: Config = None,
     method: MethodOrTraces = "",
     trace: Trace = None,
-    acceptance: Annotated[
-        float | None, typer.Option("--acceptance", help="Acceptance rate of one token instead of a trace.")
-    ] = None,
-    tokens_per_step: Annotated[
-        float | None,
-        typer.Option(
-            "--tokens-per-step", help="Stated tokens per step instead; without K or tree, for the method's own."
-        ),
-    ] = None,
     tree: TreeFile = None,
     dynamic_tree: DynamicTree = "",
     stop: StopRule = "",
@@ -78,7 +70,6 @@ def predict(
         bool,
         typer.Option("--explain", help="Say where each step's time goes and what would move it; a page with --out."),
     ] = False,
-    match_rate: MatchRate = None,
     pp: Pipeline = 1,
     ep: Expert = 1,
     dp: Data = 1,
@@ -98,42 +89,34 @@ def predict(
         from app.cli.verbs.predict_table import predict_table, refuse_others
 
         refuse_others(
-            {"--model": model, "--trace": trace, "--acceptance": acceptance, "--tokens-per-step": tokens_per_step,
-             "--tree": tree, "--set": placed.overrides, "--dynamic-tree": dynamic_tree, "--stop": stop,
+            {"--model": model, "--trace": trace, "--acceptance": accepted.acceptance,
+             "--tokens-per-step": accepted.tokens_per_step, "--drafter": accepted.drafter, "--tree": tree,
+             "--set": placed.overrides, "--dynamic-tree": dynamic_tree, "--stop": stop,
              "--transform": transform}
         )  # fmt: skip
         return predict_table(table, json=json, out=out, csv=csv, quiet=quiet, seed=seed)
-    from app.cli.asked import asked, drafts_of, given_options, with_options
-    from app.cli.configurations import claimed
-    from app.cli.output import deliver
+    from app.answers.optimize import acceptance
+    from app.cli.asked import asked, given_options, with_options
+    from app.cli.output import deliver, say
     from app.cli.verbs.predict_output import print_predictions
     from costmodel.answers.settings import build_setting
     from hardware_profiles.errors import InputError
     from traces.kinds.naming import naming
 
-    given, rate = given_options(running), ratio(acceptance, "--acceptance")
+    given = given_options(running)
     batches = whole_numbers(batch, "--batch", least=1)
     cells = cells_of(given)
     chosen = asked(config, given | cells[0], batch=batches[0] if "batch" in given else None)
     if not chosen.deployment.model:
         raise InputError("Missing option '--model'; see `rooftree predict --help`")
-    if rate is not None and tokens_per_step is not None:
-        raise InputError(_SOURCES)
-    chosen, recorded = _recorded(chosen, given, rate if tokens_per_step is None else tokens_per_step, include_prefill)
+    chosen, source = asked_source(chosen, accepted, given)
+    if include_prefill and (source is None or source.positions is None):
+        raise InputError("--include-prefill takes its lengths from a --trace of recorded requests")
     if config is not None:
         batches = batches if "batch" in given or chosen.batch is None else [chosen.batch]
         context = context if "context" in given or chosen.context is None else str(chosen.context)
     contexts = whole_numbers(context, "--context", least=0)
-    shaped = given if config is not None else {"draft_tokens": draft_tokens, **given}
-    drafts = drafts_of(None if config is None else chosen, shaped, batches)
-
-    def compared(setting: "Setting") -> "list[Acceptance]":
-        if tokens_per_step is None or drafts.dynamic is not None or drafts.stop is not None:
-            with naming(str(tree) if tree else None):
-                return _configurations(recorded, chosen, rate, drafts, seed, (setting, batches, contexts))
-        own = config is None and "draft_tokens" not in given
-        return claimed(chosen, tokens_per_step, [] if own else drafts.lengths, drafts.tree)
-
+    drafts = _drafts(chosen if config is not None else None, given, batches, source)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
     rows: list[dict[str, Any]] = []
     configurations: list[Acceptance] = []
@@ -142,27 +125,36 @@ def predict(
         if isinstance(setting, str):
             rows += [{**_names(one, b, c), "feasible": False, "reason": setting} for c in contexts for b in batches]
             continue
-        if not configurations or (drafts.stop is not None and drafts.stop.rule == "goodput"):
-            configurations = compared(setting)  # that rule alone weighs the seconds of a setting
+        published = source is not None and source.kind == "published"  # the figure that suits this model best
+        here = asked_source(one, accepted, given)[1] if published and len(cells) > 1 else source
+        # a goodput controller alone weighs the seconds of a setting
+        if not configurations or here is not source or (drafts.stop is not None and drafts.stop.rule == "goodput"):
+            with naming(str(tree) if tree else None):
+                configurations = _configurations(here, drafts, seed, (setting, batches, contexts))
         rows += [
-            _row(one, setting, a, b, c, recorded if include_prefill else None, seed, explain=explain)
+            _row(one, setting, a, b, c, source if include_prefill else None, seed, explain=explain)
             for c in contexts
             for b in batches
             for a in configurations
             if a.holds_at in (None, (b, c)) and drafts.belongs(a.draft_tokens, b)
         ]
     able = [made for _, made in settings if not isinstance(made, str)]
-    inputs = _inputs(running.params, chosen, batches, context, able, recorded) | {
+    inputs = _inputs(running.params, chosen, batches, context, able, source) | {
         name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]
     }
-    answer = {"inputs": inputs, "predictions": rows}
+    answer = {"inputs": inputs, "acceptance": None if source is None else acceptance(source), "predictions": rows}
 
     def also(folder: Path) -> None:
         if explain:
             _write_explanations(answer, able[0], folder)
 
+    def show() -> None:
+        print_predictions(rows, inputs)
+        for line in numbers_words(source):
+            say(line)
+
     found = deliver(
-        answer, name="predictions", json=json, out=out, quiet=quiet, show=lambda: print_predictions(rows, inputs),
+        answer, name="predictions", json=json, out=out, quiet=quiet, show=show,
         also=also, csv=csv, rows=["predictions"],
     )  # fmt: skip
     require_one(rows)
@@ -175,7 +167,7 @@ def _inputs(
     batches: Sequence[int],
     context: str,
     settings: "Sequence[Setting]",
-    recorded: "AcceptanceTrace | None",
+    source: "Source | None",
 ) -> dict[str, Any]:
     """What was asked, as the answer repeats it: options as given, names as the configuration has them."""
     where, given = chosen.deployment, {name: options[name] or None for name in ("dynamic_tree", "stop")}
@@ -183,7 +175,8 @@ def _inputs(
     return {
         "model": where.model, "device": where.device, "method": chosen.method, "draft": chosen.draft_model,
         "trace": chosen.trace, "config": files["config"],
-        "acceptance": options["acceptance"], "tokens_per_step": options["tokens_per_step"],
+        "acceptance": as_given(options["acceptance"]), "tokens_per_step": options["tokens_per_step"],
+        "drafter": options["drafter"] or [],
         "match_rate": chosen.match_rate, "batch": ",".join(map(str, batches)), "context": context,
         "draft_tokens": options["draft_tokens"], "tree": files["tree"], "engine": where.engine,
         "tp": where.tensor_parallel,
@@ -193,58 +186,49 @@ def _inputs(
         "set": list(where.overrides), "seed": options["seed"],
         "include_prefill": options["include_prefill"], "explain": options["explain"],
         "dtype": ",".join(dict.fromkeys(each.deployment.precision.weights for each in settings)),
-        "borrowed": _borrowed(recorded, settings), "transform": list(where.transforms),
+        "borrowed": _borrowed(source, settings), "transform": list(where.transforms),
     }  # fmt: skip
 
 
-def _recorded(
-    chosen: "DecodingConfiguration", given: dict[str, Any], stated: float | None, whole: bool
-) -> "tuple[DecodingConfiguration, AcceptanceTrace | None]":
-    """The configuration with the method of its recording, and that recording; None with a stated number."""
+def _drafts(
+    chosen: "DecodingConfiguration | None", given: Mapping[str, Any], batches: list[int], source: "Source | None"
+) -> "Drafts":
+    """What is compared: as a file and options say, else the usual lengths within what is known of the drafter.
+
+    Raises:
+        InputError: something is drafted and nothing says what is accepted of it.
+    """
     from dataclasses import replace
 
-    from app.cli.configurations import recorded_method
-    from costmodel.answers.settings import with_match_rate
+    from app.cli.asked import drafts_of
     from hardware_profiles.errors import InputError
-    from traces.library import read_trace, trace_file
 
-    if stated is not None and "trace" not in given:
-        chosen = replace(chosen, trace=None)
-    if (chosen.trace is None) == (stated is None):
+    drafts = drafts_of(chosen, given, batches)
+    if chosen is None and "draft_tokens" not in given:
+        drafts = replace(drafts, lengths=lengths_for(source, None, _USUAL))
+    if source is None and (any(drafts.lengths) or drafts.tree or drafts.dynamic or drafts.stop):
         raise InputError(_SOURCES)
-    if whole and chosen.trace is None:
-        raise InputError("--include-prefill takes its lengths from a --trace")
-    recorded = read_trace(trace_file(chosen.trace)) if chosen.trace else None
-    if recorded is not None:
-        recorded.require(1, "predicting")
-    if not given.get("config") and not given.get("method"):
-        chosen = replace(chosen, method=recorded_method(recorded))
-    if recorded is not None:
-        recorded = with_match_rate(recorded, chosen.method, chosen.match_rate)
-    return chosen, recorded
+    return drafts
 
 
 def _configurations(
-    recorded: "AcceptanceTrace | None",
-    chosen: "DecodingConfiguration",
-    rate: float | None,
-    drafts: "Drafts",
-    seed: int,
-    grid: "tuple[Setting, list[int], list[int]]",
+    source: "Source | None", drafts: "Drafts", seed: int, grid: "tuple[Setting, list[int], list[int]]"
 ) -> "list[Acceptance]":
-    from app.cli.configurations import replayed, stated
+    from app.cli.configurations import compared, plain
+    from costmodel.method_library import load_method
     from hardware_profiles.errors import InputError
 
+    if source is None:
+        return plain()
     if drafts.dynamic is not None or drafts.stop is not None:
-        if recorded is None or drafts.tree is not None:
+        own = load_method(source.method).shape
+        if source.own_tokens_per_step is not None and drafts.stop is None and drafts.dynamic == own:
+            return compared(source, [], None, seed)[1:]
+        if source.positions is None or drafts.tree is not None:
             raise InputError("dynamic trees and stop rules need a --trace, and no --tree")
-        law = law_of(recorded, chosen.method, drafts.lengths)
-        return varying(recorded, law, drafts.lengths, drafts.dynamic, drafts.stop, seed, grid)
-    if recorded is not None:
-        return replayed(recorded, chosen.method, drafts.lengths, drafts.tree, seed)
-    if drafts.tree is not None:
-        raise InputError("a tree needs a --trace that holds ranks", key="--tree")
-    return stated(float(rate or 0.0), drafts.lengths, None, chosen.match_rate, method=chosen.method)
+        law = law_of(source.positions, source.method, drafts.lengths)
+        return varying(source.positions, law, drafts.lengths, drafts.dynamic, drafts.stop, seed, grid)
+    return compared(source, drafts.lengths, drafts.tree, seed)
 
 
 def _names(asked: "DecodingConfiguration", batch: int, context: int) -> dict[str, Any]:
@@ -258,7 +242,7 @@ def _row(
     a: "Acceptance",
     batch: int,
     context: int,
-    whole: "AcceptanceTrace | None",
+    whole: "Source | None",
     seed: int,
     *,
     explain: bool,
@@ -280,7 +264,7 @@ def _point(
     a: "Acceptance",
     batch: int,
     context: int,
-    whole: "AcceptanceTrace | None",
+    whole: "Source | None",
     seed: int,
     *,
     explain: bool,
@@ -302,8 +286,9 @@ def _point(
         "limit": str(result.step.limit), "rule": a.rule or None, "remark": a.remark, **drafting(a),
         "dominant_uncertainty": named_terms(terms, setting.device, used),
     }  # fmt: skip
-    if whole is not None:
-        mean_prompt, mean_output = float(whole.prompt_tokens.mean()), float(whole.output_tokens.mean())
+    if whole is not None and whole.positions is not None:
+        mean_prompt = float(whole.positions.prompt_tokens.mean())
+        mean_output = float(whole.positions.output_tokens.mean())
         overall = throughput_speedup(
             setting, a, batch=batch, prompt_tokens=max(mean_prompt, 1.0), output_tokens=mean_output
         )
@@ -345,8 +330,8 @@ def _write_explanations(answer: dict[str, Any], setting: "Setting", out: Path) -
         write_explanations(answer, roofs_of(setting), out / "explain.html")
 
 
-def _borrowed(recorded: "AcceptanceTrace | None", settings: "Sequence[Setting]") -> bool | None:
-    """Whether the recording is another model's than any that is asked about."""
-    from costmodel.optimizers.sources import is_borrowed
-
-    return None if recorded is None else any(is_borrowed(recorded, each.target.name) for each in settings)
+def _borrowed(source: "Source | None", settings: "Sequence[Setting]") -> bool | None:
+    """Whether the acceptance is another model's than any that is asked about; None where it is stated."""
+    if source is None or source.kind == "stated":
+        return None
+    return any(source.asked_on(each.target.name).borrowed for each in settings)

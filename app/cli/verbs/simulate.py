@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import completion
+from app.cli.accepted import KNOWN_BY, acceptance_values
 from app.cli.asked import Config
+from app.cli.option_groups import Accepted, grouped
 from app.cli.options import Json, Out, Quiet, Seed, milliseconds
 from app.cli.output import Answered
 
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 MOST_SEEDS = 1000
 
 
+@grouped
 def simulate(
+    accepted: Accepted,
     requests: Annotated[
         Path | None,
         typer.Option("--requests", help="Recorded requests: request trace, or a file that `traces import` knows."),
@@ -126,7 +130,8 @@ def simulate(
         "requests.file": None if requests is None else str(requests), "requests.rate_per_s": rate,
         "requests.users": users, "requests.count": count, "requests.prompt_tokens": prompt_tokens,
         "requests.output_tokens": output_tokens, "deployment.model": model, "deployment.device": device,
-        "deployment.engine": engine, "speculation.trace": trace, "speculation.draft_tokens": draft_tokens,
+        "deployment.engine": engine, "speculation.draft_tokens": draft_tokens,
+        **acceptance_values(accepted, trace, draft_tokens, model, config),
         "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"), "slo.tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
     }  # fmt: skip
     written = _written(
@@ -174,6 +179,9 @@ def _written(
     values = {**named, **assignments(assigned)}
     if config is not None:
         sections = _configured(sections, values, file, config)
+    drafted = sections.get("speculation")
+    if isinstance(drafted, dict) and any(f"speculation.{key}" in values for key in KNOWN_BY):
+        sections = {**sections, "speculation": {**drafted, **dict.fromkeys(KNOWN_BY)}}
     if not sections.get("requests") and not any(key.startswith("requests.") for key in values):
         wanted = "needs --requests FILE, or --count, --prompt-tokens and --output-tokens with --rate or --users"
         raise InputError(wanted, key="requests")

@@ -1,5 +1,6 @@
 """How many tokens does a step emit: by a verifier's law on a recording, or as stated?"""
 
+from costmodel.laws.acceptance.imitated import drawn_recording
 from costmodel.laws.acceptance.per_step import Acceptance, from_replay
 from costmodel.laws.acceptance.recorded import accepted_by, drawn_lengths, replay_by, sibling_law
 from costmodel.laws.acceptance.rules import MATCHING, RULES, Law, law_for, several_chains
@@ -21,6 +22,7 @@ __all__ = [
     "accepted_by",
     "counted_rates",
     "drawn_lengths",
+    "drawn_recording",
     "from_depth_rates",
     "from_replay",
     "geometric",

@@ -42,7 +42,6 @@ LEVELS = [
         "{summary}: level: replaying trees, stop rules and verifiers needs a trace of level 1 (lengths)",
         "got '0 (summary)'",
     ),
-    ("predict --model gpt2 --trace {summary} --out {out}", "{summary}: level: predicting needs", "got '0 (summary)'"),
     ("tree --acceptance {lookup} --out {out}", "{lookup}: level: building a tree needs", "got '1 (lengths)'"),
     ("tree --acceptance {summary} --out {out}", "{summary}: level: building a tree", "got '0 (summary)'"),
     ("replay {lookup} --tree {tree-one} --out {out}", "{lookup}: level: replaying a tree", "got '1 (lengths)'"),

@@ -72,11 +72,15 @@ OVERRIDES = [
 CONTRADICTIONS = [
     (
         "predict --model llama-3.2-1b --out {out}",
-        "exactly one of --trace, --acceptance and --tokens-per-step is needed",
+        "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where anything is drafted",
     ),
-    (f"{PREDICT} --acceptance 0.5", "exactly one of --trace, --acceptance and --tokens-per-step is needed"),
+    (f"{PREDICT} --acceptance 0.5", "--trace and --acceptance exclude each other; exactly one of them says what"),
+    (f"{STATED} --acceptance 0.5,0.7", "acceptance: must never increase", "position 2 (0.7) is accepted only in steps"),
+    (f"{STATED} --drafter n-gram:0.5", "--drafter names its method itself; leave out --method"),
+    ("predict --model llama-3.2-1b --out {out} --drafter mtp:0.5 --drafter eagle-3:0.5", "one drafter is taken here"),
+    (f"{PREDICT} --method medusa", "recorded with early-exit", "write --drafter medusa:{ranks}"),
     (f"{STATED} --acceptance 0.5 --include-prefill", "--include-prefill takes its lengths from a --trace"),
-    (f"{STATED} --acceptance 0.5 --tree {{tree-one}}", "--tree: a tree needs a --trace that holds ranks"),
+    (f"{STATED} --acceptance 0.5,0.4 --tree {{tree-one}}", "--tree: a tree needs a --trace that holds ranks"),
     (f"{PREDICT} --draft-passes 2", "--draft-passes and --draft-bytes go together"),
     (f"{PREDICT} --draft-bytes 1e9", "--draft-passes and --draft-bytes go together"),
     ("export vllm --out {out}", "--config FILE, or --model with --method"),

@@ -159,7 +159,7 @@ def test_the_same_twice(rooftree):
         (("--utilisation", "1"), "--utilisation: must lie between 0 and 1"),
         (("--tp", "0"), "--tp: must lie in 1.."),
         (("--tp", "3"), "tp: must be >= 1 and divide the heads"),
-        (("--method", "eagle-3"), "--method: a method needs a --trace or an --acceptance"),
+        (("--method", "eagle-3"), "--method: a method needs a --trace, an --acceptance"),
         (("--method", "eagle"), "--method: unknown method 'eagle'"),
         (("--acceptance", "0.5", "--trace", "x.parquet"), "--trace and --acceptance exclude each other"),
         (("--device", "h100-sx"), "unknown device 'h100-sx'; nearest: h100-sxm"),

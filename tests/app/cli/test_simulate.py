@@ -205,7 +205,7 @@ def test_an_option_of_an_earlier_version_names_its_key(rooftree, option, key):
 def test_few_options_have_names(rooftree):
     named = re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", rooftree("simulate", "--help").out, flags=re.MULTILINE)
     assert "--set" in named and "--explain-schema" in named
-    assert len(set(named) - {"--out", "--seed", "--json", "--quiet", "--help"}) <= 24
+    assert len(set(named) - {"--out", "--seed", "--json", "--quiet", "--help"}) <= 28
 
 
 def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path):
@@ -243,7 +243,12 @@ def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path
         ((*DRAWN, "--set", "scheduler.token_budget=0"), "scheduler.token_budget"),
         ((*DRAWN, "--set", "router=nearest"), "router"),
         ((*DRAWN, "--trace", "smollm2-135m--prompt-lookup--greedy"), "exactly one of draft_tokens, tree and"),
-        ((*DRAWN, "--draft-tokens", "3"), "speculation.trace"),
+        ((*DRAWN, "--draft-tokens", "3"), "exactly one of trace, acceptance and tokens_per_step"),
+        ((*DRAWN, "--acceptance", "0.5", "--tokens-per-step", "2"), "one drafter is taken here"),
+        ((*DRAWN, "--drafter", "eagle-3:0.5,0.6"), "must never increase"),
+        ((*DRAWN, "--drafter", "eagle-3:0.5"), "say how many draft tokens"),
+        ((*DRAWN, *keys("speculation.acceptance=0.5", "speculation.tree=x.json")), "trees need a trace"),
+        ((*DRAWN, *keys("speculation.acceptance=0.5,x", "speculation.draft_tokens=2")), "speculation.acceptance"),
         ((*DRAWN, "--set", "profile.prefix=x"), "profile.engine"),
         ((*DRAWN, "--device", "h10"), "unknown device"),
         ((*DRAWN, "--seeds", "0"), "--seeds"),

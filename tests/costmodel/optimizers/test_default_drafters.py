@@ -4,7 +4,7 @@ import pytest
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.default_drafters import default_drafters
-from costmodel.optimizers.sources import published_source
+from costmodel.optimizers.named_drafters import published_source
 
 
 def compared(model):

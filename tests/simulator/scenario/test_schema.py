@@ -27,7 +27,7 @@ def test_ranges_and_defaults_are_those_that_are_checked():
     budget, ratio = KEYS["scheduler.token_budget"], KEYS["scheduler.watermark_ratio"]
     assert (budget.type, budget.default, budget.required) == ("integer", None, False) and ">= 1" in budget.range
     assert (ratio.type, ratio.range, ratio.default) == ("number", ">= 0 and < 1", 0.0)
-    assert KEYS["speculation.overlap"].range == "pearl, specbranch, faser" and KEYS["speculation.trace"].required
+    assert KEYS["speculation.overlap"].range == "pearl, specbranch, faser" and KEYS["blocks.block_tokens"].required
     for place, value in (("scheduler.watermark_ratio", 1), ("scheduler.token_budget", 0), ("router", "nearest")):
         with pytest.raises(InputError) as caught:
             checked_scenario(with_values(LEAST, {place: value}))

@@ -1,0 +1,58 @@
+"""Which recording has the acceptance that somebody states?
+
+Simulated requests walk along a recording; for acceptance that is known as numbers one is drawn, in which every step's
+length is independent of all others. Leaves out how steps of one text resemble each other, which numbers do not tell.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.laws.acceptance.stated import DepthRates
+from hardware_profiles.errors import InputError
+from traces.kinds.acceptance import AcceptanceTrace, Provenance
+
+REQUESTS = 256
+TOKENS = 1024
+LONGEST_DRAFT = 4095
+
+
+def drawn_recording(
+    rates: DepthRates,
+    draft_tokens: int,
+    *,
+    generator: np.random.Generator,
+    requests: int = REQUESTS,
+    tokens: int = TOKENS,
+) -> AcceptanceTrace:
+    """A recording of level 1 whose chains emit, on average, what the rates say.
+
+    Example:
+        >>> from traces.replay.walk import replay_chain
+        >>> rates = DepthRates(by_depth=(0.8, 0.5))
+        >>> trace = drawn_recording(rates, 2, generator=np.random.default_rng(0))
+        >>> round(replay_chain(trace, 2).tokens_per_step, 1)
+        2.3
+
+    Args:
+        rates: unconditional rates by depth.
+        draft_tokens: most draft tokens K that will be asked of it, 1 to 4,095.
+        generator: of the draws.
+        requests: texts, >= 1.
+        tokens: of each text, >= 1.
+
+    Raises:
+        InputError: K out of range.
+    """
+    if not 1 <= draft_tokens <= LONGEST_DRAFT:
+        raise InputError(f"must lie in 1..{LONGEST_DRAFT}", key="draft_tokens", value=draft_tokens)
+    falling = np.array(rates.at(draft_tokens))
+    draws = generator.random(requests * tokens)
+    accepted = draft_tokens - np.searchsorted(falling[::-1], draws, side="right")  # depths whose rate exceeds the draw
+    proposed = generator.random(draws.size) < rates.proposal_ratio
+    return AcceptanceTrace(
+        provenance=Provenance(notes="drawn from stated acceptance, every step by itself"),
+        offsets=np.arange(requests + 1, dtype=np.int64) * tokens,
+        emitted=(1 + np.where(proposed, accepted, 0)).astype(np.int16),
+        drafted=None if rates.proposal_ratio >= 1.0 else np.where(proposed, draft_tokens, 0).astype(np.int16),
+    )

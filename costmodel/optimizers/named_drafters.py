@@ -1,0 +1,136 @@
+"""Which drafter, and which source of acceptance, does a text name?
+
+`METHOD[:SOURCE]`, as `eagle-3:0.78,0.61,0.48`. Leaves out what a source is (`costmodel.optimizers.sources`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from costmodel.answers.settings import method_of
+from costmodel.architectures.library import load_model
+from costmodel.laws.acceptance import DepthRates
+from costmodel.method_library import load_method, method_names
+from costmodel.optimizers.sources import (
+    FORMS,
+    Source,
+    assumed_share,
+    length_source,
+    proposal_share,
+    rates_source,
+    trace_source,
+)
+from hardware_profiles.errors import InputError, UnknownNameError
+from traces.library import trace_file
+
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?|[+-]?(?:nan|inf)"
+_RATES = re.compile(rf"\s*(?:{_NUMBER})\s*(?:,\s*(?:{_NUMBER})\s*)*", re.ASCII)
+_LENGTH = re.compile(rf"length=(?P<tokens>{_NUMBER})(?:@(?P<at>[0-9]{{1,4}}))?", re.ASCII)
+_MOST_CHARACTERS = 1 << 16
+
+
+def drafter_source(
+    text: str, *, model: str = "", lengths: Sequence[int] = (), match_rate: float | None = None
+) -> Source:
+    """The source that `METHOD[:SOURCE]` names.
+
+    Example:
+        >>> drafter_source("eagle-3:0.78,0.61,0.48").rates.by_depth
+        (0.78, 0.61, 0.48)
+
+    Args:
+        text: a method's slug, then one rate, rates by position, `length=` tokens per step (`@K`: at that draft length),
+            or a trace; without a source the published figure that suits the model best.
+        model: target, for published figures.
+        lengths: draft lengths asked about; tokens per step without `@K` are those of the longest.
+        match_rate: share of steps with a proposal, for drafters that may have none.
+
+    Raises:
+        UnknownNameError: there is no such method.
+        InputError: a source that is none, or no figure was published.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        raise InputError("is too long", key="drafter", value=text[:40])
+    name, separator, given = text.partition(":")
+    method = slug_of(name.strip())
+    if not separator:
+        return published_source(method, model, match_rate=match_rate)
+    if _RATES.fullmatch(given):
+        return rates_source(method, [float(part) for part in given.split(",")], match_rate=match_rate)
+    if length := _LENGTH.fullmatch(given):
+        at = [int(length["at"])] if length["at"] else lengths
+        return length_source(method, float(length["tokens"]), at, match_rate=match_rate)
+    path = trace_file(given)
+    if not given or not os.path.isfile(path):  # noqa: PTH113 - a name too long for a file is none
+        raise InputError(f"names no trace that exists; a source is {FORMS}", key="drafter", value=text)
+    return trace_source(path, method, match_rate, override=True)
+
+
+def slug_of(name: str) -> str:
+    """The slug of a method that drafts, named by slug or as engines call it.
+
+    Raises:
+        UnknownNameError: there is none of that name; the nearest are offered.
+        InputError: the method drafts nothing.
+    """
+    try:
+        slug = method_of(name)
+    except InputError:
+        raise UnknownNameError("method", name, method_names(), key="drafter") from None
+    if not load_method(slug).drafts:
+        raise InputError("drafts nothing", key="drafter", value=slug)
+    return slug
+
+
+def published_source(method: str, model: str, *, match_rate: float | None = None) -> Source:
+    """The published figure that suits a method on a target best.
+
+    Args:
+        method: slug.
+        model: target, by shipped name or as published.
+        match_rate: share of steps with a proposal, where the figure counts only those.
+
+    Raises:
+        InputError: none was published, or only for a tree or a block.
+    """
+    from costmodel.acceptance_library import best_match
+
+    match = best_match(method, model)
+    if match is None or match.entry.shape != "chain":
+        found = (
+            "no acceptance of it was published" if match is None else f"was published for a {match.entry.shape} only"
+        )
+        forms = FORMS.replace("eagle-3:", f"{method}:")
+        raise InputError(f"{found}; say what is known of it: {forms}", key="drafter", value=method)
+    entry = match.entry
+    alone = entry.counted == "proposals"
+    rates = DepthRates(
+        by_depth=entry.depth_rates(entry.draft_tokens), measured=entry.draft_tokens,
+        proposal_ratio=proposal_share(method, match_rate) if alone else 1.0,
+        remark=assumed_share(method, match_rate) if alone else _every_step(method),
+    )  # fmt: skip
+    borrowed = match.kinship != "own"
+    return Source(
+        method=method, kind="published", rates=rates, about=match.label, model=entry.published_target,
+        borrowed=borrowed, draft_model=_loaded_by_name(method, entry.drafter, own=not borrowed),
+    )  # fmt: skip
+
+
+def _loaded_by_name(method: str, drafter: str, *, own: bool) -> str | None:
+    """The draft model, by shipped name, or the target's own head, by hub id, of a figure; None for neither."""
+    entry = load_method(method)
+    if entry.needs_draft_model:
+        try:
+            return load_model(drafter).name if drafter else None
+        except InputError:
+            return None
+    return drafter if own and entry.drafts_with_weights and "/" in drafter else None
+
+
+def _every_step(method: str) -> str:
+    """What is assumed of means over all steps, for drafters that may have no proposal."""
+    if not load_method(method).may_propose_nothing:
+        return ""
+    return "the figure counts steps without a proposal, too; every step is taken to verify K draft tokens"
