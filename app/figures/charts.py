@@ -57,9 +57,9 @@ def draft_words(row: Json) -> str:
 
 
 def interval_words(bounds: Sequence[float | None] | None, unit: str = "", scale: float = 1.0) -> str:
-    """An interval in units of `scale`, as `1.75-2.01×` with an en dash; empty where there is none."""
+    """An interval in units of `scale`, as `1.75-2.01×` with an en dash; empty where there is none, or no width."""
     low, high = bounds or (None, None)
-    return "" if low is None or high is None else f"{digits(low / scale)}–{digits(high / scale)}{unit}"
+    return "" if low is None or high is None or low == high else f"{digits(low / scale)}–{digits(high / scale)}{unit}"
 
 
 def digits(value: float | None) -> str:
