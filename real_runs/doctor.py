@@ -149,12 +149,13 @@ def _accelerators() -> tuple[Finding, ...]:
 
 
 def _gpu(properties: object) -> Finding:
-    from real_runs.kernels.machine import profile_of
+    from real_runs.kernels.device_names import profile_of
 
     name = str(getattr(properties, "name", ""))
-    size = float(getattr(properties, "total_memory", 0)) / GIB
-    profile = profile_of(name)
-    detail = f"{size:.0f} GiB, " + (f"profile {profile}" if profile else "no shipped profile: calibrate makes one")
+    memory_bytes = float(getattr(properties, "total_memory", 0))
+    profile = profile_of(name, processors=getattr(properties, "multi_processor_count", None), memory_bytes=memory_bytes)
+    known = f"profile {profile}" if profile else "no shipped profile: calibrate --base NEAREST makes one"
+    detail = f"{memory_bytes / GIB:.0f} GiB, {known}"
     return Finding(what=name, state="here", detail=detail, serves="runs on a GPU: --device cuda")
 
 

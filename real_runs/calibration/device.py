@@ -28,14 +28,22 @@ from real_runs.calibration.operations import OperationScore, fit_operations
 from real_runs.calibration.passes import PASS_FLOOR_ROWS, PassScore, fit_passes
 from real_runs.campaigns.campaign import CampaignReport, run_campaign
 from real_runs.campaigns.results import kernel_files, read_results
-from real_runs.kernels.machine import profile_of
+from real_runs.kernels.device_names import profile_here, profile_of
+from real_runs.models.device import checked_device, device_title
 from traces.storage.kernels import KernelTrace, write_kernels
 
 CONTEXTS = (32, 416, 1472)  # of whole passes; a validation keeps away from them
 PLAN = "calibrate.yaml"
 _START_S = 8.0  # of a job's process
 _CPU_ROUNDS = 4  # neighbours on a shared machine come and go within seconds
-_NEAREST = {"cpu": "cpu-generic", "cuda": "h100-sxm"}
+_CPU_BASE = "cpu-generic"
+_GPU_FORMS = (
+    "flash",
+    "flash-varlen",
+    "split-flash",
+    "vllm-flash-attn-3",
+    "flashinfer",
+)  # others compile for every shape
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +71,7 @@ def calibrate_device(
     *,
     out: Path,
     device: str = "cpu",
-    model: str = "smollm2-135m",
+    model: str | None = None,
     dtype: str | None = None,
     threads: int = 1,
     budget_s: float = 600.0,
@@ -77,7 +85,7 @@ def calibrate_device(
     Args:
         out: folder for the rows, the campaign and the profile.
         device: torch device.
-        model: shipped name; the shapes that are measured.
+        model: shipped name; the shapes that are measured. None: SmolLM2-135M on a CPU, Llama-3.1-8B elsewhere.
         dtype: number format; None: fp32 on a CPU, bf16 elsewhere.
         threads: CPU threads; the profile holds for that many.
         budget_s: wall time, > 0; what does not fit is left out, largest shapes first.
@@ -91,7 +99,11 @@ def calibrate_device(
     """
     kind = device.split(":", maxsplit=1)[0]
     form = dtype or ("fp32" if kind == "cpu" else "bf16")
+    model = model or ("smollm2-135m" if kind == "cpu" else "llama-3.1-8b")
     load_model(model)
+    if kind != "cpu" and base is None:
+        place = checked_device(device)
+        _base(device_title(place), profile_here(place), cpu=False)
     out.mkdir(parents=True, exist_ok=True)
     plan = out / PLAN
     jobs = _jobs(model, form, budget_s, cpu=kind == "cpu")
@@ -152,7 +164,7 @@ def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[st
     megabytes = [4, 16, 64] if cpu else [64, 256, 1024]
     every: dict[str, Any] = {"dtype": dtype, "repeats": 9, "budget_s": 0.06, "kernel_names": False}
     every |= {"rounds": _CPU_ROUNDS} if cpu else {}
-    forms = {"implementations": ["sdpa-packed"]} if cpu else {}
+    forms = {"implementations": ["sdpa-packed"] if cpu else list(_GPU_FORMS)}
     passes = every | {"budget_s": 0.4, "repeats": 8, "longest_call_s": 3.0, "model": model, "requests": batches}
     listed: list[tuple[float, dict[str, Any]]] = [
         (0.02, {"name": "copy", "kind": "copy", "sizes_bytes": [m << 20 for m in megabytes]}),
@@ -185,7 +197,7 @@ def _fitted(
     if found is None or len(steps) < PASS_FLOOR_ROWS:
         rule = f"too little was measured: {len(steps)} whole passes, at least {PASS_FLOOR_ROWS}; raise the budget"
         raise InputError(rule, key="--budget")
-    near = base or profile_of(found.provenance.device) or _NEAREST.get(kind, "h100-sxm")
+    near = base or _base(found.provenance.device, profile_of(found.provenance.device), cpu=kind == "cpu")
     start = _start(found, near, dtype, cpu=kind == "cpu")
     tables = [table for path in kernel_files(report.out) for table in trace_measurements(path)]
     fitted, scores = fit_operations(tables, start, dtype=dtype)
@@ -206,12 +218,23 @@ def _fitted(
     )
 
 
+def _base(title: str, own: str, *, cpu: bool) -> str:
+    """The profile to start from where none was named: the device's own.
+
+    Raises:
+        InputError: a GPU that no shipped profile is of; constants of another one would go unnoticed.
+    """
+    if not own and not cpu:
+        raise InputError("must name the nearest shipped profile, for none is that of", key="--base", value=title)
+    return own or _CPU_BASE
+
+
 def _start(trace: KernelTrace, base: str, dtype: str, *, cpu: bool) -> Device:
     """The profile that a fit starts from; on a CPU with its own roofs, for no datasheet knows the threads' share."""
     near, about = load_device(base), trace.provenance
     if not cpu:
         near.peak(dtype)
-        return near
+        return replace(near, name=profile_name(about.device, 1), title=about.device)
     moved = [row.bytes / row.median_s for row in trace.rows if row.operation in ("copy", "read", "write") and row.cold]
     rates = [row.flops / row.median_s for row in trace.rows if row.operation == "gemm" and row.dtype == dtype]
     if not moved or not rates:

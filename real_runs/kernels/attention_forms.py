@@ -65,13 +65,20 @@ class Form:
         """Why it cannot run this shape; "" where it can."""
         if device not in self.devices:
             return f"does not run on {device}"
-        if self.module and importlib.util.find_spec(self.module) is None:
+        if self.module and not _installed(self.module):
             return f"{self.module} is not installed"
         if shape.mask == "tree" and not self.trees:
             return "takes no tree mask"
         if self.cached == "none" and shape.context:
             return "takes no cached tokens"
         return "needs cached tokens" if self.cached == "some" and not shape.context else ""
+
+
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a package that it would lie in
+        return False
 
 
 def _flash(operands: AttentionOperands) -> Prepared:
@@ -162,6 +169,26 @@ def _flash_attn(module: str, operands: AttentionOperands) -> Prepared:
     return Prepared(call=call, answer=lambda found: found[0] if isinstance(found, tuple) else found)
 
 
+def _vllm_flash_attn(operands: AttentionOperands) -> Prepared:
+    """FlashAttention 3 as vLLM builds and calls it: ragged queries, a paged cache, planned before the clock runs."""
+    s = operands.shape
+    library = importlib.import_module("vllm.vllm_flash_attn")
+    device = operands.query.device
+    starts = torch.arange(s.requests + 1, dtype=torch.int32, device=device) * s.query_tokens
+    lengths = torch.full((s.requests,), s.keys, dtype=torch.int32, device=device)
+    pages = torch.arange(s.requests * s.pages, dtype=torch.int32, device=device).view(s.requests, s.pages)
+    plan = library.get_scheduler_metadata(
+        s.requests, s.query_tokens, s.keys, s.heads, s.kv_heads, s.head_dim, lengths, operands.query.dtype,
+        cu_seqlens_q=starts, page_size=PAGE_TOKENS, causal=True,
+    )  # fmt: skip
+    call = partial(
+        library.flash_attn_varlen_func,
+        operands.query.view(-1, s.heads, s.head_dim), *operands.by_page(), s.query_tokens, starts, s.keys,
+        seqused_k=lengths, block_table=pages, causal=True, scheduler_metadata=plan, fa_version=3,
+    )  # fmt: skip
+    return Prepared(call=call, answer=lambda found: found.view(operands.query.shape))
+
+
 def _flashinfer(operands: AttentionOperands) -> Prepared:
     """FlashInfer's paged prefill wrapper, planned before the clock runs."""
     s = operands.shape
@@ -216,5 +243,6 @@ FORMS: Mapping[str, Form] = {
     "cudnn-causal": Form(prepare=partial(_sdpa_square, SDPBackend.CUDNN_ATTENTION), cached="none"),
     "flash-attn-2": Form(prepare=partial(_flash_attn, "flash_attn"), module="flash_attn"),
     "flash-attn-3": Form(prepare=partial(_flash_attn, "flash_attn_interface"), module="flash_attn_interface"),
+    "vllm-flash-attn-3": Form(prepare=_vllm_flash_attn, layout="pages", module="vllm.vllm_flash_attn"),
     "flashinfer": Form(prepare=_flashinfer, layout="pages", module="flashinfer"),
 }

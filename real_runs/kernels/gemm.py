@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch.nn import functional as F  # noqa: N812
@@ -15,10 +16,12 @@ from costmodel.architectures.library import load_model
 from costmodel.passes import ops
 from costmodel.passes.precision import BYTES_PER_VALUE
 from real_runs.kernels.machine import DTYPES
+from real_runs.kernels.operands import drawing
 from real_runs.kernels.sweep import Case, Variant, coarse_first
 from real_runs.kernels.timing import Call
 
 _SPLIT_BY_INPUT = ("output", "down", "shared_down")  # second of a pair: each device holds some of the inner width
+_FP8_TOLERANCE = 0.02  # of the same eight-bit numbers multiplied in float32: fast accumulation and bf16 results
 _WHOLE = ("router", "q_down", "kv_down")
 
 
@@ -76,12 +79,12 @@ def _case(m: int, n: int, k: int, device: torch.device, dtype: str) -> Case:
 def _builders(
     dtype: torch.dtype, m: int, n: int, k: int, device: torch.device, sets: int
 ) -> Mapping[str, Callable[[], Variant]]:
+    drawn = drawing(device)
     operands = [
-        (torch.empty(m, k, device=device, dtype=dtype).normal_(), torch.empty(n, k, device=device, dtype=dtype))
+        (torch.empty(m, k, device=device, dtype=dtype).normal_(generator=drawn),
+         torch.empty(n, k, device=device, dtype=dtype).uniform_(-1.0, 1.0, generator=drawn))
         for _ in range(sets)
-    ]
-    for _, weight in operands:
-        weight.uniform_(-1.0, 1.0)
+    ]  # fmt: skip
     return {"linear": lambda: Variant(calls=[partial(F.linear, x, weight) for x, weight in operands])}
 
 
@@ -89,10 +92,22 @@ def _fp8_builders(m: int, n: int, k: int, device: torch.device, sets: int) -> Ma
     one = torch.ones((), device=device)
 
     def eight(rows: int, columns: int) -> torch.Tensor:
-        return torch.empty(rows, columns, device=device, dtype=torch.bfloat16).normal_().to(torch.float8_e4m3fn)
+        numbers = torch.empty(rows, columns, device=device, dtype=torch.bfloat16).normal_(generator=drawing(device))
+        return numbers.to(torch.float8_e4m3fn)
 
     def call(x: torch.Tensor, weight: torch.Tensor) -> Call:
-        return lambda: torch._scaled_mm(x, weight.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+        scales: dict[str, Any] = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16}
+        return lambda: torch._scaled_mm(x, weight.t(), use_fast_accum=True, **scales)
 
     operands = [(eight(m, k), eight(n, k)) for _ in range(sets)]
-    return {"scaled-mm": lambda: Variant(calls=[call(x, weight) for x, weight in operands])}
+
+    def checked() -> Variant:
+        calls = [call(x, weight) for x, weight in operands]
+        x, weight = operands[0]
+        exact = x.float() @ weight.float().t()
+        error = float((calls[0]().float() - exact).norm() / exact.norm())
+        if not error < _FP8_TOLERANCE:
+            raise ArithmeticError(f"wrong: relative error {error:.3g} against the product in float32")
+        return Variant(calls=calls)
+
+    return {"scaled-mm": checked}

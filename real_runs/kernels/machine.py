@@ -16,28 +16,15 @@ from pathlib import Path
 import torch
 
 from hardware_profiles.errors import InputError
-from hardware_profiles.loader import device_names
 from hardware_profiles.units import KIB, MIB
+from real_runs.kernels.device_names import profile_here
 from real_runs.models.device import checked_device, device_title
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _ASSUMED_CPU_CACHE_BYTES = 32 * MIB
 _MEMORY_SHARE = 0.55  # of what is free: room for scratch, graphs and fragmentation
-_QUERY = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.draw,temperature.gpu"
-_PROFILES = {
-    r"H100 80GB HBM3": "h100-sxm",
-    r"H100 PCIe": "h100-pcie",
-    r"H200$": "h200-sxm",
-    r"A100-SXM4-80GB": "a100-sxm-80",
-    r"A100-SXM4-40GB": "a100-sxm-40",
-    r"A10G$": "a10g",
-    r"B200$": "b200-sxm",
-    r"L4$": "l4",
-    r"L40S$": "l40s",
-    r"RTX 3090$": "rtx-3090",
-    r"RTX 4090$": "rtx-4090",
-    r"RTX PRO 6000": "rtx-pro-6000",
-}
+_QUERY = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.draw,power.limit,temperature.gpu"
+_LIMITS = "clocks_event_reasons.active"  # a driver that does not know it answers nothing at all
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,7 +79,7 @@ def machine(device: str, dtype: str, *, threads: int | None = None, memory_limit
     return Machine(
         device=place,
         title=title,
-        profile=profile_of(title),
+        profile=profile_here(place),
         cache_bytes=_cache_bytes(place),
         memory_bytes=limit if memory_limit_bytes is None else min(limit, memory_limit_bytes),
         threads=torch.get_num_threads(),
@@ -101,30 +88,30 @@ def machine(device: str, dtype: str, *, threads: int | None = None, memory_limit
     )
 
 
-def profile_of(title: str) -> str:
-    """The shipped device profile of a GPU's own name, "" where none is certain.
-
-    Example:
-        >>> profile_of("NVIDIA H100 80GB HBM3"), profile_of("NVIDIA H200"), profile_of("NVIDIA H100 PCIe")
-        ('h100-sxm', 'h200-sxm', 'h100-pcie')
-    """
-    known = device_names()
-    return next((name for pattern, name in _PROFILES.items() if re.search(pattern, title) and name in known), "")
-
-
 def driver_and_clocks(place: torch.device) -> tuple[str, str]:
-    """Version of the driver and the clocks as the driver's own tool reads them; empty where it cannot."""
+    """Version of the driver, and clocks, power and their limits as its own tool reads them; empty where it cannot."""
     if place.type != "cuda":
         return "", _cpu_clock()
-    command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader"]
+    for query in (f"{_QUERY},{_LIMITS}", _QUERY):
+        values = _asked_driver(place, query)
+        if values:
+            named = zip(query.split(","), values, strict=False)
+            return values[1], ", ".join(f"{name} {value}" for name, value in named)
+    return "", ""
+
+
+def _asked_driver(place: torch.device, query: str) -> list[str]:
+    """What nvidia-smi says of this very card, whatever order it counts cards in."""
+    card = getattr(torch.cuda.get_device_properties(place), "uuid", None)
+    which = [f"--id=GPU-{card}"] if card else []
+    command = ["nvidia-smi", *which, f"--query-gpu={query}", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
-        return "", ""
+        return []
     lines = done.stdout.splitlines()
     values = [value.strip() for value in lines[min(place.index or 0, len(lines) - 1)].split(",")] if lines else []
-    named = zip(_QUERY.split(","), values, strict=False)
-    return (values[1] if len(values) > 1 else ""), ", ".join(f"{name} {value}" for name, value in named)
+    return values if len(values) == len(query.split(",")) else []
 
 
 def synchronize(place: torch.device) -> None:

@@ -19,6 +19,7 @@ from costmodel.passes import ops
 from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InputError
 from real_runs.kernels.machine import DTYPES
+from real_runs.kernels.operands import drawing
 from real_runs.kernels.sweep import Case, Variant, coarse_first
 from real_runs.kernels.timing import Call
 
@@ -98,7 +99,7 @@ def _builders(
     counts: Sequence[int], hidden: int, width: int, device: torch.device, dtype: torch.dtype, sets: int
 ) -> Mapping[str, Callable[[], Variant]]:
     def numbers(*shape: int) -> torch.Tensor:
-        return torch.empty(shape, device=device, dtype=dtype).uniform_(-0.1, 0.1)
+        return torch.empty(shape, device=device, dtype=dtype).uniform_(-0.1, 0.1, generator=drawing(device))
 
     operands = [
         (numbers(sum(counts), hidden), numbers(len(counts), 2 * width, hidden), numbers(len(counts), hidden, width))

@@ -7,7 +7,7 @@ Leaves out the kernels (`attention_forms`, `split_attention`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal
 
 import torch
@@ -76,6 +76,12 @@ class AttentionShape:
         return self.requests * self.pages * PAGE_TOKENS * self.kv_heads * self.head_dim
 
 
+@cache
+def drawing(device: torch.device) -> torch.Generator | None:
+    """The generator of all operands; a capture that fails leaves the device's own in no state to draw from."""
+    return None if device.type == "meta" else torch.Generator(device=device).manual_seed(0)
+
+
 class AttentionOperands:
     """Random queries, keys and values of one call.
 
@@ -96,10 +102,10 @@ class AttentionOperands:
         if like is not None:
             self.query, self.keys, self.values = like.query.clone(), like.keys.clone(), like.values.clone()
             return
-        width = (shape.requests, shape.query_tokens, shape.heads, shape.head_dim)
-        self.query = torch.empty(width, device=device, dtype=dtype).normal_()
+        width, drawn = (shape.requests, shape.query_tokens, shape.heads, shape.head_dim), drawing(device)
+        self.query = torch.empty(width, device=device, dtype=dtype).normal_(generator=drawn)
         self.keys, self.values = (
-            torch.empty(shape.values, device=device, dtype=dtype).uniform_(-1.7, 1.7) for _ in range(2)
+            torch.empty(shape.values, device=device, dtype=dtype).uniform_(-1.7, 1.7, generator=drawn) for _ in range(2)
         )
 
     def by_token(self) -> tuple[torch.Tensor, torch.Tensor]:

@@ -14,7 +14,10 @@ from real_runs.kernels.attention import attention_cases
 from real_runs.kernels.operands import AttentionShape
 from real_runs.kernels.sweep import Case
 
-FORMS_BY_DEVICE = {"cuda": ("flash", "flash-varlen", "cudnn-causal", "flash-attn-3"), "cpu": ("sdpa", "unsplit-flash")}
+FORMS_BY_DEVICE = {
+    "cuda": ("flash", "flash-varlen", "cudnn-causal", "vllm-flash-attn-3"),
+    "cpu": ("sdpa", "unsplit-flash"),
+}
 
 
 def prefill_cases(

@@ -21,6 +21,7 @@ from real_runs.kernels.timing import (
     MOST_SETS,
     Call,
     Effort,
+    Flush,
     Measurement,
     is_cold,
     measure,
@@ -123,9 +124,7 @@ def sweep(
     cases, share = list(cases), effort.shared(rounds) if rounds > 1 else effort
     earlier: list[_Earlier] = [{} for _ in cases]
     pace: dict[str, float] = {}
-    flush = None
-    if machine.device.type == "cuda":
-        flush = torch.empty(2 * machine.cache_bytes, dtype=torch.int8, device=machine.device)
+    flush = Flush(machine.cache_bytes, machine.device) if machine.device.type == "cuda" else None
     for turn, index in itertools.product(range(rounds), range(len(cases))):
         case = cases[index]
         if should_stop() or time.monotonic() > timing_end:
@@ -145,7 +144,7 @@ def sweep(
 
 
 def _time_case(
-    case: Case, machine: Machine, effort: Effort, flush: torch.Tensor | None, pace: dict[str, float], swept: Swept,
+    case: Case, machine: Machine, effort: Effort, flush: Flush | None, pace: dict[str, float], swept: Swept,
     earlier: _Earlier,
 ) -> None:  # fmt: skip
     """Time one shape with every implementation; a rate seen before spares calls that would take too long."""
@@ -167,7 +166,8 @@ def _time_case(
         sets = sets_needed(case.set_bytes, machine.cache_bytes, machine.memory_bytes, most=most)
         variants = _variants(case, sets, machine, effort, {n: p * least_s for n, p in pace.items()}, skip)
         calls = {name: variant.calls for name, variant in variants.items()}
-        cold = flush is not None or is_cold(case.set_bytes, sets, machine.cache_bytes)
+        flushed = flush is not None and effort.graph
+        cold = flushed or is_cold(case.set_bytes, sets, machine.cache_bytes)
         for name, result in measure(calls, machine.device, effort, flush=flush).items():
             if isinstance(result, Exception):
                 skip(name, _reason(result))

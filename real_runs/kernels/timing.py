@@ -1,9 +1,9 @@
 """How long does one call take, warm-up, caches and neighbours taken care of?
 
 Calls come in sets that do the same work on different memory: rotating through them keeps operands out of the
-last-level cache, as the layers of a model do. On CUDA the whole rotation is one captured graph, or plain
-launches, between two events; on a CPU process time stands beside wall time and a repeat during which
-something else held the processor is left out. Leaves out what the calls do.
+last-level cache, as the layers of a model do. On CUDA the rotation is one captured graph, or plain launches, between
+two events, and nothing but the calls stands between them; on a CPU process time stands beside wall time and a repeat
+during which something else held the processor is left out. Leaves out what the calls do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from statistics import median, quantiles
 from typing import Any
 
@@ -23,6 +23,8 @@ Call = Callable[[], Any]
 COLD_CACHES = 2.0  # operand bytes between two uses of the same memory, in caches
 MOST_SETS = 256
 MOST_CALLS_PER_GRAPH = 16  # enough to spread the start of a graph; a flush makes them cold
+LEAST_CALLS_PER_GRAPH = 4  # of short calls, so that the start of a graph is a small part of each
+_SHORT_CALL_S = 2 * MILLI
 _REPEAT_S = 0.4 * MILLI
 _MOST_TRIES = 4
 _LEAST_PROCESS_SHARE = 0.9
@@ -74,6 +76,33 @@ class BusyProcessorError(RuntimeError):
     """Every repeat was disturbed by another process."""
 
 
+class CaptureError(RuntimeError):
+    """Calls that the device does not let be captured as a graph."""
+
+
+class Flush:
+    """Two buffers that push everything else out of a GPU's cache.
+
+    The first is written and the second read: lines that were only written would wait in the cache and be written to
+    memory while the timed call runs.
+
+    Args:
+        cache_bytes: last-level cache.
+        device: CUDA device.
+    """
+
+    def __init__(self, cache_bytes: int, device: torch.device) -> None:
+        values = 2 * max(cache_bytes, 1) // 4
+        self._written = torch.zeros(values, device=device)
+        self._read = torch.zeros(values, device=device)
+        self._sum = torch.zeros((), device=device)
+
+    def __call__(self) -> None:
+        """Flush."""
+        self._written.zero_()
+        torch.sum(self._read, dim=0, out=self._sum)
+
+
 def sets_needed(bytes_per_set: float, cache_bytes: int, memory_bytes: float, *, most: int = MOST_SETS) -> int:
     """Operand sets to rotate through so that each is cold again, as far as memory and `most` allow."""
     wanted = -(-COLD_CACHES * cache_bytes // max(bytes_per_set, 1.0))
@@ -86,7 +115,7 @@ def is_cold(bytes_per_set: float, sets: int, cache_bytes: int) -> bool:
 
 
 def measure(
-    groups: Mapping[str, Sequence[Call]], device: torch.device, effort: Effort, *, flush: torch.Tensor | None = None
+    groups: Mapping[str, Sequence[Call]], device: torch.device, effort: Effort, *, flush: Flush | None = None
 ) -> dict[str, Measurement | Exception]:
     """Time several implementations of the same operation.
 
@@ -94,7 +123,7 @@ def measure(
         groups: calls of each implementation, one per operand set.
         device: where they run.
         effort: repeats and time.
-        flush: on CUDA, a buffer larger than the cache that is written before every repeat.
+        flush: on CUDA, what runs before every repeat of a captured graph.
 
     Returns:
         Per implementation its times, or what it raised.
@@ -104,16 +133,28 @@ def measure(
     return measure_cpu(groups, effort)
 
 
-def measure_cuda(calls: Sequence[Call], effort: Effort, flush: torch.Tensor | None) -> Measurement:
-    """Time one rotation per repeat between CUDA events; the flush before it hides the launch."""
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+def measure_cuda(calls: Sequence[Call], effort: Effort, flush: Flush | None) -> Measurement:
+    """Time one rotation per repeat between CUDA events.
+
+    Captured rotations follow a flush, which makes them cold and hides the start of the graph. Launches one by one
+    follow nothing: a flush would hide what they cost.
+
+    Raises:
+        CaptureError: the calls cannot be captured; times of launches are never given for those of a graph.
+    """
+    stream = _timing_stream(torch.cuda.current_device())
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for call in calls[:2]:  # compilation, handles and workspaces
             call()
-        calls[0]()
-        stream.synchronize()
-        graph = _captured(calls, stream) if effort.graph else None
+        first = _event_times(calls[0], None, 1)[0]
+        graph = None
+        if effort.graph:
+            if first < _SHORT_CALL_S and len(calls) < LEAST_CALLS_PER_GRAPH:
+                calls = [calls[index % len(calls)] for index in range(LEAST_CALLS_PER_GRAPH)]
+            graph = _captured(calls, stream)
+        else:
+            flush = None
         run: Call = graph.replay if graph is not None else lambda: [call() for call in calls]
         _event_times(run, flush, 1)
         once = _event_times(run, flush, 1)[0]
@@ -187,11 +228,11 @@ def _cpu_time(calls: Sequence[Call], start: int, count: int) -> tuple[float, flo
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def _event_times(run: Call, flush: torch.Tensor | None, repeats: int) -> list[float]:
+def _event_times(run: Call, flush: Flush | None, repeats: int) -> list[float]:
     pairs = [(_event(), _event()) for _ in range(repeats)]
     for start, end in pairs:
         if flush is not None:
-            flush.zero_()
+            flush()
         start.record()
         run()
         end.record()
@@ -199,20 +240,31 @@ def _event_times(run: Call, flush: torch.Tensor | None, repeats: int) -> list[fl
     return [start.elapsed_time(end) * MILLI for start, end in pairs]
 
 
+@cache
+def _timing_stream(index: int) -> torch.cuda.Stream:
+    """One stream of a device for all measurements: every further one would take a workspace of its own."""
+    return torch.cuda.Stream(index)  # type: ignore[no-untyped-call]
+
+
 def _event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
-def _captured(calls: Sequence[Call], stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph | None:
-    """The rotation as a graph; None where an operation cannot be captured."""
+def _captured(calls: Sequence[Call], stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
+    """The rotation as a graph.
+
+    Raises:
+        CaptureError: an operation cannot be captured.
+    """
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.graph(graph, stream=stream):
             for call in calls:
                 call()
-    except RuntimeError:
+    except RuntimeError as error:
         torch.cuda.synchronize()
-        return None
+        lines = str(error).strip().splitlines()
+        raise CaptureError(f"cannot be captured: {lines[0] if lines else type(error).__name__}") from None
     return graph
 
 

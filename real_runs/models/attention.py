@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from costmodel.architectures.attention import Attention
 from real_runs.models.cache import KVCache, Slots
+from real_runs.models.prefix_attention import chain_attended, prefix_attended
 from real_runs.models.projection import FactoredQuery, Projection
 from real_runs.models.rotary import Angles, rotated
 
@@ -25,10 +26,16 @@ class Seen:
     Attributes:
         full: bool [1 or B, 1, group · T, S]; None: all of them.
         windows: the same for layers with a window, by its length.
+        chain: the tokens are the last ones of the cache and each sees all before it; nothing else is needed.
+        settled: slots that all tokens see, where `tail` says what they see of the others.
+        tail: bias of `prefix_attention.tail_bias`.
     """
 
     full: torch.Tensor | None = None
     windows: Mapping[int, torch.Tensor | None] = field(default_factory=dict)
+    chain: bool = False
+    settled: int = 0
+    tail: torch.Tensor | None = None
 
     def by(self, window: int | None) -> torch.Tensor | None:
         """What a layer with that window sees."""
@@ -135,6 +142,11 @@ class GroupedAttention:
     norm_eps: float
     rotates: bool
 
+    @property
+    def plain(self) -> bool:
+        """Whether kernels without windows and sinks serve it."""
+        return self.shape.window is None and self.sinks is None
+
     def __call__(
         self,
         index: int,
@@ -161,5 +173,11 @@ class GroupedAttention:
             turned = rotated(turned, angles)
         cache.write(index, start, turned[:, :, heads:].transpose(1, 2), value.transpose(1, 2))
         keys, values = cache.keys[index, :, :, :stop], cache.values[index, :, :, :stop]
-        found = attended(turned[:, :, :heads], keys, values, seen.by(self.shape.window), sinks=self.sinks)
+        query = turned[:, :, :heads]
+        if seen.chain:
+            found = chain_attended(query, keys, values)
+        elif seen.tail is not None:
+            found = prefix_attended(query, keys, values, seen.tail, seen.settled)
+        else:
+            found = attended(query, keys, values, seen.by(self.shape.window), sinks=self.sinks)
         return self.output(found.reshape(batch, count, -1), residual)

@@ -17,6 +17,10 @@ from hardware_profiles.errors import InputError
 def checked_device(name: str) -> torch.device:
     """The torch device of that name.
 
+    On a GPU `scaled_dot_product_attention` is kept to torch's flash, memory-efficient and plain kernels from here on:
+    cuDNN's makes a plan for every shape, which a growing cache pays for at each length, and comes first in some
+    versions of torch.
+
     Raises:
         InputError: no such device here.
     """
@@ -27,6 +31,8 @@ def checked_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"must be a torch device of this machine ({reason})", key="device", value=name) from None
+    if device.type == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)
     return device
 
 

@@ -47,6 +47,11 @@ class LatentAttention:
     output: Projection
     norm_eps: float
 
+    @property
+    def plain(self) -> bool:
+        """Whether kernels for grouped-query attention serve it: no."""
+        return False
+
     def __call__(
         self,
         index: int,

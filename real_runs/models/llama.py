@@ -20,6 +20,7 @@ from real_runs.models.cache import KVCache, Slots
 from real_runs.models.config import LlamaConfig
 from real_runs.models.layers import Norm, layer_of
 from real_runs.models.loading.weights import LoadedWeights
+from real_runs.models.prefix_attention import runs_flash
 from real_runs.models.projection import Head
 from real_runs.models.rotary import Angles, Rotary, rope_frequencies
 
@@ -69,6 +70,7 @@ class Llama:
         self._rotary = Rotary(self.config, device=self.device, dtype=dtype, divisors=divisors)
         shapes = (layer.attention.shape for layer in self._layers)
         self.windows = sorted({shape.window for shape in shapes if shape.window is not None})
+        self.attends_plainly = all(layer.attention.plain for layer in self._layers)
 
     def new_cache(self, capacity: int, *, batch: int = 1) -> KVCache:
         """An empty cache of this model's shape and number format."""
@@ -192,6 +194,8 @@ class Llama:
         windows = [window for window in self.windows if window < stop]
         first = torch.tensor(starts[:1] if equal else list(starts), device=self.device)
         full = None if mask is None else mask.to(self.device).view(-1, count, stop)
+        if equal and mask is None and self.attends_plainly and runs_flash(self.device, self.dtype):
+            return Seen(chain=True)
         if full is None and (count > 1 or not equal):
             causal = torch.ones(1, count, count, dtype=torch.bool, device=self.device).tril()
             full = visible_slots(first, causal, stop)

@@ -61,13 +61,12 @@ def test_the_captured_form_answers_what_the_plain_one_does(case):
     chosen = cases()[case]
     shape = chosen.shape
     model = step._model(TINY, CPU, torch.float32)
-    build = step._builders(
-        lambda: model, shape["mask"], shape["requests"], shape["query_tokens"], shape["context"], True, True, 1
-    )
-    torch.manual_seed(1)
-    plain, captured = build["eager"]().calls[0], build["graph"]().calls[0]
-    cache = plain.args[1]
+    sizes = (shape["mask"], shape["requests"], shape["query_tokens"], shape["context"])
+    plain = step._builders(lambda: model, *sizes, False, True, 1)["eager"]().calls[0]
+    captured = step._builders(lambda: model, *sizes, True, True, 1)["graph"]().calls[0]
+    cache = captured.__self__.cache
     written = cache.keys[..., : shape["context"], :].clone()
+    assert torch.equal(plain.args[1].keys[..., : shape["context"], :], written)
     for again in range(2):  # passes commit nothing: a call may be repeated
         exact = plain().logits
         torch.testing.assert_close(captured(), exact, rtol=1e-4, atol=1e-5, msg=f"{again}")

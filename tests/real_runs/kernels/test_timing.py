@@ -138,9 +138,12 @@ class FakeCuda:
             self.now += 0.01
             self.log.append("call")
 
-    def zero_(self):
+    def flush(self):
         self.now += 0.05
         self.log.append("flush")
+
+    def current_device(self):
+        return 0
 
     def synchronize(self):
         pass
@@ -191,22 +194,54 @@ class FakeCuda:
             self.capturing = None
 
 
-@pytest.mark.parametrize(("graph", "capturable"), [(True, True), (True, False), (False, True)])
-def test_gpu_times_are_of_one_call_of_a_flushed_rotation(monkeypatch, graph, capturable):
-    cuda = FakeCuda(capturable)
-    monkeypatch.setattr(timing.torch, "cuda", cuda)
-    effort = Effort(repeats=7, budget_s=1.0, graph=graph)
-    found = timing.measure_cuda([cuda.call] * 4, effort, cuda)
-    assert found.median_s == pytest.approx(1e-5) and found.repeats == 7
-    assert found.graph == (graph and capturable) == ("reset" in cuda.log)
-    last = cuda.log[-6 - found.graph :]
-    assert (last[0] == "flush" and last.count("call") == 4) or last[1] == "flush"
+@pytest.fixture
+def cuda(monkeypatch):
+    fake = FakeCuda()
+    monkeypatch.setattr(timing.torch, "cuda", fake)
+    monkeypatch.setattr(timing, "_timing_stream", lambda index: fake)
+    return fake
 
 
-def test_a_gpu_error_is_returned_and_long_calls_run_once(monkeypatch):
-    cuda = FakeCuda()
-    monkeypatch.setattr(timing.torch, "cuda", cuda)
-    found = timing.measure_cuda([cuda.call], Effort(repeats=7, longest_call_s=1e-6), cuda)
+def test_captured_rotations_follow_a_flush_and_launches_follow_none(cuda):
+    """A flush would hide what launches cost, and it alone makes a rotation through few operands cold."""
+    for graph in (True, False):
+        cuda.log.clear()
+        found = timing.measure_cuda([cuda.call] * 5, Effort(repeats=7, budget_s=1.0, graph=graph), cuda.flush)
+        assert found.median_s == pytest.approx(1e-5) and found.repeats == 7
+        assert found.graph == graph == ("reset" in cuda.log)
+        assert cuda.log.count("flush") == (9 if graph else 0)
+        if graph:
+            assert cuda.log[-8:] == ["flush", "replay", *["call"] * 5, "reset"]
+
+
+def test_a_short_call_stands_several_times_in_its_graph(cuda):
+    """The start of a graph is a few microseconds, which a graph of one call would add to its time."""
+    found = timing.measure_cuda([cuda.call], Effort(repeats=3, budget_s=1.0), cuda.flush)
+    assert found.median_s == pytest.approx(1e-5)
+    assert cuda.log[-6:] == ["replay", *["call"] * timing.LEAST_CALLS_PER_GRAPH, "reset"]
+
+
+def test_calls_that_cannot_be_captured_have_no_time(cuda):
+    """Times of launches, ten times as long, stood in their place."""
+    cuda.capturable = False
+    found = measure({"host": [cuda.call]}, torch.device("cuda"), Effort())["host"]
+    assert isinstance(found, timing.CaptureError)
+    assert "cannot be captured: operation not permitted" in str(found)
+
+
+def test_a_flush_writes_one_buffer_and_reads_another():
+    """What is written last waits in the cache and would be written to memory while the timed call runs."""
+    flush = timing.Flush(1 << 10, CPU)
+    flush._written.fill_(3.0)
+    flush._read.fill_(0.5)
+    flush()
+    assert not flush._written.any() and float(flush._sum) == pytest.approx(0.5 * len(flush._read))
+    assert min(flush._written.nbytes, flush._read.nbytes) >= 2 << 10
+    assert flush._written.data_ptr() != flush._read.data_ptr()
+
+
+def test_a_gpu_error_is_returned_and_long_calls_run_once(cuda):
+    found = timing.measure_cuda([cuda.call], Effort(repeats=7, longest_call_s=1e-6), cuda.flush)
     assert (found.repeats, found.low_s, found.high_s) == (1, found.median_s, found.median_s)
 
     def fails():

@@ -33,6 +33,10 @@ def calibrate(
         Path, typer.Option("--results", help="With --here: folder for the rows and the profile.")
     ] = Path("rooftree-out/calibrate"),
     resume: Annotated[bool, typer.Option("--resume", help="With --here: go on in a folder that holds rows.")] = False,
+    base: Annotated[
+        str | None,
+        typer.Option("--base", help="With --here: profile to start from; default: the device's own, where one ships."),
+    ] = None,
     overrides: Overrides = None,
     seed: Seed = 0,
     json: Json = False,
@@ -53,8 +57,8 @@ def calibrate(
         from app.cli.verbs.machine.calibrate_here import calibrate_here
 
         calibrate_here(
-            here, model=model, threads=threads, budget=budget, results=results, resume=resume, out=out, json=json,
-            quiet=quiet,
+            here, model=model, threads=threads, budget=budget, results=results, resume=resume, base=base, out=out,
+            json=json, quiet=quiet,
         )  # fmt: skip
         return
     if here is not None:

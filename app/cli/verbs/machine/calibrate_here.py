@@ -8,18 +8,19 @@ if TYPE_CHECKING:
 
 
 def calibrate_here(
-    device: str | None, *, model: str | None, threads: int, budget: str, results: Path, resume: bool, out: Path | None,
-    json: bool, quiet: bool,
+    device: str | None, *, model: str | None, threads: int, budget: str, results: Path, resume: bool, base: str | None,
+    out: Path | None, json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Measure, fit and print.
 
     Args:
         device: torch device; None: the GPU where torch sees one, else the CPU.
-        model: shipped model whose shapes are measured.
+        model: shipped model whose shapes are measured; None: SmolLM2-135M on a CPU, Llama-3.1-8B on a GPU.
         threads: CPU threads.
         budget: wall time in words.
         results: folder for the rows and the profile.
         resume: go on in a folder that holds rows.
+        base: profile to start from; None: the device's own.
         out: where to write the profile, too.
         json: print JSON.
         quiet: print nothing.
@@ -48,7 +49,7 @@ def calibrate_here(
             sys.stderr.flush()
 
     found = calibrate_device(
-        out=results, device=device or _default(), model=model or "smollm2-135m", threads=threads, budget_s=limit_s,
+        out=results, device=device or _default(), model=model, threads=threads, budget_s=limit_s, base=base,
         resume=resume, progress=progress,
     )  # fmt: skip
     if out is not None:
