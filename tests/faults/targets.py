@@ -192,9 +192,9 @@ def targets(folder):
         return lambda generator: mutated_text(generator, generator.choice(seeds), seeds)
 
     found = {
-        "import": Target(14, engine_file, read_trace, ".log"),
+        "import": Target(20, engine_file, read_trace, ".log"),
         "import-json": Target(4, engine_file, read_trace, ".json"),
-        "import-named": Target(10, engine_file, _named, ".txt"),
+        "import-named": Target(4, engine_file, _named, ".txt"),
         "requests": Target(8, lambda generator: engine_file(generator, listed), read_requests_any, ".csv"),
         "traces": Target(8, recording, _recording, ".parquet"),
         "request-traces": Target(4, lambda generator: recording(generator, [requests]), _request_file, ".parquet"),

@@ -193,6 +193,13 @@ def test_circles_of_relatives_are_refused(tmp_path, monkeypatch):
         ("count = 132", "count = 0", "processors.count", "must lie between"),
         ("TFLOP_per_s = 989.4", "TFLOP_per_s = 0", "peak.bf16.TFLOP_per_s", "must lie between"),
         ("bf16 = {", "bf17 = {", "peak", "unknown key 'bf17'; nearest: bf16"),
+        (
+            "TFLOP_per_s = 989.4",
+            "TFLOP_per_s = 989.4, PFLOP = 1",
+            "peak.bf16",
+            "unknown key 'PFLOP'; nearest: TFLOP_per_s",
+        ),
+        ("GB_per_s = 3350", "GB_per_s = 3350, bf16 = { x = { y = 1 } }", "bandwidth", "unknown key 'bf16'"),
         ("bandwidth = {", "bandwith = {", None, "unknown key 'bandwith'; nearest: bandwidth"),
         ('kind = "gpu"', 'kind = "tpu"', "kind", "'gpu', 'cpu' or 'accelerator'"),
         ('kind = "datasheet"', 'kind = "guessed"', "bandwidth.kind", "'measured'"),

@@ -65,6 +65,8 @@ def test_without_a_source_it_is_looked_up(monkeypatch):
         ("eagle-3:", "a source is one rate"),
         ("eagle-3:nowhere.parquet", "names no trace that exists"),
         ("eagle-3:length=", "names no trace that exists"),
+        ("eagle-3:" + "x" * 5000, "names no trace that exists"),
+        ("eagle-3:a\0b", "names no trace that exists"),
         ("eagle-3:length=9@3", "[1, 4]"),
         ("gear:0.5", "drafts nothing"),
         ("plain-decoding", "drafts nothing"),

@@ -46,9 +46,10 @@ def test_azure_csv(write):
     assert trace.prefix_blocks is None
 
 
-def test_azure_2024_has_a_time_zone(write):
-    text = AZURE.replace("46.6805900", "46.680590+00:00").replace("50.9951690", "50.995169+00:00")
-    trace = import_requests("azure", write("conv.csv", text.replace("51.2224670", "51.222467+00:00")))
+@pytest.mark.parametrize("zone", ["+00:00", "-05:00", "Z"])
+def test_azure_2024_has_a_time_zone(write, zone):
+    text = AZURE.replace("46.6805900", f"46.680590{zone}").replace("50.9951690", f"50.995169{zone}")
+    trace = import_requests("azure", write("conv.csv", text.replace("51.2224670", f"51.222467{zone}")))
     np.testing.assert_allclose(trace.arrival_s, [0.0, 4.314579, 4.541877], atol=1e-9)
 
 

@@ -8,6 +8,7 @@ Reference: Patel et al. 2024, "Splitwise" (arXiv:2311.18677), the traces AzureLL
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from traces.importers.request_tables import (
 )
 from traces.kinds.acceptance import RequestTrace
 
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(?:Z|[+-]\d\d:?\d\d)?", re.ASCII)
 _COLUMNS = {
     "arrival": ("arrival_s", "TIMESTAMP"),
     "prompt_tokens": ("ContextTokens", "input_tokens"),
@@ -56,16 +58,18 @@ def read(path: str | Path) -> RequestTrace:
 
 
 def _arrivals(values: object, file: str) -> NDArray[np.float64]:
-    if isinstance(values, list) and ":" in str(values[0]):
-        try:
-            # a time zone is the same in all rows, and only differences count
-            stamps = np.array([str(v).replace("Z", "")[:29].split("+")[0].strip() for v in values], "datetime64[ns]")
-        except ValueError as error:
-            raise InputError(f"must be times ({error})", file=file, key="TIMESTAMP") from None
-        if np.isnat(stamps).any():
-            raise InputError("must be times", file=file, key="TIMESTAMP")
-        return time_column((stamps - stamps[0]).astype(np.int64) * NANO, file, "TIMESTAMP")
-    return second_column(values, file, "arrival_s")
+    if not isinstance(values, list) or ":" not in str(values[0]):
+        return second_column(values, file, "arrival_s")
+    # a time zone is the same in all rows, and only differences count
+    matches = [_TIME.fullmatch(str(value).strip()) for value in values]
+    wrong = next((row for row, match in enumerate(matches) if match is None), None)
+    if wrong is not None:
+        raise InputError("must be times", file=file, key=f"row {wrong + 1}, TIMESTAMP", value=str(values[wrong])[:60])
+    try:
+        stamps = np.array([f"{match[1]}T{match[2]}"[:29] for match in matches if match], "datetime64[ns]")
+    except ValueError as error:
+        raise InputError(f"must be times ({error})", file=file, key="TIMESTAMP") from None
+    return time_column((stamps - stamps[0]).astype(np.int64) * NANO, file, "TIMESTAMP")
 
 
 FORMATS = (
