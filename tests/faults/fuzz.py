@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,6 +137,7 @@ def _work(order):
         except Exception:
             pass
     _limit_memory()
+    warnings.simplefilter("error")  # a warning is a line that its reader did not mean to print
     signal.signal(signal.SIGPROF, _out_of_time)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(order["first"], order["last"]):

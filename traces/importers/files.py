@@ -39,7 +39,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a file, UTF-8; bytes that are none become replacement characters.
+    """The text of a file, UTF-8, with line feeds between its lines; bytes that are none become replacement characters.
 
     Raises:
         InputError: absent, no regular file, unreadable or too large.
@@ -49,7 +49,7 @@ def read_text(path: str | Path) -> str:
         if size > MAX_TEXT_BYTES:
             raise InputError(f"must not exceed {MAX_TEXT_BYTES} bytes", file=path, value=size)
         content = stream.read(size)  # a log may grow meanwhile; a larger number would reserve as much memory
-    return content.decode("utf-8-sig", errors="replace")
+    return content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
 
 
 def parse_json(text: str, file: str, key: str | None = None) -> Any:

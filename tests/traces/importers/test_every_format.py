@@ -65,6 +65,15 @@ def test_acceptance_is_read_with_its_totals(tmp_path, name):
     assert read_acceptance(copy).summary == summary
 
 
+@pytest.mark.parametrize("name", ["bench.txt", "sglang.txt", "vllm.prom", "table.csv", "llama-old.log", "medusa.jsonl"])
+def test_lines_may_end_as_on_windows(tmp_path, name):
+    _, text, totals, _ = samples.ACCEPTANCE[name]
+    file = tmp_path / name
+    file.write_bytes(text.replace("\n", "\r\n").encode())
+    summary = read_trace_any(file).summary
+    assert (summary.drafts, summary.draft_tokens, summary.accepted_tokens) == totals
+
+
 @pytest.mark.parametrize("name", samples.REQUESTS)
 def test_requests_are_read_as_they_stand(tmp_path, name):
     _, text, arrivals, prompts, outputs = samples.REQUESTS[name]
