@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -57,6 +57,20 @@ REQUEST_READERS = {
 }
 
 
+FAMILIES = {
+    "eagle-eval": ("answers",),
+    "genai-perf": ("genai-perf-requests",),
+    "spec-bench": ("answers",),
+    "trtllm": ("tensorrt-llm-metrics", "tensorrt-llm-responses", "tensorrt-llm-stats"),
+    "trtllm-metrics": ("tensorrt-llm-metrics", "tensorrt-llm-stats"),
+    **{
+        engine: tuple(name for name in (*READERS, *REQUEST_READERS) if name.startswith(f"{engine}-"))
+        for engine in ("llama-cpp", "lmdeploy", "sglang", "tensorrt-llm", "vllm")
+    },
+}
+"""Names of several formats, of which the file shows one: those of an engine, and what programs call their own files."""
+
+
 @cache
 def format_named(name: str) -> Format:
     """The format of a name.
@@ -71,22 +85,32 @@ def format_named(name: str) -> Format:
     return next(each for each in declared if each.name == name)
 
 
-def detect(path: str | Path, names: Mapping[str, str] | None = None) -> Format:
-    """The one format that claims a file.
+def detect(path: str | Path, name: str | None = None, among: Iterable[str] = (*READERS, *REQUEST_READERS)) -> Format:
+    """The format of a file: the one that is named, or the one that claims it.
 
     Args:
         path: the file.
-        names: table of the formats that come into question; None: all.
+        name: of a format, which is then not asked whether it claims the file, or of a family; None: neither.
+        among: names of the formats that come into question.
 
     Raises:
+        UnknownNameError: no format and no family of that name.
         InputError: none claims it, or several do.
     """
-    return _detected(sample_of(path), names)
+    listed = list(among)
+    if name in listed:
+        return format_named(name)
+    if name is not None:
+        listed = [each for each in FAMILIES.get(name, ()) if each in listed]
+        if not listed:
+            raise UnknownNameError("format", name, (*among, *FAMILIES))
+        if len(listed) == 1:
+            return format_named(listed[0])
+    return _detected(sample_of(path), listed)
 
 
-def _detected(sample: Sample, names: Mapping[str, str] | None) -> Format:
-    listed = {**READERS, **REQUEST_READERS} if names is None else names
-    return claimed_by(sample, {name: format_named(name) for name in listed})
+def _detected(sample: Sample, among: Iterable[str]) -> Format:
+    return claimed_by(sample, {name: format_named(name) for name in among})
 
 
 def import_requests(format: str, path: str | Path) -> RequestTrace:
@@ -101,16 +125,14 @@ def import_requests(format: str, path: str | Path) -> RequestTrace:
         [20]
 
     Args:
-        format: one of `REQUEST_READERS`.
+        format: one of `REQUEST_READERS`, or a family.
         path: the file.
 
     Raises:
         UnknownNameError: no such format.
         InputError: a file that is not as described.
     """
-    if format not in REQUEST_READERS:
-        raise UnknownNameError("format", format, REQUEST_READERS)
-    trace: RequestTrace = format_named(format).read(path)
+    trace: RequestTrace = detect(path, format, REQUEST_READERS).read(path)
     return trace
 
 
@@ -150,7 +172,7 @@ def import_trace(
     """Read a foreign file as an acceptance trace.
 
     Args:
-        format: one of `READERS`.
+        format: one of `READERS`, or a family.
         paths: the file; two scrapes, before and after, for counters.
         match_rate: share of steps with a proposal, where the format does not tell.
         draft_tokens: draft length in use, where the format does not tell.
@@ -164,10 +186,8 @@ def import_trace(
         InputError: another number of files, an option that the format does not take, a file that is not as
             described.
     """
-    if format not in READERS:
-        raise UnknownNameError("format", format, READERS)
-    read = format_named(format).read
     given = [paths] if isinstance(paths, str | Path) else list(paths)
+    read = (detect(given[-1], format, READERS) if given else format_named(format)).read
     taken = inspect.signature(read).parameters
     files = [name for name, item in taken.items() if item.kind is item.POSITIONAL_OR_KEYWORD]
     if not 1 <= len(given) <= len(files):
@@ -214,4 +234,4 @@ def read_trace_any(path: str | Path, format: str | None = None, *, match_rate: f
         if match_rate is None or trace.emitted is None or trace.drafted is not None:
             return trace
         return replace(trace, match_rate=match_rate)
-    return import_trace(format or detect(path, READERS).name, path, match_rate=match_rate)
+    return import_trace(detect(path, format, READERS).name, path, match_rate=match_rate)

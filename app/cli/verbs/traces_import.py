@@ -19,7 +19,9 @@ _FORMATS = (
     "tensorrt-llm-metrics, tensorrt-llm-responses, llama-cpp-log, llama-cpp-timings, llama-cpp-metrics, lmdeploy-log, "
     "lmdeploy-metrics. Acceptance, benchmarks: answers (Spec-Bench, Medusa, EAGLE, Hydra, REST), acceptance-table, "
     "specdecode-bench, position-json, guidellm, aiperf. Requests: azure, mooncake, burstgpt, sharegpt, lengths, "
-    "vllm-requests, guidellm-requests, aiperf-requests, genai-perf-requests."
+    "vllm-requests, guidellm-requests, aiperf-requests, genai-perf-requests. An engine's name "
+    "(vllm, sglang, tensorrt-llm, llama-cpp, lmdeploy), trtllm-metrics, spec-bench and eagle-eval stand for what the "
+    "file shows of theirs."
 )
 
 
@@ -51,9 +53,9 @@ def import_(
     """Convert a file to a trace, and say what it yields and what it cannot know."""
     from app.cli.output import emit_json, require_file, say
     from hardware_profiles.errors import InputError
-    from traces.importers.formats import detect, format_named
+    from traces.importers.formats import detect
 
-    found = detect(files[-1]) if form is None else format_named(form)
+    found = detect(files[-1], form)
     target = Path(f"{files[-1].stem}.parquet") if out is None else out
     if out is None and target.exists():
         raise InputError("stands here already: name the file to write", file=target, key="--out")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from tests.traces.importers import samples
 from traces.importers.formats import (
+    FAMILIES,
     READERS,
     REQUEST_READERS,
     detect,
@@ -40,6 +41,27 @@ def test_a_sample_is_claimed_by_its_own_format_alone(tmp_path, name):
     sample = sample_of(file)
     assert [other for other in (*READERS, *REQUEST_READERS) if format_named(other).claims(sample)] == [form]
     assert detect(file).name == form
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [("vllm", "vllm.log"), ("sglang", "sglang.jsonl"), ("llama-cpp", "llama.json"), ("trtllm-metrics", "stats.json"),
+     ("trtllm-metrics", "trtllm.prom"), ("spec-bench", "spec-bench.jsonl"), ("eagle-eval", "medusa.jsonl"),
+     ("trtllm", "perf.json"), ("lmdeploy", "lmdeploy.log")],
+)  # fmt: skip
+def test_a_family_stands_for_what_the_file_shows_of_it(tmp_path, family, name):
+    form, text, totals, _ = samples.ACCEPTANCE[name]
+    file = placed(tmp_path, name, text)
+    assert detect(file, family).name == form
+    summary = import_trace(family, file).summary
+    assert (summary.drafts, summary.draft_tokens, summary.accepted_tokens) == totals
+
+
+def test_a_family_sorts_out_a_file_of_several_engines(tmp_path):
+    both = placed(tmp_path, "both.log", samples.VLLM_LOG + samples.SGLANG_LOG)
+    assert (detect(both, "vllm").name, detect(both, "sglang").name) == ("vllm-log", "sglang-log")
+    assert {name for names in FAMILIES.values() for name in names} <= {*READERS, *REQUEST_READERS}
+    assert not FAMILIES.keys() & {*READERS, *REQUEST_READERS}
 
 
 def test_every_format_has_a_sample():
