@@ -13,7 +13,7 @@ PACKAGES = ("hardware_profiles", "traces", "costmodel", "simulator", "real_runs"
 @pytest.mark.parametrize("name", PACKAGES)
 def test_packages_are_ours_and_explain_themselves(name):
     module = importlib.import_module(name)
-    assert module.__doc__ and module.__doc__.endswith(".")
+    assert module.__doc__ and module.__doc__.rstrip().endswith(".")
     files = {str(file) for file in importlib.metadata.files("rooftree") or ()}
     folder = module.__path__[0]
     assert f"{name}/__init__.py" in files or folder.endswith(f"/{name}")
