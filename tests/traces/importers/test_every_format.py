@@ -144,7 +144,8 @@ def test_means_alone_and_batches_are_kept(tmp_path):
 
 def test_a_drafter_that_seldom_proposes_has_a_match_rate(tmp_path):
     trace = read_trace_any(placed(tmp_path, "l.log", samples.LLAMA_STATISTICS))
-    assert trace.match_rate == 20 / 80 and trace.provenance.drafter == "draft-mtp"
+    assert trace.match_rate == 20 / 80
+    assert (trace.provenance.drafter, trace.provenance.method) == ("draft-mtp", "mtp")
     both = samples.LLAMA_STATISTICS.replace("draft-mtp", "ngram_mod", 1)
     file = placed(tmp_path, "two.log", both)
     with pytest.raises(InputError, match="choose one of the drafters ngram_mod, draft-mtp"):
@@ -209,6 +210,17 @@ def test_rest_counts_its_turns_apart_and_leaves_idle_steps_out(tmp_path):
         "11 new tokens in 5 steps" in trace.provenance.notes
         and "1 steps that emitted nothing" in trace.provenance.notes
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [("medusa-vicuna-7b-v1.3-temperature-0.0", "medusa"), ("vicuna-7b-v1.3-sps-68m-float16", "speculative-decoding"),
+     ("vicuna-7b-v1.3-eagle2-medusa", ""), ("vicuna-7b-v1.3", ""), ("rest-vicuna-7b", "")],
+)  # fmt: skip
+def test_a_model_named_after_its_method_tells_it(tmp_path, model, method):
+    for rows in (samples.MEDUSA, samples.SPEC_BENCH):
+        file = placed(tmp_path, "a.jsonl", samples.lines([row | {"model_id": model} for row in rows]))
+        assert read_trace_any(file).provenance.method == method
 
 
 def test_single_steps_of_responses_become_lengths(tmp_path):

@@ -10,7 +10,8 @@ mean. It cannot know how many tokens were drafted, nor in what shape: trees and 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ from traces.kinds.acceptance import AcceptanceTrace, Provenance
 
 _LENGTHS = ("accept_lengths", "accept_lengths:")
 _STEPS = ("decoding_steps", "idxs")
+_METHODS = {
+    "eagle2": "eagle-2", "eagle3": "eagle-3", "hydra": "hydra", "lookahead": "lookahead", "medusa": "medusa",
+    "pld": "n-gram", "samd": "sam-decoding", "sps": "speculative-decoding",
+}  # fmt: skip
+"""Methods by the word that evaluation scripts put into a model's name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,13 +62,15 @@ def read(path: str | Path) -> AcceptanceTrace:
     if not steps:
         raise InputError("must hold an answer with a decoding step", file=file, key="choices")
     model = ", ".join(sorted(models - {""}))[:300]
+    method = _method(models)
     counts = f"{tokens} new tokens in {steps} steps over {len(choices)} answers ({tokens / steps:.4f} per step)."
     listed = [bool(each.lengths) for each in choices]
     if all(listed):
         note = f"{counts} The shape of the drafts, a chain or a tree, is not in the file."
         requests = list(itertools.chain.from_iterable(_turns(each, file) for each in choices))
         extra = {"steps": steps, "new_tokens": tokens}
-        return stepped(requests, file, Provenance(model=model, recorder_version="answer file", notes=note, extra=extra))
+        about = Provenance(model=model, method=method, recorder_version="answer file", notes=note, extra=extra)
+        return stepped(requests, file, about)
     if any(listed):
         raise InputError("must list accept_lengths in every answer or in none", file=file, key="accept_lengths")
     if tokens < steps:
@@ -76,9 +84,17 @@ def read(path: str | Path) -> AcceptanceTrace:
         rates=_alpha_rates(alphas, file) if alphas else (),
         slack=0.0,
         model=model,
+        method=method,
         notes=[counts, "The shape of the drafts, a chain or a tree, is not in the file."],
         extra={"steps": steps, "new_tokens": tokens},
     )
+
+
+def _method(models: Iterable[str]) -> str:
+    """The slug of the one method that the models' names tell; empty where they tell none, or several."""
+    words = {word for model in models for word in re.split(r"[^a-z0-9]+", model.casefold())}
+    told = {_METHODS[word] for word in words & _METHODS.keys()}
+    return told.pop() if len(told) == 1 else ""
 
 
 def _choices(row: Mapping[str, Any], file: str, name: str) -> Iterator[_Choice]:

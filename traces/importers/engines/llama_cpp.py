@@ -25,6 +25,8 @@ from traces.importers.recognition import Format
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.naming import naming
 
+_METHODS = {"ngram": "n-gram", "mtp": "mtp", "eagle3": "eagle-3", "dflash": "dflash", "draft": "speculative-decoding"}
+"""Methods by a word of what llama.cpp calls a drafter, the first that fits."""
 _MAX_LINE = 1 << 14
 _COUNT = r"(\d{1,15})"
 _POSITIONS = r"\(([01]\.\d{1,6}(?:, ?[01]\.\d{1,6}){0,1023})\)"
@@ -184,6 +186,7 @@ def _summed(runs: Sequence[_Drafting], file: str, drafter: str, notes: Sequence[
         rates=(rates / sum(run.drafts for run in rated)).tolist() if rated else (),
         match_rate=min(drafts / calls, 1.0) if calls else None,
         drafter=drafter,
+        method=next((slug for word, slug in _METHODS.items() if word in drafter), ""),
         notes=[*notes, f"The drafter proposed in {drafts} of {calls} steps."] if calls else notes,
     )
 
