@@ -4,6 +4,7 @@ One meaning of --trace, --acceptance, --tokens-per-step, --drafter and --method 
 emits at a draft length (`costmodel.optimizers.sources`, `app.cli.configurations`).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -237,6 +238,14 @@ def as_given(text: str | None) -> float | list[float] | None:
         return None
     rates = rates_of(text)
     return rates[0] if len(rates) == 1 else rates
+
+
+def is_rates(text: str) -> bool:
+    """Whether a text is numbers rather than the name of a file."""
+    try:
+        return all(math.isfinite(float(part)) for part in text.split(","))
+    except ValueError:
+        return False
 
 
 def rates_of(text: str, option: str = "--acceptance") -> list[float]:

@@ -91,6 +91,7 @@ def compared(
     Raises:
         InputError: more than the recording or the numbers tell.
     """
+    from costmodel.laws.acceptance import stated_tree
     from costmodel.laws.claims import depths_claim, tokens_claim
     from costmodel.method_library import load_method
     from hardware_profiles.errors import InputError
@@ -105,10 +106,8 @@ def compared(
         share = 1.0 if rates is None else rates.proposal_ratio
         if emitted is not None:
             return [tokens_claim(method, emitted, shape, match_rate=share)]
-        if rates is not None and len(rates.by_depth) == 1:
-            return [constant_rate(shape, rates.by_depth[0], share)]
-        rule = "a tree needs a --trace that holds ranks, one rate that siblings share, or tokens per step"
-        raise InputError(rule, key="--tree")
+        assert rates is not None
+        return [stated_tree(rates, shape)]
     if rates is None:
         assert emitted is not None
         if any(lengths):
@@ -134,24 +133,9 @@ def unknown(lengths: list[int], tree: Path | None) -> "list[Acceptance]":
         lengths: K of the chains.
         tree: file of a tree instead.
     """
-    from costmodel.laws.acceptance import geometric
+    from costmodel.laws.acceptance import DepthRates, geometric, stated_tree
     from traces.kinds.tree import read_tree
 
-    return [geometric(0.0, k) for k in lengths] if tree is None else [constant_rate(read_tree(tree), 0.0, 1.0)]
-
-
-def constant_rate(tree: "Tree", rate: float, share: float) -> "Acceptance":
-    """A tree whose siblings are tried in turn, each accepted with one rate until one is.
-
-    Args:
-        tree: the shape.
-        rate: of one token, in [0, 1].
-        share: of steps with a proposal.
-    """
-    from dataclasses import replace
-
-    from costmodel.answers.breakeven import RateLaw
-    from costmodel.laws.acceptance import stated
-
-    blank = stated(1.0, tree, proposal_ratio=share)
-    return replace(blank, tokens_per_step=1.0 + share * (float(RateLaw(blank)(rate)) - 1.0))
+    if tree is None:
+        return [geometric(0.0, k) for k in lengths]
+    return [stated_tree(DepthRates(by_depth=(0.0,)), read_tree(tree))]

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.options import MOST_DRAFT_TOKENS, Acceptance, Dtype, KvDtype, TokensPerStep
+from app.cli.option_groups import Accepted
+from app.cli.options import MOST_DRAFT_TOKENS, Dtype, KvDtype, Trace
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
-    from costmodel.laws.acceptance.stated import DepthRates
+    from costmodel.optimizers.sources import Source
 
 _Devices = Annotated[int | None, typer.Option("--tp", min=1, help="Devices that share every layer.")]
 _Length = Annotated[
@@ -74,22 +75,26 @@ class Served:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imitated:
+class Imitated(Accepted):
     """Acceptance that the engine draws instead of verifying."""
 
     acceptance_by_depth: Annotated[
         str | None,
         typer.Option("--acceptance-by-depth", help="P(first d draft tokens kept), d = 1..K, comma-separated."),
     ] = None
-    acceptance: Acceptance = None
-    tokens_per_step: TokensPerStep = None
-    trace: Annotated[
-        Path | None, typer.Option("--trace", help="Recorded trace to take the acceptance by depth from.")
-    ] = None
+    trace: Trace = None
 
 
-def exported_configuration(started: Started, served: Served, imitated: Imitated) -> "DecodingConfiguration":
+def exported_configuration(
+    started: Started, served: Served, imitated: Imitated, *, synthetic: bool
+) -> "DecodingConfiguration":
     """The configuration that the options name.
+
+    Args:
+        started: the configuration to begin with.
+        served: where it runs.
+        imitated: what is accepted.
+        synthetic: rates of acceptance are needed, from the configuration's own source where options name none.
 
     Raises:
         InputError: options that exclude each other, or name no whole configuration.
@@ -99,13 +104,18 @@ def exported_configuration(started: Started, served: Served, imitated: Imitated)
     from app.answers.deployables import loadable
     from costmodel.configuration import DecodingConfiguration, DeploymentNames
     from costmodel.configuration.file import read_configuration
+    from costmodel.optimizers.named_drafters import slug_of
     from hardware_profiles.errors import InputError
 
     changes = _drafted(started)
+    if imitated.drafter and started.method is None and started.config is None:
+        changes["method"] = slug_of(imitated.drafter[0].partition(":")[0].strip())
     if started.config is not None:
         whole = "draft_tokens" not in changes and not started.no_schedule
         chosen = read_configuration(started.config, batch=started.batch, context=started.context, scheduled=whole)
-    elif started.model is None or (not changes.get("draft_tokens") and started.method not in ("plain-decoding", None)):
+    elif started.model is None or (
+        not changes.get("draft_tokens") and changes.get("method") not in ("plain-decoding", None)
+    ):
         raise InputError("--config FILE, or --model with --method and --draft-tokens, --schedule or --tree, is needed")
     else:
         where = DeploymentNames(model=started.model)
@@ -113,7 +123,7 @@ def exported_configuration(started: Started, served: Served, imitated: Imitated)
     if started.model is not None:
         changes["deployment"] = replace(chosen.deployment, model=started.model)
     chosen = _placed(replace(chosen, **changes), served)
-    return loadable(_with_acceptance(chosen, imitated), started.draft)
+    return loadable(_with_acceptance(chosen, started, imitated, synthetic=synthetic), started.draft)
 
 
 def _drafted(started: Started) -> dict[str, Any]:
@@ -165,44 +175,51 @@ def _placed(chosen: "DecodingConfiguration", served: Served) -> "DecodingConfigu
     return chosen
 
 
-def _with_acceptance(chosen: "DecodingConfiguration", imitated: Imitated) -> "DecodingConfiguration":
+def _with_acceptance(
+    chosen: "DecodingConfiguration", started: Started, imitated: Imitated, *, synthetic: bool
+) -> "DecodingConfiguration":
+    """The configuration with one rate per draft token of its chain, where options or `synthetic` ask for them."""
     from dataclasses import replace
 
-    from app.cli.accepted import rates_of
+    from app.cli.accepted import one_source, rates_of
+    from costmodel.optimizers.sources import configured_source
     from hardware_profiles.errors import InputError
 
-    ways = {"--trace": imitated.trace, "--acceptance-by-depth": imitated.acceptance_by_depth,
-            "--acceptance": imitated.acceptance, "--tokens-per-step": imitated.tokens_per_step}  # fmt: skip
-    given = [option for option, value in ways.items() if value is not None]
-    if len(given) > 1:
-        raise InputError(f"{' and '.join(given)} exclude each other", key=given[0], value=str(ways[given[0]]))
-    if not chosen.speculates or not given:
+    if not chosen.speculates:
         return chosen
+    ways = (imitated.trace, imitated.acceptance, imitated.tokens_per_step, imitated.drafter)
     if imitated.acceptance_by_depth is not None:
+        if any(way is not None for way in ways):
+            raise InputError("says all of the acceptance; leave out the others", key="--acceptance-by-depth",
+                             value=imitated.acceptance_by_depth)  # fmt: skip
         rates = tuple(rates_of(imitated.acceptance_by_depth, "--acceptance-by-depth"))
         return replace(chosen, acceptance_by_depth=rates)
-    known = _known_rates(imitated, chosen.draft_tokens)
-    remark = known.remark_at(chosen.draft_tokens)
-    provenance = {**chosen.provenance, **({"acceptance": remark} if remark else {})}
-    return replace(chosen, acceptance_by_depth=known.at(chosen.draft_tokens), provenance=provenance)
+    method = "" if imitated.drafter else chosen.method
+    source = one_source(
+        imitated, imitated.trace, method=method, model=chosen.deployment.model, lengths=[chosen.draft_tokens]
+    )  # fmt: skip
+    if source is None and synthetic and chosen.topology == "chain":
+        source = configured_source(chosen)
+    if source is None:
+        return chosen
+    if source.method != chosen.method:
+        rule = f"drafts in another way than {chosen.method}, which is exported"
+        raise InputError(rule, key="--drafter", value=source.method)
+    return _with_rates(chosen, source)
 
 
-def _known_rates(imitated: Imitated, draft_tokens: int) -> "DepthRates":
-    from app.cli.accepted import rates_of
-    from costmodel.laws.acceptance.stated import DepthRates, counted_rates, length_rates
+def _with_rates(chosen: "DecodingConfiguration", source: "Source") -> "DecodingConfiguration":
+    from dataclasses import replace
+
     from hardware_profiles.errors import InputError
-    from traces.library import read_trace
     from traces.replay.statistics import acceptance_by_depth
 
-    if imitated.tokens_per_step is not None:
-        return length_rates(imitated.tokens_per_step, draft_tokens)
-    if imitated.acceptance is not None:
-        stated = rates_of(imitated.acceptance)
-        return DepthRates(by_depth=tuple(stated), measured=len(stated) if len(stated) > 1 else None)
-    recorded = read_trace(imitated.trace or Path())
-    if recorded.level > 0:
-        return DepthRates(by_depth=tuple(acceptance_by_depth(recorded, draft_tokens).tolist()))
-    counted = counted_rates(recorded.summary) if recorded.summary is not None else None
-    if counted is None:
-        raise InputError("holds no acceptance", file=str(imitated.trace), key="--trace")
-    return counted
+    length = chosen.draft_tokens
+    if source.positions is not None:
+        return replace(chosen, acceptance_by_depth=tuple(acceptance_by_depth(source.positions, length).tolist()))
+    if source.rates is None:
+        rule = "of the method's own shape are no rates of a chain; name their length: length=TOKENS@K"
+        raise InputError(f"tokens per step {rule}", key="--drafter", value=source.about)
+    remark = source.rates.remark_at(length)
+    provenance = {**chosen.provenance, "acceptance": f"{source.reference}; {remark}" if remark else source.reference}
+    return replace(chosen, acceptance_by_depth=source.rates.at(length), provenance=provenance)

@@ -55,8 +55,8 @@ def export(
     else:
         _require_engine(engine)
         result = export_configuration(
-            exported_configuration(started, served, imitated), engine, engine_version, synthetic=synthetic,
-            approximate=approximate, variant=variant, node_devices=served.node_devices,
+            exported_configuration(started, served, imitated, synthetic=synthetic), engine, engine_version,
+            synthetic=synthetic, approximate=approximate, variant=variant, node_devices=served.node_devices,
         )  # fmt: skip
     paths = [str(out / name) if out is not None else name for name in result.files]
     options = asdict(started) | asdict(served) | asdict(imitated)

@@ -5,21 +5,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.cli.accepted import is_rates
+from app.cli.option_groups import Accepted, grouped
 from app.cli.options import Json, Out, Quiet, Seed, whole_numbers
 from app.cli.output import Answered
 
 if TYPE_CHECKING:
+    from costmodel.optimizers.acceptance_vectors import AcceptanceVectors
+    from costmodel.optimizers.sources import Source
     from traces.kinds.acceptance import AcceptanceTrace
 
 MOST_NODES = 4096
+MOST_SIBLINGS = 64  # of stated rates: the chance of a later one is below any node's further down
 NODES_HELP = "Nodes, root included, comma-separated."
 
 
+@grouped
 def tree(
-    acceptance: Annotated[
-        Path,
-        typer.Option("--acceptance", help="Sibling vector (JSON list, or one list per depth) or a recorded trace."),
-    ],
+    accepted: Accepted,
     nodes: Annotated[str, typer.Option("--nodes", help=NODES_HELP)] = "64,256",
     depth: Annotated[int, typer.Option("--depth", help="Most levels, root included.")] = 10,
     held_out: Annotated[
@@ -31,26 +34,75 @@ def tree(
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Find the tree that emits the most tokens per step within a budget of nodes and levels."""
+    """Find the tree that emits the most tokens per step within a budget of nodes and levels.
+
+    --acceptance also takes a file: a recorded trace, or a sibling vector as a JSON list (one list per depth where they
+    differ). From rates alone, siblings are taken to be tried in turn.
+    """
+    from app.cli.accepted import as_given
     from app.cli.output import deliver
     from hardware_profiles.errors import InputError
+    from traces.kinds.acceptance import AcceptanceTrace
 
     budgets = whole_numbers(nodes, "--nodes", least=1, most=MOST_NODES)
     if not 1 <= depth <= MOST_NODES:
         raise InputError(f"must lie in 1..{MOST_NODES}", key="--depth", value=depth)
-    vector = acceptance.suffix.lower() == ".json" and not _is_trace(acceptance)
-    if vector and held_out:
+    known, title, assumed = _known(accepted, depth, max(budgets))
+    if not isinstance(known, AcceptanceTrace) and held_out:
         raise InputError("needs a recorded trace; a vector has no requests to hold out", key="--held-out")
     rows = (
-        _from_vector(acceptance, budgets, depth)
-        if vector
-        else _from_trace(acceptance, budgets, depth, seed if held_out else None)
+        _from_trace(known, budgets, depth, seed if held_out else None)
+        if isinstance(known, AcceptanceTrace)
+        else _from_vector(known, budgets, depth)
     )
-    inputs = {"acceptance": str(acceptance), "nodes": budgets, "depth": depth, "held_out": held_out, "seed": seed}
+    numbers = accepted.acceptance is not None and is_rates(accepted.acceptance)
+    inputs = {
+        "acceptance": as_given(accepted.acceptance) if numbers else accepted.acceptance,
+        "tokens_per_step": accepted.tokens_per_step, "drafter": accepted.drafter or [],
+        "nodes": budgets, "depth": depth, "held_out": held_out, "seed": seed,
+    }  # fmt: skip
     return deliver(
-        {"inputs": inputs, "trees": rows}, name="trees", json=json, out=out, quiet=quiet,
-        show=lambda: _print(rows, str(acceptance), out), also=lambda folder: _write_shapes(rows, folder),
+        {"inputs": inputs, "remark": assumed, "trees": rows}, name="trees", json=json, out=out, quiet=quiet,
+        show=lambda: _print(rows, title, out, assumed), also=lambda folder: _write_shapes(rows, folder),
     )  # fmt: skip
+
+
+def _known(accepted: Accepted, depth: int, most: int) -> "tuple[AcceptanceTrace | AcceptanceVectors, str, str]":
+    """A recording with ranks, or sibling vectors; what it is called, and what is assumed of it.
+
+    Raises:
+        InputError: none of the options, several, or a trace that does not tell of trees.
+    """
+    from app.cli.accepted import OTHERWISE, one_source
+    from costmodel.laws.acceptance import ASSUMED_SIBLINGS, sibling_rates
+    from costmodel.optimizers.sources import trace_source
+    from costmodel.optimizers.static_tree import read_acceptance
+    from hardware_profiles.errors import InputError
+    from traces.library import trace_file
+
+    text = accepted.acceptance
+    path = None if text is None or is_rates(text) else trace_file(text)
+    if path is not None and path.suffix.lower() == ".json" and not _is_trace(path):
+        return read_acceptance(path), str(path), ""
+    if path is not None and (accepted.tokens_per_step is not None or accepted.drafter):
+        raise InputError("says all; leave out --tokens-per-step and --drafter", key="--acceptance", value=text)
+    if path is not None:  # whatever method it names: a tree is of the recording itself
+        source: Source | None = trace_source(path, OTHERWISE, accepted.match_rate, override=True)
+    else:
+        source = one_source(accepted, None, lengths=[depth - 1] if depth > 1 else ())
+    if source is None:
+        raise InputError("--acceptance, --tokens-per-step or --drafter is needed; see `rooftree tree --help`")
+    title = f"{source.method}, {source.reference}" if accepted.drafter else source.reference
+    if source.positions is not None:
+        return source.positions, title, ""
+    summary = source.trace.summary if source.trace is not None else None
+    if summary is not None and summary.sibling_vectors:
+        return [list(vector) for vector in summary.sibling_vectors], title, ""
+    if source.rates is None:
+        raise InputError("tokens per step of another tree tell nothing of this one; name a chain: length=2.4@K")
+    levels = max(depth - 1, 1)
+    remark = "; ".join(part for part in (ASSUMED_SIBLINGS, source.rates.remark_at(levels)) if part)
+    return sibling_rates(source.rates, levels, min(most, MOST_SIBLINGS)), title, remark
 
 
 def _write_shapes(rows: list[dict[str, Any]], folder: Path) -> None:
@@ -62,7 +114,7 @@ def _write_shapes(rows: list[dict[str, Any]], folder: Path) -> None:
         write_json(shape, folder / f"tree-{row['nodes']}.json")
 
 
-def _print(rows: list[dict[str, Any]], title: str, out: Path | None) -> None:
+def _print(rows: list[dict[str, Any]], title: str, out: Path | None, assumed: str) -> None:
     from app.cli.output import print_table, say
 
     dynamic, held_out = any("dynamic_tree" in row for row in rows), any("held_out" in row for row in rows)
@@ -77,12 +129,14 @@ def _print(rows: list[dict[str, Any]], title: str, out: Path | None) -> None:
     shown = [*columns, *(["dynamic, same nodes"] if dynamic else [])]
     shown += ["held out (against the vector's tree)"] if held_out else []
     print_table(title, shown, cells)
+    if assumed:
+        say(assumed)
     if out:
         say(f"written to {out}")
 
 
-def _from_vector(path: Path, budgets: list[int], depth: int) -> list[dict[str, Any]]:
-    from costmodel.optimizers.static_tree import optimal_trees, read_acceptance
+def _from_vector(vectors: "AcceptanceVectors", budgets: list[int], depth: int) -> list[dict[str, Any]]:
+    from costmodel.optimizers.static_tree import optimal_trees
 
     return [
         {
@@ -90,18 +144,18 @@ def _from_vector(path: Path, budgets: list[int], depth: int) -> list[dict[str, A
             "parents": list(found.tree.parents), "ranks": list(found.tree.ranks),
             "certificate": found.certificate.to_json(),
         }
-        for found in optimal_trees(read_acceptance(path), budgets, depth)
+        for found in optimal_trees(vectors, budgets, depth)
     ]  # fmt: skip
 
 
-def _from_trace(path: Path, budgets: list[int], depth: int, held_out_seed: int | None) -> list[dict[str, Any]]:
+def _from_trace(
+    trace: "AcceptanceTrace", budgets: list[int], depth: int, held_out_seed: int | None
+) -> list[dict[str, Any]]:
     from costmodel.optimizers.trace_tree import trace_tree
     from hardware_profiles.errors import InputError
-    from traces.library import read_trace
 
     if depth < 2 or budgets[0] < 2:
         raise InputError("a tree from a trace needs at least 2 nodes and 2 levels", key="--nodes, --depth")
-    trace = read_trace(path)
     trace.require(2, "building a tree")
     sizes = tuple(n - 1 for n in budgets)
     results = trace_tree(trace, draft_tokens=sizes, depth=depth - 1)

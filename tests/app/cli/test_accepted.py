@@ -126,15 +126,67 @@ def test_a_recommendation_of_stated_acceptance_is_predicted_alike(ask, rooftree,
         assert over["inputs"]["method"] == choice["method"] and over["acceptance"]["rates"] == [0.1]
 
 
-def test_a_tree_takes_one_rate_or_its_own_tokens(rooftree, tmp_path):
+def test_a_tree_takes_rates_of_first_candidates_or_its_own_tokens(rooftree, tmp_path):
     shape = tmp_path / "tree.json"
     shape.write_text(json.dumps({"parents": [-1, 0, 0, 1], "ranks": [0, 0, 1, 0], "root_included": True}))
     words = ("predict", *MODEL, "--batch", "1", "--method", "medusa", "--tree", shape)
     (one,) = rooftree(*words, "--acceptance", "0.5", "--json").answer["predictions"]
-    assert one["tokens_per_step"] == pytest.approx(1 + 0.5 + 0.25 + 0.25)
+    assert one["tokens_per_step"] == pytest.approx(1 + 0.5 + 0.25 + 0.25) and "tried in turn" in one["remark"]
     (own,) = rooftree(*words, "--tokens-per-step", "2.2", "--json").answer["predictions"]
     assert own["tokens_per_step"] == 2.2
-    assert rooftree(*words, "--acceptance", "0.5,0.3").code == 2
+    (falling,) = rooftree(*words, "--acceptance", "0.5,0.3", "--json").answer["predictions"]
+    assert falling["tokens_per_step"] == pytest.approx(1 + 0.5 + 0.25 + 0.3)
+
+
+def test_the_best_tree_of_stated_rates_is_predicted_alike(rooftree, counters, tmp_path):
+    """Chains are trees: of rates by position the best tree emits at least what a chain of as many tokens does."""
+    words = ("tree", "--nodes", "4,8", "--depth", "4", "--json")
+    forms = [("--acceptance", WRITTEN), ("--drafter", f"medusa:{WRITTEN}"), ("--acceptance", counters)]
+    found = [rooftree(*words, *form, "--out", tmp_path).answer for form in forms]
+    assert found[1]["trees"] == found[0]["trees"] == found[2]["trees"]
+    assert "tried in turn" in found[0]["remark"] and found[0]["inputs"]["acceptance"] == list(RATES)
+    assert found[0]["trees"][0]["tokens_per_step"] >= EMITTED
+    for row in found[0]["trees"]:
+        asked = ("predict", *MODEL, "--batch", "1", "--tree", tmp_path / f"tree-{row['nodes']}.json")
+        stated = ("--method", "medusa", "--acceptance", WRITTEN)
+        (priced,) = rooftree(*asked, *stated, "--json").answer["predictions"]
+        assert priced["tokens_per_step"] == pytest.approx(row["tokens_per_step"], rel=1e-9)
+    mean = rooftree("tree", "--tokens-per-step", "2.4", "--nodes", "4", "--depth", "4", "--json").answer
+    assert mean["trees"][0]["tokens_per_step"] >= 2.4 and mean["inputs"]["tokens_per_step"] == 2.4
+    assert rooftree("tree", "--drafter", "eagle-3:length=4", "--depth", "1").code == 2
+
+
+SYNTHETIC = ("export", "vllm", "--model", "llama-3.1-8b", "--draft-tokens", "4", "--synthetic", "--json")
+
+
+@pytest.mark.parametrize(
+    ("words", "rates"),
+    [
+        (("--drafter", f"eagle-3:{WRITTEN}"), [*RATES, RATES[2] ** 2 / RATES[1]]),
+        (("--method", "eagle-3", "--acceptance", "0.5"), [0.5, 0.25, 0.125, 0.0625]),
+        (("--method", "eagle-3", "--tokens-per-step", "1.9375"), [0.5, 0.25, 0.125, 0.0625]),
+        (("--drafter", "eagle-3:length=1.9375@4"), [0.5, 0.25, 0.125, 0.0625]),
+    ],
+)
+def test_an_engine_imitates_what_is_stated(rooftree, tmp_path, words, rates):
+    command = rooftree(*SYNTHETIC, *words, "--out", tmp_path).answer["command"]
+    written = json.loads(command.split("--speculative-config '")[1].split("'")[0])
+    assert written["synthetic_acceptance_rates"] == pytest.approx(rates)
+
+
+def test_an_engine_imitates_what_a_recommendation_rests_on(ask, rooftree, tmp_path, files):
+    from traces.library import read_trace
+    from traces.replay.statistics import acceptance_by_depth
+
+    recorded = acceptance_by_depth(read_trace(files.lookup), 3).tolist()
+    for drafter, known in ((f"eagle-3:{WRITTEN}", list(RATES)), (f"n-gram:{files.lookup}", recorded)):
+        ask("optimize", "--drafter", drafter, "--draft-tokens", "3")
+        words = ("export", "vllm", "--config", tmp_path / "recommendation.json", "--synthetic", "--no-schedule")
+        done = rooftree(*words, "--out", tmp_path / "engine", "--json")
+        written = json.loads(done.answer["command"].split("--speculative-config '")[1].split("'")[0])
+        assert written["synthetic_acceptance_rates"] == pytest.approx(known)
+    other = rooftree(*SYNTHETIC, "--method", "eagle-3", "--drafter", "mtp:0.5")
+    assert other.code == 2 and "drafts in another way than eagle-3" in other.err
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -43,7 +43,6 @@ LEVELS = [
         "got '0 (summary)'",
     ),
     ("tree --acceptance {lookup} --out {out}", "{lookup}: level: building a tree needs", "got '1 (lengths)'"),
-    ("tree --acceptance {summary} --out {out}", "{summary}: level: building a tree", "got '0 (summary)'"),
     ("replay {lookup} --tree {tree-one} --out {out}", "{lookup}: level: replaying a tree", "got '1 (lengths)'"),
     ("predict --model gpt2 --trace {lookup} --tree {tree-one} --out {out}", "{lookup}: level: ", "got '1 (lengths)'"),
     ("optimize --trace {unnamed} --out {out}", "{unnamed}: method: the trace names no method; pass --method"),

@@ -1,0 +1,65 @@
+"""What do stated rates say of a tree?
+
+Numbers for chains do not tell how often a drafter's second candidate is the right one. Here siblings are taken to be
+tried in turn, each accepted with the rate of its depth given the tokens before, until one is: ASSUMED, as independent
+drafts of one distribution would do. Leaves out recordings with ranks (`traces.replay`), which know.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from costmodel.laws.acceptance.per_step import Acceptance
+from costmodel.laws.acceptance.stated import DepthRates
+from traces.kinds.tree import Tree
+
+ASSUMED_SIBLINGS = (
+    "rates tell of a drafter's first candidates alone: siblings are taken to be tried in turn, each accepted with the "
+    "rate of its depth"
+)
+
+
+def conditional_rates(rates: DepthRates, levels: int) -> list[float]:
+    """Acceptance of the token at each draft level, given that those before were accepted; shape [levels].
+
+    >>> [round(rate, 2) for rate in conditional_rates(DepthRates(by_depth=(0.8, 0.6)), 3)]
+    [0.8, 0.75, 0.75]
+    """
+    known = [1.0, *rates.at(levels)]
+    return [after / before if before > 0.0 else 0.0 for before, after in pairwise(known)]
+
+
+def sibling_rates(rates: DepthRates, levels: int, width: int) -> list[tuple[float, ...]]:
+    """Probability that the k-th of a node's children is the accepted one, by level: `levels` rows of `width`.
+
+    Args:
+        rates: of chains.
+        levels: draft levels, >= 1.
+        width: children of a node, >= 1.
+    """
+    return [tuple(rate * (1.0 - rate) ** k for k in range(width)) for rate in conditional_rates(rates, levels)]
+
+
+def stated_tree(rates: DepthRates, tree: Tree) -> Acceptance:
+    """What a tree emits per step at rates that are stated for chains.
+
+    Example:
+        >>> two = Tree.from_paths([(0,), (1,)])
+        >>> round(stated_tree(DepthRates(by_depth=(0.6,)), two).tokens_per_step, 2)
+        1.84
+
+    Args:
+        rates: of chains.
+        tree: the shape.
+    """
+    vectors = sibling_rates(rates, max(tree.depth - 1, 1), max(tree.ranks) + 1)
+    reached, level = [1.0], [0]
+    for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
+        reached.append(reached[parent] * vectors[level[parent]][rank])
+        level.append(level[parent] + 1)
+    remark = "; ".join(text for text in (ASSUMED_SIBLINGS, rates.remark_at(tree.depth - 1)) if text)
+    return Acceptance(
+        draft_tokens=tree.draft_tokens, tokens_per_step=1.0 + rates.proposal_ratio * math.fsum(reached[1:]),
+        proposal_ratio=rates.proposal_ratio, proposed_tokens=float(tree.draft_tokens), tree=tree, note=remark,
+    )  # fmt: skip
