@@ -187,7 +187,7 @@ def print_table(
     same = [at for at, name in enumerate(columns) if name in once and len(set(cells[at])) == 1 and cells[at][0]]
     shown = [at for at in range(len(columns)) if at not in same and (not rows or any(cells[at]))]
     said = ", ".join(f"{columns[at]} {cells[at][0]}" for at in same)
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, force_jupyter=False)  # which would print past sys.stdout
     most = min(console.width, WIDEST) if console.is_terminal else WIDEST
     widths = _widths([columns[at] for at in shown], [cells[at] for at in shown], most)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))

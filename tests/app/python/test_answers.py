@@ -78,6 +78,13 @@ def test_an_answer_shows_as_the_commands_tables(rooftree, questions, answers, ve
     assert set(re.findall(r"[\w.%]+", " ".join(shown))) <= set(re.findall(r"[\w.%]+", page))
 
 
+def test_text_stays_text_in_a_notebook(answers, monkeypatch):
+    """There rich displays by itself what is printed, unless it is told not to."""
+    before = repr(answers["predict"])
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert repr(answers["predict"]) == before
+
+
 def test_nothing_is_written_before_it_is_asked_for(files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     front.optimize(trace=files.ranks, **SMALL)
