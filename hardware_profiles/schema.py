@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 # a dot would be ambiguous in `--set device.<key>`, a slash in a path
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]+(--?[a-z0-9]+)*$", max_length=80)]
+NAME_PATTERN = r"^[a-z0-9]+(--?[a-z0-9]+)*$"
+Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=80)]
 
 MOST_NAMES = 32
 NORMAL_QUANTILE_80 = 0.8416212335729143

@@ -84,7 +84,7 @@ Misuse: type[Exception] = next(c for c in typer.BadParameter.mro() if c.__name__
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; an error becomes one line on standard error.
+    """Run the command line; an error becomes one line on standard error, several mistakes of a file a line each.
 
     Args:
         arguments: words after the command's name; None takes them from the process.
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0 done, 2 bad input, 3 infeasible, 130 interrupted.
     """
-    from hardware_profiles.errors import RooftreeError
+    from hardware_profiles.errors import CollectedError, RooftreeError
 
     words = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -100,6 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = cli(arguments, prog_name="rooftree", standalone_mode=False)
         sys.stdout.flush()
+    except CollectedError as several:
+        sys.stderr.write(f"rooftree: {several}\n")
+        return several.exit_code
     except RooftreeError as error:
         return _ended(str(error), error.exit_code)
     except Misuse as error:

@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 
 from app.cli.options import (
     Acceptance,
+    AsFamily,
     Device,
     Draft,
     DraftBytes,
@@ -35,6 +36,7 @@ from app.cli.options import (
 class Formats:
     """The engine and the number formats, whatever the device."""
 
+    as_family: AsFamily = None  # becomes part of the model's name as soon as that is read
     engine: Engine = "vllm"
     dtype: Dtype = None
     kv_dtype: KvDtype = None

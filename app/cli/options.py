@@ -40,13 +40,33 @@ Csv = Annotated[
     typer.Option("--csv", help="File for the table's rows as comma-separated values, plain numbers.", callback=_file),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random draw.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no tables, only errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", is_eager=True, help="No progress and no tables, only errors.")]
+AsFamily = Annotated[
+    str | None,
+    typer.Option("--as", is_eager=True, help="Read the model's config as of this family, such as llama."),
+]
+
+
+def read_model(running: typer.Context, model: str) -> str:
+    """The model with the family that `--as` names, after a line on how an id that is no shipped name is understood."""
+    from app.cli.output import remark
+    from costmodel.architectures.library import how_read
+
+    if model and (family := running.params.get("as_family")):
+        model = ",".join(f"{name.strip()} as {family}" for name in model.split(","))
+    for name in model.split(",") if model and not running.params.get("quiet") else ():
+        if words := how_read(name.strip()):
+            remark(words)
+    return model
+
+
 Model = Annotated[
     str,
     typer.Option(
         "--model",
         autocompletion=completion.models,
-        help="Shipped name (`rooftree models`) or path of a config.json; several by commas.",
+        callback=read_model,
+        help="Shipped name (`rooftree models`), Hugging Face id or path of a config.json; several by commas.",
     ),
 ]
 Device = Annotated[

@@ -224,6 +224,11 @@ def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> 
     return widths
 
 
+def remark(text: str) -> None:
+    """Print a line about the question on standard error, which leaves a JSON answer whole."""
+    sys.stderr.write(f"{text}\n")
+
+
 def say(text: str) -> None:
     """Print a line of text on standard output, unwrapped."""
     if (collected := _collected.get()) is not None:

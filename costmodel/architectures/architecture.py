@@ -149,6 +149,7 @@ class Architecture:
         repeated_parameters: Weights of layers that are one layer used again: read whenever it runs, held once.
         layer_embedding_parameters: Values of further embeddings, whose rows enter the layers, and of their norm.
         source: "shipped", or the path that the architecture was read from.
+        read_as: How a name that is none of ours was understood, in words; "" where it is one, or a path.
 
     Example:
         >>> attention = Attention(heads=4, kv_heads=2, head_dim=8)
@@ -174,6 +175,7 @@ class Architecture:
     repeated_parameters: int = 0
     layer_embedding_parameters: int = 0
     source: str = ""
+    read_as: str = ""
 
     @property
     def layers(self) -> int:

@@ -8,14 +8,15 @@ Left out: GGUF files, and anything that needs a network.
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from costmodel.architectures.architecture import Architecture
-from costmodel.architectures.hf.config import architecture_from_config, read_hf_config
+from costmodel.architectures.hf.config import Reading, read_config, read_hf_config
 from costmodel.architectures.hf.files import bounded_bytes
+from costmodel.architectures.name_parts import name_parts
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.units import GIGA
 
@@ -42,7 +43,7 @@ class ModelCard:
         official_parameters: Parameters as its makers state them, to the digits they give; None: not stated.
         official_source: Where they state it.
         note: What a reader of the count should know.
-        architecture: The architecture itself.
+        reading: The architecture, and what of it was filled in.
     """
 
     name: str
@@ -50,7 +51,12 @@ class ModelCard:
     official_parameters: float | None
     official_source: str
     note: str
-    architecture: Architecture
+    reading: Reading
+
+    @property
+    def architecture(self) -> Architecture:
+        """The architecture itself."""
+        return self.reading.architecture
 
 
 def model_names() -> list[str]:
@@ -63,11 +69,13 @@ def load_model(name_or_path: str | Path) -> Architecture:
 
     Args:
         name_or_path: A name of `model_names()` or one of their aliases, in any case ("llama-3.1-8b",
-            "meta-llama/Llama-3.1-8B-Instruct"); a `config.json`, a folder that holds one, or a model file in
-            TOML. A name wins over a file of that name; write "./name" for the file.
+            "meta-llama/Llama-3.1-8B-Instruct"); an id that says beside it how a model was tuned, dated or quantised
+            ("RedHatAI/Llama-3.1-8B-Instruct-FP8", whose weights are then fp8); a `config.json`, a folder that holds
+            one, or a model file in TOML; such a path followed by " as llama", to read a config as of that family. A
+            name wins over a file of that name; write "./name" for the file.
 
     Returns:
-        The architecture.
+        The architecture; `read_as` says how an id was understood.
 
     Raises:
         UnknownNameError: Neither a known name nor an existing file; the nearest names are offered.
@@ -76,17 +84,78 @@ def load_model(name_or_path: str | Path) -> Architecture:
     Example:
         >>> load_model("meta-llama/Llama-3.1-8B").parameters
         8030261248
+        >>> load_model("nvidia/Llama-3.1-8B-Instruct-FP8").read_as
+        'nvidia/Llama-3.1-8B-Instruct-FP8 is read as llama-3.1-8b with weights in fp8'
     """
-    if isinstance(name_or_path, str):
-        card = _shipped_as(name_or_path)
+    return load_reading(name_or_path).architecture
+
+
+def load_reading(name_or_path: str | Path) -> Reading:
+    """What `load_model` reads, with the defaults that were filled in and the quantiser that a config names.
+
+    Raises:
+        InputError: As `load_model`.
+    """
+    text, family = split_family(name_or_path)
+    if isinstance(text, str) and family is None:
+        card = _shipped_as(text)
         if card is not None:
-            return card.architecture
-        if not _is_path(name_or_path):
-            raise UnknownNameError("model", name_or_path[:_NAME_LIMIT], _all_names())
-    path = Path(name_or_path)
+            return card.reading
+        if not _is_path(text):
+            return _relative(text)
+    path = Path(text)
     if path.suffix.casefold() == ".toml":
-        return _read(path, source=str(path)).architecture
-    return read_hf_config(path / "config.json" if path.is_dir() else path).architecture
+        return _read(path, source=str(path), family=family).reading
+    return read_hf_config(path / "config.json" if path.is_dir() else path, family)
+
+
+def how_read(name: str) -> str:
+    """How a name that is none of ours is understood, in words; "" for names, paths and what nothing carries."""
+    text, family = split_family(name)
+    if family is not None or _is_path(str(text)) or _shipped_as(str(text)) is not None:
+        return ""
+    try:
+        return _relative(str(text)).architecture.read_as
+    except UnknownNameError:
+        return ""
+
+
+def split_family(name_or_path: str | Path) -> tuple[str | Path, str | None]:
+    """A path and the family that its config is to be read as: "mine/config.json as llama".
+
+    >>> split_family("mine/config.json as llama")
+    ('mine/config.json', 'llama')
+    """
+    if not isinstance(name_or_path, str):
+        return name_or_path, None
+    path, word, family = name_or_path.rpartition(" as ")
+    return (path, family.strip()) if word and path else (name_or_path, None)
+
+
+def _relative(name: str) -> Reading:
+    """A shipped model under a name that says more than which model it is."""
+    parts = name_parts(name)
+    stems = _stems().get(parts.stem, ())
+    if len(stems) != 1:
+        raise UnknownNameError("model", name[:_NAME_LIMIT], _all_names())
+    reading = _shipped(stems[0]).reading
+    weights = parts.weights or reading.architecture.dtype
+    words = f"{name} is read as {stems[0]} with weights in {weights}"
+    if parts.unpriced:
+        words += f"; the format in its name ({', '.join(parts.unpriced)}) is not taken into account, --dtype states one"
+    return replace(reading, architecture=replace(reading.architecture, dtype=weights, read_as=words))
+
+
+@cache
+def _stems() -> Mapping[tuple[str, ...], tuple[str, ...]]:
+    """Shipped models by the words of their names that say which model it is."""
+    owners: dict[tuple[str, ...], set[str]] = {}
+    for stem in model_names():
+        for name in (stem, *_shipped(stem).aliases):
+            owners.setdefault(name_parts(name).stem, set()).add(stem)
+    for stem in model_names():  # a model's own name wins over another's alias
+        owners[name_parts(stem).stem] = {stem}
+    return {words: tuple(sorted(names)) for words, names in owners.items() if words}
 
 
 def model_card(name: str) -> ModelCard:
@@ -139,7 +208,7 @@ def _is_path(text: str) -> bool:
         return False
 
 
-def _read(path: Path, *, source: str) -> ModelCard:
+def _read(path: Path, *, source: str, family: str | None = None) -> ModelCard:
     table = _table(path)
     stated = table.get("official_parameters_billions")
     if stated is not None and not 0 < stated < _BILLIONS_LIMIT:
@@ -152,7 +221,7 @@ def _read(path: Path, *, source: str) -> ModelCard:
         official_parameters=None if stated is None else stated * GIGA,
         official_source=table.get("official_source", ""),
         note=table.get("note", ""),
-        architecture=architecture_from_config(config, name=path.stem, file=str(path), source=source, prefix="config."),
+        reading=read_config(config, name=path.stem, file=str(path), source=source, prefix="config.", family=family),
     )
 
 
@@ -182,6 +251,7 @@ def hub_id(name_or_path: str) -> str:
     >>> hub_id("llama-3.1-8b"), hub_id("llama-3.3-70b")
     ('meta-llama/Llama-3.1-8B-Instruct', 'meta-llama/Llama-3.3-70B-Instruct')
     """
+    name_or_path = str(split_family(name_or_path)[0])
     if "/" in name_or_path or name_or_path.endswith((".json", ".toml")):
         return name_or_path
     try:

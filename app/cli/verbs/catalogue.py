@@ -1,16 +1,15 @@
 """`devices`, `models` and `methods`: what is shipped, with where the numbers come from."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.options import Json, Out, Overrides, Quiet, Seed
-from app.cli.output import deliver, print_table, say
+from app.cli.options import AsFamily, Json, Out, Overrides, Quiet, Seed
+from app.cli.output import Answered, deliver, print_table, require_folder, say
 
 if TYPE_CHECKING:
     from costmodel.architectures.architecture import Architecture
-
-if TYPE_CHECKING:
     from costmodel.method import Method
 
 _DEVICE_KEYS = ("name", "title", "kind", "memory_bytes", "bandwidth_bytes_per_s", "peak_flops_per_s", "calibrated",
@@ -21,18 +20,32 @@ Name = Annotated[str | None, typer.Argument(help="Show one in full.")]
 
 
 def devices(
-    name: Name = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Show one in full, shipped or a TOML file; `new` writes a file to fill in.")
+    ] = None,
+    new: Annotated[str | None, typer.Argument(metavar="[NEW NAME]", help="After `new`: name of the device.")] = None,
+    like: Annotated[
+        str, typer.Option("--like", help="With `new`: relative whose numbers stand in until they are replaced.")
+    ] = "h100-sxm",
     overrides: Overrides = None,
-    out: Out = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for files; with `new` the file to write.")] = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
-    """List device profiles, or show one with the source of every number."""
+) -> Answered | None:
+    """List device profiles, show one with the source of every number, or write a file for a new one."""
     from hardware_profiles.errors import InputError
     from hardware_profiles.loader import device_names, load_device
     from hardware_profiles.units import GIB, GIGA, TERA
 
+    if name == "new":
+        if new is None:
+            raise InputError("the new device needs a name: rooftree devices new NAME")
+        return _new_device(new, like, out, json=json, quiet=quiet)
+    if new is not None:
+        raise InputError("one device at a time, or `new` and a name", key="devices", value=new)
+    if out is not None:
+        require_folder(out)
     if overrides and name is None:
         raise InputError("--set needs the name of one device")
     names = [name] if name is not None else device_names()
@@ -43,7 +56,7 @@ def devices(
     }
     deliver(answer, name="devices", json=json, out=out)
     if json or quiet:
-        return
+        return None
     rows = [
         [
             d.name, d.title, f"{d.memory_bytes / GIB:.0f}", f"{d.bandwidth_bytes_per_s / GIGA:.0f}",
@@ -56,10 +69,35 @@ def devices(
     if name:
         for key, value in sorted(loaded[0].provenance.items()):
             say(f"  {key}: {value.kind}, {value.source}")
+    return None
+
+
+def _new_device(name: str, like: str, out: Path | None, *, json: bool, quiet: bool) -> Answered:
+    """A device file to fill in, on the screen or where it is to stand; a file that is there is never replaced."""
+    from hardware_profiles.errors import InputError
+    from hardware_profiles.template import device_template
+    from hardware_profiles.whole_file import whole_file
+
+    text = device_template(name, like)
+    if out is not None:
+        if out.exists():
+            raise InputError("exists already; name another file", file=out, key="--out")
+        with whole_file(out) as part:
+            part.write_text(text, encoding="utf-8")
+    shown = text.rstrip() if out is None else f"wrote {out}; ask about it as --device {out}"
+    body = {"inputs": {"name": name, "like": like}, "template": text, "file": out}
+    return deliver(body, name="", json=json, out=None, quiet=quiet, show=lambda: say(shown))
 
 
 def models(
-    name: Name = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Show one; `inspect` tells what a config, an id or a shipped name holds.")
+    ] = None,
+    subject: Annotated[
+        str | None,
+        typer.Argument(metavar="[CONFIG]", help="After `inspect`: a config.json, its folder, an id or a name."),
+    ] = None,
+    as_family: AsFamily = None,
     price: Annotated[
         str, typer.Option("--price", help="Devices, comma-separated: least dollars of a decoded token at their roofs.")
     ] = "",
@@ -69,11 +107,16 @@ def models(
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
-    """List model architectures, or show one; with --price, what a token costs at least on devices that one rents."""
+) -> Answered | None:
+    """List model architectures, show or inspect one; with --price, what a token costs at least on rented devices."""
     from costmodel.architectures.library import load_model, model_names
+    from hardware_profiles.errors import InputError
     from hardware_profiles.units import GIGA, KILO
 
+    if name == "inspect":
+        return _inspect(subject, as_family, out=out, json=json, quiet=quiet)
+    if subject is not None or as_family is not None:
+        raise InputError("belongs to `rooftree models inspect`", key="models", value=subject or f"--as {as_family}")
     loaded = [load_model(each) for each in ([name] if name is not None else model_names())]
     answer = {"inputs": {"name": name, "seed": seed}, "models": [_brief(each, _MODEL_KEYS) for each in loaded]}
     priced = _prices(loaded, price, context, dtype) if price else []
@@ -82,7 +125,7 @@ def models(
                    "prices": priced}  # fmt: skip
     deliver(answer, name="models", json=json, out=out)
     if json or quiet:
-        return
+        return None
     rows = [
         [
             m.name, m.model_type, str(m.layers), str(m.hidden), f"{m.parameters / GIGA:.3f}",
@@ -93,7 +136,7 @@ def models(
     columns = ["name", "type", "layers", "width", "parameters (10⁹)", "active (10⁹)", "KV kB/token (16-bit)"]
     if not price:
         print_table("Models", columns, rows)
-        return
+        return None
     cells = [
         [p["model"], p["device"], f"{p['attention_usd_per_million']:.4f}", f"{p['feed_forward_usd_per_million']:.4f}",
          f"{p['usd_per_million']:.4f}"]
@@ -102,6 +145,18 @@ def models(
     print_table(f"Least dollars per million tokens, context {context}, {dtype}",
                 ["model", "device", "attention", "feed-forward", "together"], cells,
                 caption="lower bounds: every device at its roofs, weights read for nothing")  # fmt: skip
+    return None
+
+
+def _inspect(subject: str | None, family: str | None, *, out: Path | None, json: bool, quiet: bool) -> Answered:
+    from app.answers.models import inspected
+    from app.cli.verbs.inspect_output import print_model
+    from hardware_profiles.errors import InputError
+
+    if subject is None:
+        raise InputError("what is to be inspected? rooftree models inspect config.json")
+    body = {"inputs": {"model": subject, "as": family}, **inspected(subject, family)}
+    return deliver(body, name="model", json=json, out=out, quiet=quiet, show=lambda: print_model(body))
 
 
 def _prices(loaded: "list[Architecture]", devices: str, context: int, dtype: str) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from app.cli.options import (
     Quiet,
     Seed,
     milliseconds,
+    read_model,
     whole_numbers,
 )
 from app.cli.output import Answered
@@ -43,6 +44,7 @@ def optimize(
         typer.Option(
             "--model",
             autocompletion=completion.models,
+            callback=read_model,
             help="Target; default: that of the first trace, without one llama-3.1-8b.",
         ),
     ] = "",

@@ -125,7 +125,9 @@ def _model_type(config: Mapping[str, object], family: str | None, file: str, pre
     if not isinstance(model_type, str) or not model_type:
         raise InputError("must name a model type", file=file, key=key, value=model_type)
     if model_type not in FAMILIES:
-        raise UnknownNameError("model type", model_type[:_NAME_LIMIT], MODEL_TYPES, file=file, key=key)
+        error = UnknownNameError("model type", model_type[:_NAME_LIMIT], MODEL_TYPES, file=file, key=key)
+        error.message += "; a config of Llama's shape is read with --as llama"
+        raise error
     return model_type
 
 

@@ -117,12 +117,18 @@ def ended(rooftree, place, tmp_path):
 
 @pytest.fixture
 def refused(ended, place, tmp_path):
-    """Run a line that must fail: one line on standard error with every fragment, no answer, no file."""
+    """Run a line that must fail: a line on standard error with every fragment, no answer, no file.
+
+    A file with several mistakes has a line for each, indented beneath the first.
+    """
 
     def check(line, code, *fragments):
         done = ended(line)
         assert (done.code, done.out) == (code, ""), done.err
-        assert done.err.startswith("rooftree: ") and done.err.count("\n") == 1
+        first, *others = done.err.splitlines()
+        assert first.startswith("rooftree: ")
+        assert all(other.startswith("  ") for other in others)
+        assert f"{len(others)} things are wrong" in first or not others
         for fragment in fragments:
             assert fragment.format_map(place) in done.err
         assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]

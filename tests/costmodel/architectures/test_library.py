@@ -156,13 +156,83 @@ def test_shipped_models_say_so():
     assert "vision" in model_card("gemma-3-4b").note
 
 
-@pytest.mark.parametrize("name", ["llama-3.1-8", "unsloth/Llama-3.1-8B-Instruct"])
+@pytest.mark.parametrize("name", ["llama-3.1-8", "Llama-3.1-9B-Instruct"])
 def test_unknown_names_are_answered_with_the_nearest(name):
     with pytest.raises(UnknownNameError, match=r"unknown model .*nearest: .*[Ll]lama-3.1-8[Bb]") as caught:
         load_model(name)
     assert caught.value.exit_code == 2
     with pytest.raises(UnknownNameError):
         model_card(name)
+
+
+RESOLVED = [
+    ("meta-llama/Llama-3.1-8B-Instruct-FP8", "llama-3.1-8b", "fp8"),
+    ("unsloth/Llama-3.1-8B-Instruct", "llama-3.1-8b", "bf16"),
+    ("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic", "llama-3.1-8b", "fp8"),
+    ("RedHatAI/Llama-3.3-70B-Instruct-quantized.w4a16", "llama-3.1-70b", "int4-g128"),
+    ("amd/Llama-3.1-70B-Instruct-FP8-KV", "llama-3.1-70b", "fp8"),
+    ("hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4", "llama-3.1-8b", "int4-g128"),
+    ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8", "qwen2.5-7b", "int8"),
+    ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "qwen3-235b-a22b", "fp8"),
+    ("Qwen/Qwen3-30B-A3B-Thinking-2507", "qwen3-30b-a3b", "bf16"),
+    ("nvidia/DeepSeek-R1-0528-NVFP4", "deepseek-v3", "fp4"),
+    ("nvidia/DeepSeek-V3.1-NVFP4", "deepseek-v3", "fp4"),
+    ("nvidia/DeepSeek-V3.2-NVFP4", "deepseek-v3.2", "fp4"),
+    ("moonshotai/Kimi-K2-Instruct-0905", "kimi-k2", "fp8"),
+    ("nvidia/Kimi-K2.5-NVFP4", "kimi-k2.5", "fp4"),
+    ("zai-org/GLM-4.6-FP8", "glm-4.5", "fp8"),
+    ("MiniMaxAI/MiniMax-M2.5-NVFP4", "minimax-m2", "fp4"),
+    ("openai/gpt-oss-120b-mxfp4", "gpt-oss-120b", "fp4-g32"),
+    ("google/gemma-3-27b-it-qat-q4_0-gguf", "gemma-3-27b", "bf16"),
+    ("TheBloke/Llama-2-7B-Chat-GGUF", "llama-2-7b", "fp16"),
+]
+ANOTHER_MODEL = [
+    ("Llama-3.2-8B", "llama-3.2-"),
+    ("meta-llama/Llama-3.1-9B-Instruct-FP8", "[Ll]lama-3.1-8[bB]"),
+    ("NousResearch/Hermes-3-Llama-3.1-8B", "llama"),
+    ("Qwen/Qwen2.5-7B-Instruct-1M", "[Qq]wen2.5-7"),
+    ("Qwen/Qwen2.5-VL-7B-Instruct", "[Qq]wen2.5"),
+    ("meta-llama/Llama-Guard-3-8B", "[Ll]lama"),
+    ("Instruct-FP8", "nearest"),
+    ("FP8", "nearest"),
+]
+
+
+@pytest.mark.parametrize(("name", "shipped", "weights"), RESOLVED)
+def test_ids_with_suffixes_are_read_as_their_family_and_say_so(name, shipped, weights):
+    with pytest.raises(UnknownNameError):
+        model_card(name)
+    model = load_model(name)
+    assert (model.name, model.dtype) == (shipped, weights)
+    assert model.read_as.startswith(f"{name} is read as {shipped} with weights in {weights}")
+    assert ("not taken into account" in model.read_as) == ("gguf" in name.lower())
+    assert model_library.how_read(name) == model.read_as
+    assert model.parameters == load_model(shipped).parameters
+
+
+@pytest.mark.parametrize(("name", "nearest"), ANOTHER_MODEL)
+def test_names_of_other_models_are_suggested_and_not_taken(name, nearest):
+    with pytest.raises(UnknownNameError, match=nearest):
+        load_model(name)
+    assert model_library.how_read(name) == ""
+
+
+def test_names_of_ours_and_paths_need_no_words():
+    assert load_model("meta-llama/Llama-3.1-8B").read_as == ""
+    assert model_library.how_read("llama-3.1-8b") == model_library.how_read("./config.json") == ""
+
+
+def test_a_config_of_an_unknown_type_is_read_as_a_family_that_is_named(tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(tomllib.loads(TINY)["config"] | {"model_type": "new_llama", "num_key_value_heads": 4}))
+    with pytest.raises(UnknownNameError, match="unknown model type 'new_llama'"):
+        load_model(config)
+    model = load_model(f"{config} as llama")
+    assert (model.model_type, model.layers, model.source) == ("llama", 2, str(config))
+    assert model_library.load_reading(f"{config} as llama").read_as == "llama"
+    assert load_model(f"{config} as qwen2").blocks[0][0].attention.bias
+    with pytest.raises(UnknownNameError, match="--as: unknown model type 'lama'; nearest: llama"):
+        load_model(f"{config} as lama")
 
 
 def test_other_texts_in_a_model_file_are_no_names():

@@ -1,0 +1,78 @@
+"""What do the words in a checkpoint's name say beside which model it is?
+
+Hugging Face ids end in how a model was tuned, when, and in which format its weights are: `-Instruct-2507-FP8`. Those
+words change no shape, so that what is left stands for the architecture. Words that are not known stay, and make a name
+another model: Llama-3.1-8B is no Llama-3.2-8B, and a coder is no base model.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_NEUTRAL = frozenset({
+    "instruct", "it", "chat", "base", "hf", "pt", "preview", "latest", "thinking", "reasoning", "text", "meta",
+    "qat", "unsloth", "turbo", "bnb", "dynamic", "static", "block", "pertensor", "perchannel", "kv", "awq", "gptq",
+    "gguf", "marlin", "autoround", "quantized", "quant", "mlx", "ct",
+})  # fmt: skip
+_DATE = re.compile(r"\d{4}|\d{6}|\d{8}")
+_FORMATS: Mapping[str, str] = {
+    "fp8": "fp8",
+    "w8a8fp8": "fp8",
+    "nvfp4": "fp4",
+    "fp4": "fp4",
+    "mxfp4": "fp4-g32",
+    "awq": "int4-g128",
+    "gptq": "int4-g128",
+    "int4": "int4-g128",
+    "w4a16": "int4-g128",
+    "4bit": "int4-g128",
+    "int8": "int8",
+    "8bit": "int8",
+    "w8a8": "int8",
+    "w8a16": "int8",
+    "bf16": "bf16",
+    "fp16": "fp16",
+}
+_UNPRICED = re.compile(r"gguf|mlx|i?q\d[0-9k][a-z]*|\d(\.\d+)?bpw|exl[23]|hqq|marlin|autoround")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NameParts:
+    """The words of a checkpoint's name, sorted out.
+
+    Attributes:
+        stem: Words that say which model it is, in order.
+        weights: Number format of the weights, as `costmodel.passes.precision` names it; None: no word says.
+        unpriced: Words for formats that no number format stands for (GGUF, EXL2).
+    """
+
+    stem: tuple[str, ...]
+    weights: str | None = None
+    unpriced: tuple[str, ...] = ()
+
+
+def name_parts(name: str) -> NameParts:
+    """Sort out the words of a name; the owner before a slash says nothing.
+
+    Example:
+        >>> name_parts("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic")
+        NameParts(stem=('llama', '3.1', '8b'), weights='fp8', unpriced=())
+    """
+    words = re.split(r"[-_ ]|\.(?=gguf$|w\d)", _joined_formats(name.rpartition("/")[2].casefold()))
+    stem: list[str] = []
+    formats: list[str] = []
+    unpriced: list[str] = []
+    for word in filter(None, words):
+        if word in _FORMATS:
+            formats.append(_FORMATS[word])
+        if _UNPRICED.fullmatch(word):
+            unpriced.append(word)
+        elif word not in _FORMATS and word not in _NEUTRAL and not _DATE.fullmatch(word):
+            stem.append(word)
+    # GPTQ-Int8 says how and how wide: the later word is the narrower statement
+    return NameParts(stem=tuple(stem), weights=formats[-1] if formats else None, unpriced=tuple(unpriced))
+
+
+def _joined_formats(name: str) -> str:
+    """GGUF formats (q4_k_m) as one word each, which underscores would break up."""
+    return re.sub(r"(?<![a-z0-9])(i?q\d)_([0-9k])(?:_([a-z]+))?(?![a-z0-9])", r"\1\2\3", name)
