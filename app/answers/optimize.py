@@ -6,9 +6,13 @@ from typing import Any
 import numpy as np
 
 from app.answers.drafting import draft_words, drafting, topology_rows
+from app.answers.feasible import nearest_changes
 from costmodel.answers.estimate import Estimate, Intervals, Setting
 from costmodel.answers.uncertainty import dominant_terms, interval, term_source
+from costmodel.configuration import DecodingConfiguration
 from costmodel.engines.record.overhead import Overhead
+from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.allowed import Limits, Unmet, meets
 from costmodel.optimizers.recommend import Recommendation
 from costmodel.optimizers.search import Cell, Choice
 from costmodel.optimizers.sources import Source
@@ -21,8 +25,17 @@ from traces.kinds.tree import Tree
 Json = dict[str, Any]
 
 
-def recommendation(answer: Recommendation, inputs: Json, exports: Mapping[str, Any]) -> Json:
-    """The answer of `optimize`."""
+def recommendation(
+    answer: Recommendation, inputs: Json, exports: Mapping[str, Any], unmet: Sequence[Mapping[str, Any]] = ()
+) -> Json:
+    """The answer of `optimize`.
+
+    Args:
+        answer: what was found.
+        inputs: what was asked.
+        exports: paths of files by engine.
+        unmet: rows of the batches and contexts at which nothing is allowed.
+    """
     first = answer.winners[0]
     schedules = [
         {
@@ -43,6 +56,7 @@ def recommendation(answer: Recommendation, inputs: Json, exports: Mapping[str, A
         "schedule_loss_ratio": main["schedule_loss_ratio"] if main else 0.0,
         "schedules": schedules,
         "dropped_batches": list(answer.optimum.dropped_batches),
+        "unmet": [dict(row) for row in unmet],
         "drafters": [source(s, name) for s, name in zip(answer.sources, answer.names, strict=True)],
         "curves": curves(answer),
         "by_topology": topology_rows(answer.optimum.by_topology, answer.names),
@@ -52,8 +66,12 @@ def recommendation(answer: Recommendation, inputs: Json, exports: Mapping[str, A
 
 def choice(picked: Choice, answer: Recommendation) -> Json:
     """One ranked configuration."""
-    a, result = picked.acceptance, picked.result
+    a, result, where = picked.acceptance, picked.result, picked.configuration.deployment
     return {
+        "model": where.model,
+        "device": where.device,
+        "engine": where.engine,
+        "feasible": True,
         "batch": picked.batch,
         "context": picked.context,
         "drafter": answer.names[picked.contender.source],
@@ -74,6 +92,29 @@ def choice(picked: Choice, answer: Recommendation) -> Json:
         "provenance": provenance(picked.contender.setting, result, answer.source(picked)),
         "configuration": answer.configuration(picked).to_json(),
     }
+
+
+def unmet_rows(unmet: Sequence[Unmet], limits: Limits) -> list[Json]:
+    """Batches and contexts at which nothing is allowed, each with the nearest changes that were tried and do."""
+    rows = []
+    for each in unmet:
+        asked, where = each.contender.configuration, each.contender.configuration.deployment
+
+        free = limits == Limits()
+        tried = [each.acceptance] if free or each.misses == "limits" else list(each.contender.candidates)
+
+        def holds(
+            _: DecodingConfiguration, at: Setting, batch: int, context: int, tried: Sequence[Acceptance] = tuple(tried)
+        ) -> bool:
+            return any(meets(at, a, limits, batch=batch, context=context) for a in tried)
+
+        nearest = nearest_changes(asked, each.acceptance, batch=each.batch, context=each.context, holds=holds)
+        rows.append({
+            "model": where.model, "device": where.device, "engine": where.engine, "feasible": False,
+            "batch": each.batch, "context": each.context, "misses": each.misses, "reason": each.reason,
+            "nearest": [dict(change) for change in nearest],
+        })  # fmt: skip
+    return rows
 
 
 def cell(here: Cell, answer: Recommendation) -> Json:

@@ -209,18 +209,21 @@ def _holds_words(cells: Sequence[str]) -> bool:
 
 def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]], most: int) -> list[int]:
     """Characters of every column: the widest of heads and of words break until all fit; numbers never do."""
-    widths, floors = [], []
+    widths, floors, words = [], [], []
     for head, column in zip(heads, cells, strict=True):
         widths.append(max(map(len, (head, *column)), default=1))
         longest, cell = max(map(len, head.split()), default=1), max(map(len, column), default=0)
-        if _holds_words(column) and cell > _SHORT_CELL:
-            cell = min(max(len(word) for each in column for word in each.split()), _LONGEST_WORD)
-        floors.append(max(longest, cell))
-    while sum(widths) + _GAP * len(widths) > most:
-        room = [(size - floor > 0, size, at) for at, (size, floor) in enumerate(zip(widths, floors, strict=True))]
-        if not any(above for above, _, _ in room):
-            break
-        widths[max(room)[2]] -= 1
+        breaks = _holds_words(column)
+        word = min(max((len(each) for text in column for each in text.split()), default=0), _LONGEST_WORD)
+        floors.append(max(longest, word if breaks and cell > _SHORT_CELL else cell))
+        words.append(max(longest, word if breaks else cell))
+    fits = sum(words) + _GAP * len(words) <= most
+    for least in (floors, words) if fits else (floors,):  # short cells break last, and only where that suffices
+        while sum(widths) + _GAP * len(widths) > most:
+            room = [(size, at) for at, (size, floor) in enumerate(zip(widths, least, strict=True)) if size > floor]
+            if not room:
+                break
+            widths[max(room)[1]] -= 1
     return widths
 
 

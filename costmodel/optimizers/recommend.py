@@ -16,6 +16,7 @@ from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, law_for
 from costmodel.method import Stop
 from costmodel.method_library import load_method
+from costmodel.optimizers.allowed import Contender, Limits
 from costmodel.optimizers.candidates import (
     CHAIN_LENGTHS,
     NGRAM_LENGTHS,
@@ -25,7 +26,7 @@ from costmodel.optimizers.candidates import (
     tree_candidates,
 )
 from costmodel.optimizers.dynamic_candidates import dynamic_candidates, stopped_candidates
-from costmodel.optimizers.search import Choice, Contender, Limits, Optimum, search
+from costmodel.optimizers.search import Choice, Optimum, search
 from costmodel.optimizers.sources import Source, names_of, trace_source
 from hardware_profiles.errors import InputError
 from traces.replay.statistics import resample_counts
@@ -134,7 +135,7 @@ def recommend(
 
     Raises:
         InputError: bad values, a method that a trace contradicts, or no model to ask about.
-        InfeasibleError: nothing fits or meets the limits.
+        NothingAllowedError: nothing fits or meets the limits, at any batch and context.
     """
     if not drafters:
         raise InputError("at least one trace or stated acceptance is needed", key="drafter")

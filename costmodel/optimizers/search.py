@@ -7,54 +7,17 @@ simulator).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
 
-from costmodel.answers.estimate import Estimate, Intervals, Setting, estimate, footprint_of, intervals, prefill_s
-from costmodel.answers.fit import fits, require_fit
+from costmodel.answers.estimate import Estimate, Intervals, estimate, intervals
+from costmodel.answers.fit import fits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.method import Stop
+from costmodel.optimizers.allowed import Contender, Limits, NothingAllowedError, Unmet, allowed, unmet_at
 from costmodel.optimizers.schedule import Schedule, batch_schedule
-from costmodel.passes.ops import Array, Mask
-from hardware_profiles.errors import InfeasibleError
-from hardware_profiles.units import MILLI
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Contender:
-    """A method in a setting, with the configurations of it to compare.
-
-    Args:
-        configuration: deployment, method and drafter by name; what is drafted in a step comes from the candidates.
-        setting: target, device, drafter and engine.
-        candidates: what was measured of each shape; the first is no speculation.
-        source: index of the drafter that they are candidates of.
-    """
-
-    configuration: DecodingConfiguration
-    setting: Setting
-    candidates: Sequence[Acceptance]
-    source: int = 0
-
-    @property
-    def method(self) -> str:
-        """Slug of the method."""
-        return self.configuration.method
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """Latency limits; None where there is none.
-
-    Args:
-        ttft_s: time to first token, a prompt of the context's length processed alone.
-        tpot_s: time per output token, mean over steps.
-    """
-
-    ttft_s: float | None = None
-    tpot_s: float | None = None
+from costmodel.passes.ops import Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,6 +140,7 @@ class Optimum:
         dropped_batches: batches that were left out because plain decoding does not fit there.
         by_topology: for every context, batch and method the fastest of each topology, fastest first.
         cells: winner and runner-up at every context and batch, in the order of `ranked`.
+        unmet: contexts and batches at which nothing is allowed; they are absent from the rest.
     """
 
     ranked: Sequence[Sequence[Choice]]
@@ -184,6 +148,7 @@ class Optimum:
     dropped_batches: Sequence[int]
     by_topology: Sequence[TopologyBest] = ()
     cells: Sequence[Cell] = ()
+    unmet: Sequence[Unmet] = ()
 
 
 def search(
@@ -215,10 +180,10 @@ def search(
         contexts: cached tokens per request.
         generator: source of randomness for the intervals.
         limits: latency limits.
-        drop_unfit: leave out batches that do not fit instead of raising.
+        drop_unfit: leave out batches that do not fit, but for the smallest.
 
     Raises:
-        InfeasibleError: no configuration fits, or none meets the limits, at some batch and context.
+        NothingAllowedError: no configuration fits, or none meets the limits, at any batch and context.
     """
     bounds = limits or Limits()
     fitting = [b for b in batches if not drop_unfit or _plain_fits(contenders[0], b, max(contexts))]
@@ -226,7 +191,7 @@ def search(
         fitting = list(batches[:1])
     b, c = np.array(fitting, dtype=np.float64)[:, None], np.array(contexts, dtype=np.float64)[None, :]
     tables = [_evaluate(contender, b, c, bounds) for contender in contenders]
-    ranked = []
+    ranked, cells, unmet = [], [], []
     for column, context in enumerate(contexts):
         for row, batch in enumerate(fitting):
             at = [_best(contender, table, row, column) for contender, table in zip(contenders, tables, strict=True)]
@@ -236,12 +201,12 @@ def search(
                 if index is not None
             ]
             if not found:
-                raise _infeasible(contenders[0], batch, context, bounds)
+                unmet.append(unmet_at(contenders, batch, context, bounds))
+                continue
             ranked.append(sorted(found, key=lambda choice: -choice.tokens_per_s))
-    cells = [
-        _cell(contenders, tables, place, found, generator)
-        for place, found in zip(product(range(len(contexts)), range(len(fitting))), ranked, strict=True)
-    ]
+            cells.append(_cell(contenders, tables, (column, row), ranked[-1], generator))
+    if not ranked:
+        raise NothingAllowedError(unmet)
     schedules = [
         MethodSchedule(
             configuration=_scheduled(contender, schedule, context), schedule=schedule, source=contender.source
@@ -259,7 +224,7 @@ def search(
     ]
     return Optimum(
         ranked=ranked, schedules=schedules, dropped_batches=[x for x in batches if x not in fitting],
-        by_topology=by_topology, cells=cells,
+        by_topology=by_topology, cells=cells, unmet=unmet,
     )  # fmt: skip
 
 
@@ -311,21 +276,9 @@ def _evaluate(contender: Contender, b: Array, c: Array, limits: Limits) -> Array
     for candidate in contender.candidates:
         result = estimate(contender.setting, candidate, batch=b, context=c, plain=plain)
         plain = result.plain
-        allowed = _allowed(contender.setting, candidate, result, b, c, limits)
-        rates.append(np.where(allowed, result.tokens_per_s, -np.inf))
+        meets = allowed(contender.setting, candidate, result, b, c, limits)
+        rates.append(np.where(meets, result.tokens_per_s, -np.inf))
     return np.stack(rates)
-
-
-def _allowed(setting: Setting, candidate: Acceptance, result: Estimate, b: Array, c: Array, limits: Limits) -> Mask:
-    mask = fits(setting, candidate, batch=b, context=c)
-    if candidate.holds_at is not None:
-        mask = mask & (b == candidate.holds_at[0]) & (c == candidate.holds_at[1])
-    if limits.tpot_s is not None:
-        mask = mask & (result.step_s / candidate.tokens_per_step <= limits.tpot_s)
-    if limits.ttft_s is not None:
-        first = prefill_s(setting, prompt_tokens=np.maximum(c, 1.0), drafts=candidate.draft_tokens > 0)
-        mask = mask & (first + result.step_s <= limits.ttft_s)
-    return np.asarray(mask)
 
 
 def _best(contender: Contender, table: Array, row: int, column: int) -> int | None:
@@ -368,23 +321,3 @@ def _schedule(contender: Contender, table: Array, batches: Sequence[int]) -> Sch
 
 def _plain_fits(contender: Contender, batch: int, context: int) -> bool:
     return bool(np.all(fits(contender.setting, contender.candidates[0], batch=batch, context=context)))
-
-
-def _infeasible(contender: Contender, batch: int, context: int, limits: Limits) -> InfeasibleError:
-    setting, plain = contender.setting, contender.candidates[0]
-    where = f"{setting.target.name} on {setting.device.name} at batch {batch}, context {context}"
-    try:
-        require_fit(setting, footprint_of(setting, plain, batch=batch, context=context), where)
-    except InfeasibleError as error:
-        return error
-    best = estimate(setting, plain, batch=batch, context=context)
-    first = float(prefill_s(setting, prompt_tokens=max(context, 1), drafts=False)) + float(best.step_s)
-    asked = [
-        f"{name} <= {limit / MILLI:g} ms"
-        for name, limit in (("TTFT", limits.ttft_s), ("TPOT", limits.tpot_s))
-        if limit is not None
-    ]
-    return InfeasibleError(
-        f"{where}: no configuration meets {' and '.join(asked)}; plain decoding has TTFT {first / MILLI:.3g} ms "
-        f"and TPOT {float(best.step_s) / MILLI:.3g} ms"
-    )

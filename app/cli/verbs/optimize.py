@@ -1,8 +1,9 @@
 """`optimize`: which configuration to run, ranked with intervals, and the files that engines load."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +16,7 @@ from app.cli.options import (
     MOST_DRAFT_TOKENS,
     Batch,
     Context,
+    Csv,
     DraftTokens,
     Json,
     Quiet,
@@ -24,9 +26,11 @@ from app.cli.options import (
     whole_numbers,
 )
 from app.cli.output import Answered
+from app.cli.planned import Data, Expert, Pipeline
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
+    from costmodel.optimizers.recommend import Recommendation
     from costmodel.optimizers.sources import Source
 
 DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
@@ -45,7 +49,8 @@ def optimize(
             "--model",
             autocompletion=completion.models,
             callback=read_model,
-            help="Target; default: that of the first trace, without one llama-3.1-8b.",
+            help="Target, shipped name or config.json, several by commas; default: that of the first trace, without "
+            "one llama-3.1-8b.",
         ),
     ] = "",
     trace: Annotated[
@@ -69,67 +74,101 @@ def optimize(
     stop: StopRule = "",
     slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest time to first token, ms.")] = None,
     slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest time per output token, ms.")] = None,
+    pp: Pipeline = 1,
+    ep: Expert = 1,
+    dp: Data = 1,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for engine files and the answer.")] = DEFAULT_OUT,
+    csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
     """Search drafters, draft lengths, trees and batches; write what engines load."""
-    from app.answers.deployables import deployables, file_paths, write_all
-    from app.answers.optimize import recommendation
+    from app.cli.cells import cells_of, require_one
     from app.cli.output import deliver, progress_line, require_folder
-    from app.cli.verbs.optimize_output import print_answer, print_files
-    from app.reports.page import plots_available
-    from app.reports.report import write_report
-    from costmodel.optimizers.recommend import recommend
-    from costmodel.optimizers.search import Limits
+    from app.cli.verbs.optimize_files import cell_answer, together
+    from app.cli.verbs.optimize_output import print_answers
+    from costmodel.optimizers.allowed import Limits
 
     if out is not None:
         require_folder(out)
-    question = asked(None, {**asdict(placed), **asdict(drafting), "model": model, "method": method})
+    given = {**asdict(placed), **asdict(drafting), "method": method, "pp": pp, "ep": ep, "dp": dp}
     contexts, lengths = whole_numbers(context, "--context", least=0), draft_lengths(draft_tokens, least=1)
-    sources = named_sources(accepted, trace or (), method=method, model=model, lengths=lengths or ())
-    if not sources:
-        question, sources = _unnamed(question, method, trees=tree_nodes, stop=stop, match_rate=accepted.match_rate)
+    limits = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
+    grid: dict[str, Any] = {
+        "batches": whole_numbers(batch, "--batch", least=1), "contexts": contexts, "draft_tokens": lengths,
+        "tree_sizes": [n for n in whole_numbers(tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS) if n],
+        "stop": stop_rule(stop), "limits": limits, "drop_unfit": batch == DEFAULT_BATCHES, "seed": seed,
+        "match_rate": accepted.match_rate,
+    }  # fmt: skip
+
+    def question(cell: dict[str, str]) -> "tuple[DecodingConfiguration, list[Source]]":
+        asks, name = asked(None, {**given, "model": "", **cell}), cell.get("model", "")
+        sources = named_sources(accepted, trace or (), method=method, model=name, lengths=lengths or ())
+        if sources:
+            return asks, sources
+        return _unnamed(asks, method, trees=tree_nodes, stop=stop, match_rate=accepted.match_rate)
+
+    cells = cells_of({**given, "model": model})
     with progress_line(quiet) as progress:
-        answer = recommend(
-            question,
-            sources,
-            batches=whole_numbers(batch, "--batch", least=1),
-            contexts=contexts,
-            draft_tokens=lengths,
-            tree_sizes=[n for n in whole_numbers(tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS) if n],
-            stop=stop_rule(stop),
-            limits=Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot")),
-            match_rate=accepted.match_rate,
-            drop_unfit=batch == DEFAULT_BATCHES,
-            seed=seed,
-            progress=progress,
-        )
-        entries = deployables(answer, draft=drafting.draft, context=contexts[0])
-        written = file_paths(entries, out) if out is not None else {}
+        found, unmet = _searched(cells, question, grid, progress)
     inputs = {
-        "model": answer.question.deployment.model, "device": placed.device, "engine": placed.engine, "tp": placed.tp,
+        "model": ",".join(dict.fromkeys(answer.question.deployment.model for answer in found)) or model,
+        "device": placed.device, "engine": placed.engine, "tp": placed.tp, "pp": pp, "ep": ep, "dp": dp,
         "shared_prefix": placed.shared_prefix, "host_weights": placed.host_weights, "dtype": placed.dtype,
         "batch": batch, "context": context, "seed": seed,
-        "trace": [str(s.path) for s in answer.sources if s.path is not None], "drafter": accepted.drafter or [],
-        "acceptance": as_given(accepted.acceptance), "tokens_per_step": accepted.tokens_per_step,
-        "match_rate": accepted.match_rate,
+        "trace": list(dict.fromkeys(str(s.path) for answer in found for s in answer.sources if s.path is not None)),
+        "drafter": accepted.drafter or [], "acceptance": as_given(accepted.acceptance),
+        "tokens_per_step": accepted.tokens_per_step, "match_rate": accepted.match_rate,
         "stop": stop or None, "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot, "set": placed.overrides or [],
     }  # fmt: skip
-    body = recommendation(answer, inputs, written)
+    several = len(cells) > 1
+    answers = [cell_answer(each, inputs, unmet, out, several=several, draft=drafting.draft) for each in found]
+    body = together(inputs, answers, unmet) if several or not answers else answers[0].body
 
     def also(folder: Path) -> None:
-        write_all(entries, folder)
-        if plots_available():
-            write_report(body, folder / "report.html")
+        for each in answers:
+            each.write(folder)
 
-    def show() -> None:
-        print_answer(answer, placed.device, placed.engine)
-        if out is not None:
-            print_files(entries, written, out, out / "report.html" if plots_available() else None)
+    delivered = deliver(
+        body, name="recommendations" if several else "recommendation", json=json, out=out if answers else None,
+        quiet=quiet, show=lambda: print_answers(answers, unmet, inputs, out), also=also, csv=csv,
+        rows=["choices", "alternatives", "unmet"],
+    )  # fmt: skip
+    require_one([*body["choices"], *unmet])
+    return delivered
 
-    return deliver(body, name="recommendation", json=json, out=out, quiet=quiet, show=show, also=also)
+
+def _searched(
+    cells: "list[dict[str, str]]",
+    question: "Callable[[dict[str, str]], tuple[DecodingConfiguration, list[Source]]]",
+    grid: dict[str, Any],
+    progress: "Callable[[str], None]",
+) -> "tuple[list[Recommendation], list[dict[str, Any]]]":
+    """The answer of every cell that has one, and a row for every batch and context that has none."""
+    from app.answers.optimize import unmet_rows
+    from app.cli.cells import runnable
+    from costmodel.optimizers.allowed import NothingAllowedError
+    from costmodel.optimizers.recommend import recommend
+
+    def searched(cell: dict[str, str]) -> "Recommendation | NothingAllowedError":
+        try:
+            return recommend(*question(cell), **grid, progress=progress)
+        except NothingAllowedError as error:
+            return error
+
+    found: list[Recommendation] = []
+    rows: list[dict[str, Any]] = []
+    for cell, answer in runnable(cells, searched):
+        if isinstance(answer, str):
+            points = [(c, b) for c in grid["contexts"] for b in grid["batches"]]
+            rows += [{**cell, "feasible": False, "batch": b, "context": c, "reason": answer} for c, b in points]
+        elif isinstance(answer, NothingAllowedError):
+            rows += unmet_rows(answer.unmet, grid["limits"])
+        else:
+            found.append(answer)
+            rows += unmet_rows(answer.optimum.unmet, grid["limits"])
+    return found, rows
 
 
 def _unnamed(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from app.answers.deployables import Deployable
+    from app.cli.verbs.optimize_files import CellAnswer
     from costmodel.optimizers.recommend import Recommendation
     from costmodel.optimizers.search import Cell, Choice
     from costmodel.optimizers.sources import Source
@@ -14,22 +15,79 @@ if TYPE_CHECKING:
 _WIDEST = 100
 
 
-def print_answer(answer: "Recommendation", device: str, engine: str) -> None:
-    """The winner at every batch and context, what its acceptance rests on, and its schedule.
+def print_answers(
+    answers: "Sequence[CellAnswer]", unmet: Sequence[Mapping[str, Any]], inputs: Mapping[str, Any], out: Path | None
+) -> None:
+    """Everything that `optimize` says on the screen.
+
+    Args:
+        answers: of the cells that have any.
+        unmet: marked rows, of all cells.
+        inputs: what was asked.
+        out: folder of the files, or None.
+    """
+    from app.cli.output import say
+    from app.reports.page import plots_available
+
+    title = " on ".join(_several(str(inputs[name]), name) for name in ("model", "device"))
+    print_cells([each.answer for each in answers], unmet, f"{title}, {_several(inputs['engine'], 'engine')}: what to "
+                "run at each batch")  # fmt: skip
+    if len(answers) != 1 or answers[0].name:
+        if out is not None and answers:
+            say(f"files of every cell in a folder of its own below {out}, all rows in {out / 'recommendations.json'}")
+        return
+    print_answer(answers[0].answer)
+    if out is not None:
+        page = out / "report.html" if plots_available() else None
+        print_files(answers[0].entries, answers[0].body["exports"], out, page)
+
+
+def _several(names: str, what: str) -> str:
+    count = names.count(",") + 1
+    return names if count == 1 else f"{count} {what}s"
+
+
+def print_cells(answers: "Sequence[Recommendation]", rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """One table of the winner at every batch and context of every cell, and why others cannot be.
+
+    Args:
+        answers: one for each cell that has any.
+        rows: marked batches and contexts, of all cells.
+        title: of the table.
+    """
+    from app.cli.cells import LISTED, mark_words, say_marked
+    from app.cli.formatting import plain
+    from app.cli.output import print_table
+
+    lines: list[tuple[Mapping[str, Any], list[str]]] = []
+    for answer in answers:
+        where = answer.question.deployment
+        named = {name: getattr(where, name) for name in LISTED}
+        lines += [(named, _row(each, answer.names)) for each in answer.optimum.cells]
+    lines += [(row, [plain(row["batch"]), plain(row["context"]), mark_words(row), *[""] * 5]) for row in rows]
+    names = [name for name in LISTED if len({str(named[name]) for named, _ in lines}) > 1]
+    order = {name: list(dict.fromkeys(str(named[name]) for named, _ in lines)) for name in names}
+
+    def place(line: tuple[Mapping[str, Any], list[str]]) -> tuple[int, ...]:
+        cell = [order[name].index(str(line[0][name])) for name in names]
+        return (*cell, *(int(line[1][at].replace(",", "")) for at in (1, 0)))  # by context, then batch
+
+    lines.sort(key=place)
+    columns = [*names, "batch", "context", "run", "tokens/step", "tokens/s", "speedup", "next best", "loses"]
+    shown = len(columns) if len(names) < 2 else len(columns) - 2  # of several lists the winners alone fit a page
+    cells = [[*(str(named[name]) for name in names), *line][:shown] for named, line in lines]
+    print_table(title, columns[:shown], cells, caption=_caption(answers), once=("context",))
+    say_marked(rows, names)
+
+
+def print_answer(answer: "Recommendation") -> None:
+    """What the acceptance of an answer rests on, and its schedules.
 
     Args:
         answer: what was recommended.
-        device: its name.
-        engine: its name.
     """
-    from app.cli.output import print_table, say
+    from app.cli.output import say
 
-    cells = answer.optimum.cells
-    columns = ["batch", "context", "run", "tokens/step", "tokens/s", "speedup", "next best", "loses"]
-    print_table(
-        f"{answer.question.deployment.model} on {device}, {engine}: what to run at each batch",
-        columns, [_row(each, answer.names) for each in cells], caption=_caption(answer), once=("context",),
-    )  # fmt: skip
     for source, name, contender in zip(answer.sources, answer.names, answer.contenders, strict=True):
         _say(f"{name}: {_rests_on(source)}")
         for remark in dict.fromkeys(candidate.remark for candidate in contender.candidates if candidate.remark):
@@ -71,9 +129,9 @@ def _bounds(pair: Sequence[Any]) -> tuple[float, float]:
     return float(pair[0]), float(pair[1])
 
 
-def _caption(answer: "Recommendation") -> str:
+def _caption(answers: "Sequence[Recommendation]") -> str:
     """What the columns mean, once."""
-    exact = any(s.positions is None for s in answer.sources)
+    exact = any(s.positions is None for answer in answers for s in answer.sources)
     known = ", of the step's time alone where acceptance is no recording" if exact else ""
     return (
         "K: draft tokens per request and step; speedup against no speculation (off) at the same batch and context; "

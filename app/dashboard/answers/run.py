@@ -19,8 +19,9 @@ from app.dashboard.state import State, command, milliseconds, with_values
 from app.figures import charts
 from app.reports.report import across_batches, headline
 from costmodel.answers.explain import explain
+from costmodel.optimizers.allowed import Limits
 from costmodel.optimizers.recommend import DEFAULT_BATCHES, Recommendation, recommend
-from costmodel.optimizers.search import Choice, Limits
+from costmodel.optimizers.search import Choice
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 from traces.library import default_traces

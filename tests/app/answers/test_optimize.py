@@ -7,8 +7,8 @@ import pytest
 
 from app.answers import optimize as answers
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.optimizers.allowed import Limits
 from costmodel.optimizers.recommend import recommend
-from costmodel.optimizers.search import Limits
 from traces.kinds.tree import Tree, chain_tree
 from traces.replay.walk import replay_chain, replay_tree
 from traces.storage.acceptance_file import read_acceptance

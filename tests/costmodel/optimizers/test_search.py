@@ -8,7 +8,8 @@ from costmodel.answers.fit import fits
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
-from costmodel.optimizers.search import Contender, Limits, search
+from costmodel.optimizers.allowed import Contender, Limits, meets
+from costmodel.optimizers.search import search
 from hardware_profiles.errors import InfeasibleError
 
 BATCHES, CONTEXTS = (1, 4, 16, 64, 256), (256, 1024)
@@ -59,17 +60,33 @@ def test_the_same_seed_gives_the_same_answer():
         assert np.array_equal(a[0].intervals.speedup, b[0].intervals.speedup)
 
 
-def test_a_batch_too_large_is_refused_or_dropped():
+def test_a_batch_too_large_is_marked_or_dropped():
     small = contender(device="rtx-4090")
-    with pytest.raises(InfeasibleError, match=r"llama-3.1-8b on rtx-4090 at batch 16, context 4096 needs .* GiB"):
-        found(small, contexts=(4096,))
+    marked = found(small, contexts=(4096,))
+    assert [each.batch for each in marked.unmet] == [16, 64, 256]
+    assert all(each.misses == "memory" and "GiB" in each.reason for each in marked.unmet)
+    assert marked.unmet[0].reason.startswith("llama-3.1-8b on rtx-4090 at batch 16, context 4096 needs ")
     answer = found(small, contexts=(4096,), drop_unfit=True)
-    assert answer.dropped_batches == [16, 64, 256]
-    assert len(answer.ranked) == len(BATCHES) - 3
+    assert answer.dropped_batches == [16, 64, 256] and not answer.unmet
+    assert len(answer.ranked) == len(marked.ranked) == len(BATCHES) - 3
+
+
+def test_a_limit_that_some_batches_miss_leaves_the_others():
+    limits = Limits(tpot_s=0.006)
+    answer = found(contender(), limits=limits)
+    batches = {choices[0].batch for choices in answer.ranked}
+    assert batches and answer.unmet and batches.isdisjoint(each.batch for each in answer.unmet)
+    for each in answer.unmet:
+        assert each.misses == "limits" and "no configuration meets TPOT <= 6 ms" in each.reason
+        setting = each.contender.setting
+        assert not meets(setting, each.acceptance, limits, batch=each.batch, context=each.context)
+    for choices in answer.ranked:
+        best = choices[0]
+        assert meets(best.contender.setting, best.acceptance, limits, batch=best.batch, context=best.context)
 
 
 def test_no_memory_at_all_is_refused_even_when_dropping():
-    with pytest.raises(InfeasibleError, match="larger --tp"):
+    with pytest.raises(InfeasibleError, match=r"needs .* GiB"):
         where = DeploymentNames(model="llama-3.1-70b", device="rtx-4090")
         asked = DecodingConfiguration(method="n-gram", deployment=where)
         found(

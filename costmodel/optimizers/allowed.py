@@ -1,0 +1,164 @@
+"""Which configurations compete, and where are they allowed: within memory, within latency limits?
+
+Leaves out which of those that are allowed is the fastest (`costmodel.optimizers.search`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from costmodel.answers.estimate import Estimate, Setting, estimate, footprint_of, prefill_s
+from costmodel.answers.fit import fits, require_fit
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
+from costmodel.passes.ops import Array, Mask
+from hardware_profiles.errors import InfeasibleError
+from hardware_profiles.units import MILLI
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contender:
+    """A method in a setting, with the configurations of it to compare.
+
+    Args:
+        configuration: deployment, method and drafter by name; what is drafted in a step comes from the candidates.
+        setting: target, device, drafter and engine.
+        candidates: what was measured of each shape; the first is no speculation.
+        source: index of the drafter that they are candidates of.
+    """
+
+    configuration: DecodingConfiguration
+    setting: Setting
+    candidates: Sequence[Acceptance]
+    source: int = 0
+
+    @property
+    def method(self) -> str:
+        """Slug of the method."""
+        return self.configuration.method
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """Latency limits; None where there is none.
+
+    Args:
+        ttft_s: time to first token, a prompt of the context's length processed alone.
+        tpot_s: time per output token, mean over steps.
+    """
+
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unmet:
+    """A batch and context at which nothing fits, or nothing meets the limits.
+
+    Args:
+        batch: requests.
+        context: cached tokens per request.
+        contender: whose candidate comes nearest.
+        acceptance: that candidate: plain decoding where memory is missed, else the one of least time per token.
+        misses: `memory`, or the `limits` of latency.
+        reason: in words.
+    """
+
+    batch: int
+    context: int
+    contender: Contender
+    acceptance: Acceptance
+    misses: Literal["memory", "limits"]
+    reason: str
+
+
+class NothingAllowedError(InfeasibleError):
+    """No batch and context at which anything is allowed.
+
+    Args:
+        unmet: all of them; the first says why.
+    """
+
+    def __init__(self, unmet: Sequence[Unmet]) -> None:
+        super().__init__(unmet[0].reason)
+        self.unmet = unmet
+
+
+def allowed(setting: Setting, candidate: Acceptance, result: Estimate, b: Array, c: Array, limits: Limits) -> Mask:
+    """Where a configuration fits and meets the limits, over batches and contexts.
+
+    Args:
+        setting: target, device, drafter and engine.
+        candidate: the configuration.
+        result: its estimate at the same points.
+        b: batches.
+        c: contexts.
+        limits: latency limits.
+    """
+    mask = fits(setting, candidate, batch=b, context=c)
+    if candidate.holds_at is not None:
+        mask = mask & (b == candidate.holds_at[0]) & (c == candidate.holds_at[1])
+    if limits.tpot_s is not None:
+        mask = mask & (result.step_s / candidate.tokens_per_step <= limits.tpot_s)
+    if limits.ttft_s is not None:
+        first = prefill_s(setting, prompt_tokens=np.maximum(c, 1.0), drafts=candidate.draft_tokens > 0)
+        mask = mask & (first + result.step_s <= limits.ttft_s)
+    return np.asarray(mask)
+
+
+def meets(setting: Setting, acceptance: Acceptance, limits: Limits, *, batch: int, context: int) -> bool:
+    """Whether a configuration fits and meets the limits at a batch and context.
+
+    Args:
+        setting: target, device, drafter and engine.
+        acceptance: the configuration.
+        limits: latency limits.
+        batch: requests.
+        context: cached tokens per request.
+    """
+    b, c = np.asarray(batch, dtype=np.float64), np.asarray(context, dtype=np.float64)
+    result = estimate(setting, acceptance, batch=b, context=c)
+    return bool(np.all(allowed(setting, acceptance, result, b, c, limits)))
+
+
+def unmet_at(contenders: Sequence[Contender], batch: int, context: int, limits: Limits) -> Unmet:
+    """Why nothing is allowed at a batch and context, and which candidate comes nearest.
+
+    Args:
+        contenders: all that were compared.
+        batch: requests.
+        context: cached tokens per request.
+        limits: latency limits.
+    """
+    first = contenders[0]
+    setting, plain = first.setting, first.candidates[0]
+    where = f"{setting.target.name} on {setting.device.name} at batch {batch}, context {context}"
+    try:
+        require_fit(setting, footprint_of(setting, plain, batch=batch, context=context), where)
+    except InfeasibleError as error:
+        return Unmet(batch=batch, context=context, contender=first, acceptance=plain, misses="memory",
+                     reason=str(error))  # fmt: skip
+    best = estimate(setting, plain, batch=batch, context=context)
+    ttft = float(prefill_s(setting, prompt_tokens=max(context, 1), drafts=False)) + float(best.step_s)
+    asked = [
+        f"{name} <= {limit / MILLI:g} ms"
+        for name, limit in (("TTFT", limits.ttft_s), ("TPOT", limits.tpot_s))
+        if limit is not None
+    ]
+    contender, nearest = min(
+        ((each, a) for each in contenders for a in each.candidates if a.holds_at in (None, (batch, context))),
+        key=lambda pair: _tpot_s(pair[0], pair[1], batch, context),
+    )
+    reason = (
+        f"{where}: no configuration meets {' and '.join(asked)}; plain decoding has TTFT {ttft / MILLI:.3g} ms "
+        f"and TPOT {float(best.step_s) / MILLI:.3g} ms"
+    )
+    return Unmet(batch=batch, context=context, contender=contender, acceptance=nearest, misses="limits", reason=reason)
+
+
+def _tpot_s(contender: Contender, a: Acceptance, batch: int, context: int) -> float:
+    if not np.all(fits(contender.setting, a, batch=batch, context=context)):
+        return np.inf
+    return float(estimate(contender.setting, a, batch=batch, context=context).step_s) / a.tokens_per_step
