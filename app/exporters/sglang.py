@@ -100,8 +100,8 @@ def _check_spread(chosen: DecodingConfiguration, dialect: Dialect) -> None:
     if where.pipeline_parallel > 1:
         rule = "drafts on one pipeline stage only, unless it is a prefill node"
         raise dialect.refusal("pipeline_parallel", rule, where.pipeline_parallel)
-    if where.data_parallel > 1 and dialect.name(chosen) == "ngram":
-        raise dialect.refusal("data_parallel", "NGRAM does not draft under attention data parallelism", chosen.method)
+    if where.data_parallel > 1 and (name := dialect.drafting(chosen).name) in ("NGRAM", "STANDALONE"):
+        raise dialect.refusal("data_parallel", f"{name} does not draft under attention data parallelism", chosen.method)
     if where.data_parallel > 1 and chosen.varies:
         raise dialect.refusal("schedule", "attention data parallelism switches a schedule off", chosen.schedule)
 

@@ -56,7 +56,7 @@ ENGINE = Engine(
                 variants={"ngram-mod": _NEW, "ngram-map-k": _NEW, "ngram-map-k4v": _NEW},
             ),
             "eagle3": _drafting(name="draft-eagle3", releases=_NEW),
-            "mtp": _drafting(name="draft-mtp", releases=_NEW, variants={"draft-mtp-adaptive": _NEW}),
+            "mtp": _drafting(name="draft-mtp", releases=_NEW),
             "dflash": _drafting(name="draft-dflash", releases=_NEW),
         },
         without={},

@@ -83,6 +83,7 @@ def test_what_an_engine_cannot_spread_or_store_is_refused(spread, engine, where,
 def test_drafting_that_a_server_refuses_across_groups_is_refused_here(spread):
     for choice in (
         spread("n-gram", draft_tokens=3, data_parallel=2),
+        spread("speculative-decoding", draft_tokens=3, data_parallel=2),
         spread("eagle-3", schedule=((1, 8, 3), (9, 64, 0)), data_parallel=2),
     ):
         with pytest.raises(InputError, match="attention data parallelism"):

@@ -1,0 +1,144 @@
+"""What the exporters write is what the engines' own parsers read: every method, schedule, what-if and plan.
+
+The wheels are read without their dependencies. Whatever an exporter writes must be read, and mean what was meant.
+"""
+
+import itertools
+import json
+
+import pytest
+
+from app.exporters.registry import export
+from costmodel.configuration import DeploymentNames
+from costmodel.engine_library import load_engine
+from costmodel.method_library import load_method, method_names
+from hardware_profiles.errors import InputError
+
+pytestmark = pytest.mark.network
+
+SCHEDULE = ((1, 16, 5), (17, 64, 3), (65, 512, 0))
+RATES = (0.7, 0.5, 0.4, 0.3, 0.2)
+WISHES = {
+    "chain": {},
+    "schedule": {"schedule": SCHEDULE, "max_batch": 512},
+    "synthetic": {"acceptance_by_depth": RATES},
+    "limits": {"max_batch": 8, "max_length": 2048},
+}
+PLANS = {
+    "tensor": {"tensor_parallel": 4},
+    "two nodes": {"data_parallel": 16, "expert_parallel": 16},
+    "stages": {"tensor_parallel": 4, "pipeline_parallel": 2},
+    "formats": {"dtype": "fp8", "kv_dtype": "fp8"},
+    "sixteen bits": {"dtype": "bf16", "kv_dtype": "bf16"},
+    "eight-bit cache": {"kv_dtype": "int8"},
+}
+LLAMA_CPP_TYPES = {"speculative-decoding": "DRAFT_SIMPLE", "n-gram": "NGRAM_SIMPLE", "eagle-3": "DRAFT_EAGLE3",
+                   "mtp": "DRAFT_MTP", "dflash": "DRAFT_DFLASH"}  # fmt: skip
+
+
+def written(build, engine, model, draft):
+    """Every configuration that the engine's exporter writes, by what was wished, with what was asked for."""
+    found = {}
+    methods = [name for name in method_names() if engine in load_method(name).engines]
+    for method, (wish, changes) in itertools.product(methods, WISHES.items()):
+        variants = load_engine(engine).options.drafting[load_method(method).engines[engine]].variants
+        for variant in ("", *variants):
+            plans = PLANS if wish == "chain" and not variant else {"": {}}
+            for plan, where in ({"": {}} | plans).items():
+                named = {"draft_model": draft} if load_method(method).needs_trained_weights else {}
+                deployment = DeploymentNames(model=model, **where)
+                choice = build(method, deployment=deployment, ngram_max=3, **named, **changes)
+                try:
+                    result = export(choice, engine, variant=variant, approximate=True, synthetic=wish == "synthetic")
+                except InputError:
+                    continue
+                found[method, wish, variant, plan] = (choice, result)
+    return found
+
+
+@pytest.fixture(scope="module")
+def readings(build, parsed, arguments_of):
+    """Write for an engine, and read it back with the engine's own parser."""
+
+    def read(engine, reader, model, draft):
+        cases = written(build, engine, model, draft)
+        answers = parsed(reader, [arguments_of(result) for _, result in cases.values()])
+        refused = {key: a["refused"] for key, a in zip(cases, answers, strict=True) if "refused" in a}
+        assert not refused, refused
+        return {
+            key: (choice, answer["read"])
+            for (key, (choice, _)), answer in zip(cases.items(), answers, strict=True)
+        }
+
+    return read
+
+
+def lookup_of(schedule, largest):
+    held = {batch: k for low, high, k in schedule for batch in range(low, high + 1)}
+    return [0, *(held[min(batch, schedule[-1][1])] for batch in range(1, largest + 1))]
+
+
+def test_vllm_reads_what_is_written_for_it(readings):
+    found = readings("vllm", "vllm", "the/target", "the/draft")
+    assert len(found) >= 60 and {key[0] for key in found} >= {"eagle-3", "n-gram", "mtp", "pard", "dflash"}
+    for (method, wish, variant, plan), (choice, read) in found.items():
+        own = load_engine("vllm").options.drafting[load_method(method).engines["vllm"]]
+        assert (read["method"], read["k"]) == (variant or own.name, choice.draft_tokens)
+        assert read["rates"] == (list(RATES) if wish == "synthetic" else None)
+        assert read.get("lookup") == (lookup_of(SCHEDULE, 1024) if wish == "schedule" else None)
+        where = choice.deployment
+        assert (read["tensor_parallel_size"], read["data_parallel_size"]) == (where.tensor_parallel, where.data_parallel)
+        assert read["enable_expert_parallel"] == (plan == "two nodes") and read["nnodes"] == 1 + (plan == "two nodes")
+        assert (read["max_num_seqs"], read["max_model_len"]) == (choice.max_batch, choice.max_length)
+        assert read["quantization"] == ("fp8" if plan == "formats" else None)
+
+
+def test_sglang_reads_what_is_written_for_it(readings, tmp_path):
+    layers = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
+              "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 512}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(layers))
+    found = readings("sglang", "sglang", str(tmp_path), str(tmp_path))
+    assert len(found) >= 25 and {key[0] for key in found} >= {"eagle-3", "n-gram", "mtp", "dflash"}
+    for (method, wish, _, plan), (choice, read) in found.items():
+        assert read["speculative_num_draft_tokens"] == choice.draft_tokens + 1
+        if method not in ("n-gram", "dflash"):
+            assert (read["speculative_num_steps"], read["speculative_eagle_topk"]) == (choice.draft_tokens, 1)
+        assert read.get("lookup") == (lookup_of(SCHEDULE, 512) if wish == "schedule" else None)
+        where = choice.deployment
+        assert read["tp_size"] == where.tensor_parallel * where.data_parallel
+        assert (read["attn_dp_size"], read["ep_size"]) == (where.data_parallel, where.expert_parallel)
+        assert read["nnodes"] == 1 + (plan == "two nodes")
+        assert read["kv_cache_dtype"] == {"formats": "fp8_e4m3", "sixteen bits": "bf16"}.get(plan, "auto")
+        assert read["context_length"] == choice.max_length
+
+
+def test_llama_cpp_reads_what_is_written_for_it(readings):
+    found = readings("llama.cpp", "llama_cpp", "target.gguf", "draft.gguf")
+    assert len(found) >= 20 and {key[0] for key in found} == set(LLAMA_CPP_TYPES)
+    for (method, wish, variant, plan), (choice, read) in found.items():
+        name = variant.upper().replace("-", "_") if variant else LLAMA_CPP_TYPES[method]
+        assert read["types"] == [name] and read["model"] == "target.gguf"
+        assert (read["n_max"], read["n_min"], read["p_min"]) == (choice.draft_tokens, 0, 0.0)
+        assert read["rates"] == (list(RATES) if wish == "synthetic" else [])
+        assert read["cache"] == ([8, 8] if plan == "eight-bit cache" else read["cache"])
+        if wish == "limits":
+            assert (read["n_ctx"], read["n_parallel"]) == (8 * 2048, 8)
+        if method == "n-gram":
+            key = (variant or "ngram-simple").replace("-", "_")
+            assert (read["mod"] if key == "ngram_mod" else read["lookups"][key]) == [3, choice.draft_tokens]
+
+
+@pytest.mark.parametrize(
+    ("engine", "arguments"),
+    [
+        ("vllm", ["serve", "a/b", "--speculative-config", '{"method":"ngram","num_speculative_tokens":3,"tree":1}']),
+        ("vllm", ["serve", "a/b", "--tensor-parallel", "x"]),
+        ("sglang", ["--model-path", "a", "--speculative-algorithm", "EAGLE3", "--speculative-steps", "3"]),
+        ("llama_cpp", ["--model", "a.gguf", "--spec-type", "draft-eagle4"]),
+        ("llama_cpp", ["--model", "a.gguf", "--draft-max", "3"]),
+    ],
+)
+def test_the_parsers_refuse_what_they_do_not_know(parsed, engine, arguments):
+    """The control: a wrong key, flag or name does not pass."""
+    (answer,) = parsed(engine, [arguments])
+    assert "refused" in answer
