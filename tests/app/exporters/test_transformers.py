@@ -1,9 +1,12 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
 from app.exporters.registry import export, write_export
 from app.exporters.transformers import ASSISTANT_FILE, SCRIPT_FILE, TARGET_FILE
+from costmodel.configuration import DeploymentNames
 from costmodel.method import Stop
 from hardware_profiles.errors import InputError
 
@@ -148,3 +151,27 @@ def test_transformers_drafts_exactly_the_exported_k(build, monkeypatch, tmp_path
     )  # fmt: skip
     assert proposed[0] == tokens
     assert max(proposed) == tokens
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("method", ["speculative-decoding", "n-gram"])
+def test_the_exported_script_runs_as_it_stands(build, tmp_path, method):
+    transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+    letters = {letter: at for at, letter in enumerate("abcdefgh")}
+    model = tmp_path / "model"
+    shape = transformers.LlamaConfig(
+        vocab_size=8, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, eos_token_id=7,
+        pad_token_id=7,
+    )  # fmt: skip
+    transformers.LlamaForCausalLM(shape).save_pretrained(model)
+    whole = tokenizers.Tokenizer(tokenizers.models.WordLevel(letters, unk_token="a"))
+    whole.pre_tokenizer = tokenizers.pre_tokenizers.Split("", "isolated")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=whole).save_pretrained(model)
+    deployment = DeploymentNames(model=str(model), dtype="fp32")
+    draft = {"draft_model": str(model)} if method == "speculative-decoding" else {}
+    write_export(export(build(method, deployment=deployment, **draft), "transformers"), tmp_path / "out")
+    run = subprocess.run(
+        [sys.executable, tmp_path / "out" / SCRIPT_FILE, "abcabc"], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert len(run.stdout.split()) > 6

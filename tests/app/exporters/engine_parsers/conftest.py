@@ -49,13 +49,13 @@ def unpacked():
 
 @pytest.fixture(scope="session")
 def parsed(unpacked):
-    """Hand lists of arguments to an engine's own parser: one answer each, `read` or `refused`."""
+    """Hand lists of arguments to an engine's own parser: one answer each, `read` or `refused`; or run them."""
 
-    def ask(engine, cases):
+    def ask(engine, cases, action="read"):
         needed = {"vllm": ("vllm", "msgspec"), "sglang": ("sglang", "msgspec"), "llama_cpp": ("xllamacpp",)}[engine]
         places = [str(unpacked(name)) for name in needed]
         done = subprocess.run(
-            [sys.executable, HERE / f"read_{engine}.py"], input=json.dumps(cases), capture_output=True, text=True,
+            [sys.executable, HERE / f"{action}_{engine}.py"], input=json.dumps(cases), capture_output=True, text=True,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(places), "PYTHONDONTWRITEBYTECODE": "1"}, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-2000:]

@@ -15,7 +15,8 @@ PARSE = "_Z19common_params_parseiPPcR13common_params13llama_examplePFviS0_E"
 HEADER_BYTES = 16  # of a Python object, before the parameters that it holds
 
 
-def read(arguments):
+def parameters_of(arguments):
+    """The server's parameters, as its own parser fills them in."""
     parse = getattr(ctypes.CDLL(library.__file__), PARSE)
     parse.restype = ctypes.c_bool
     words = ["llama-server", *arguments]
@@ -23,6 +24,11 @@ def read(arguments):
     pointers = (ctypes.c_char_p * (len(words) + 1))(*(word.encode() for word in words), None)
     if not parse(len(words), pointers, ctypes.c_void_p(id(parameters) + HEADER_BYTES), SERVER, None):
         raise ValueError("the parser refuses it; its reason stands above")
+    return parameters
+
+
+def read(arguments):
+    parameters = parameters_of(arguments)
     chosen = parameters.speculative
     types = [each.name.removeprefix("COMMON_SPECULATIVE_TYPE_") for each in chosen.types]
     return {
@@ -46,4 +52,5 @@ def main():
     print("\n" + json.dumps(answers, default=str))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Hand arguments of `vllm serve` to vLLM's own parser, and what follows `--speculative-config` to its `SpeculativeConfig`.
+"""Hand arguments of `vllm serve` to vLLM's own parser, and its speculative config to `SpeculativeConfig`.
 
 Reads a JSON list of argument lists from standard input; the last line of the output is a JSON list of what was read.
 Checkpoints are stand-ins; everything that is checked without one is checked.
@@ -15,8 +15,8 @@ import torch  # noqa: E402
 
 torch.library.Library.impl = lambda *values, **named: None
 torch.library.Library._register_fake = lambda *values, **named: None
-import vllm.config.speculative as speculative  # noqa: E402
 import vllm.platforms  # noqa: E402
+from vllm.config import speculative  # noqa: E402
 from vllm.platforms.interface import Platform  # noqa: E402
 
 

