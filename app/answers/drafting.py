@@ -1,11 +1,14 @@
 """Drafts that differ from step to step, as JSON and in words."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.search import TopologyBest
+if TYPE_CHECKING:
+    from costmodel.laws.acceptance import Acceptance
+    from costmodel.optimizers.search import TopologyBest
 
 Json = dict[str, Any]
 TOPOLOGY_WORDS = {"off": "no speculation", "chain": "chain", "tree": "static tree", "dynamic_tree": "dynamic tree"}

@@ -1,26 +1,28 @@
 """Results as the JSON objects that the command line promises."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from app.answers.drafting import draft_words, drafting, topology_rows
-from app.answers.feasible import nearest_changes
-from costmodel.answers.estimate import Estimate, Intervals, Setting
 from costmodel.answers.uncertainty import dominant_terms, interval, term_source
-from costmodel.configuration import DecodingConfiguration
-from costmodel.engines.record.overhead import Overhead
-from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import Limits, Unmet, meets
-from costmodel.optimizers.recommend import Recommendation
-from costmodel.optimizers.search import Cell, Choice
-from costmodel.optimizers.sources import Source
-from costmodel.optimizers.trace_trie import build_trie
-from hardware_profiles.profile import Device
-from simulator.closed_loop.table_rows import RowAnswer
-from traces.kinds.acceptance import AcceptanceTrace
-from traces.kinds.tree import Tree
+
+if TYPE_CHECKING:  # what searches and simulates would double the time until other verbs answer
+    from costmodel.answers.estimate import Estimate, Intervals, Setting
+    from costmodel.configuration import DecodingConfiguration
+    from costmodel.engines.record.overhead import Overhead
+    from costmodel.laws.acceptance import Acceptance
+    from costmodel.optimizers.allowed import Limits, Unmet
+    from costmodel.optimizers.recommend import Recommendation
+    from costmodel.optimizers.search import Cell, Choice
+    from costmodel.optimizers.sources import Source
+    from hardware_profiles.profile import Device
+    from simulator.closed_loop.table_rows import RowAnswer
+    from traces.kinds.acceptance import AcceptanceTrace
+    from traces.kinds.tree import Tree
 
 Json = dict[str, Any]
 
@@ -96,6 +98,9 @@ def choice(picked: Choice, answer: Recommendation) -> Json:
 
 def unmet_rows(unmet: Sequence[Unmet], limits: Limits) -> list[Json]:
     """Batches and contexts at which nothing is allowed, each with the nearest changes that were tried and do."""
+    from app.answers.feasible import nearest_changes
+    from costmodel.optimizers.allowed import Limits, meets
+
     rows = []
     for each in unmet:
         asked, where = each.contender.configuration, each.contender.configuration.deployment
@@ -253,6 +258,8 @@ def path_acceptance(trace: AcceptanceTrace, shape: Tree) -> list[float]:
         trace: level 2 or more.
         shape: the tree that is replayed.
     """
+    from costmodel.optimizers.trace_trie import build_trie
+
     trie = build_trie(trace, shape.depth - 1)
     nodes = trie.chosen(shape)
     shares = trie.frequencies(nodes)[nodes] / max(trie.steps(nodes), 1)
