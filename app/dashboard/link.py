@@ -10,7 +10,9 @@ from urllib.parse import urlencode
 
 from app.dashboard.state import State, from_query, to_query
 from costmodel.architectures.library import load_model
+from costmodel.laws.acceptance import DepthRates
 from hardware_profiles.errors import InputError
+from traces.replay.statistics import fitted_acceptance
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -37,12 +39,21 @@ def state_of(chosen: DecodingConfiguration) -> State:
     query = {
         "model": load_model(where.model).name, "device": where.device, "engine": where.engine, "dtype": where.dtype,
         "tp": where.tensor_parallel, "method": chosen.method, "draft": chosen.draft_model, "trace": chosen.trace,
-        "batch": batch, "context": chosen.context, **shape,
+        "batch": batch, "context": chosen.context, "acceptance_ratio": _one_rate(chosen, batch), **shape,
     }  # fmt: skip
     state, wrong = from_query({name: str(value) for name, value in query.items() if value is not None})
     if wrong:
         raise InputError(f"cannot stand in a link: {wrong[0]}")
     return state
+
+
+def _one_rate(chosen: DecodingConfiguration, batch: int) -> float | None:
+    """The one rate at which a chain emits what the stated rates say, which is all that a page knows of them."""
+    length = chosen.draft_tokens_at(batch)
+    if chosen.trace is not None or not chosen.acceptance_by_depth or not length:
+        return None
+    emitted = DepthRates(by_depth=chosen.acceptance_by_depth).chain(length).tokens_per_step
+    return round(fitted_acceptance(emitted, length), 4)
 
 
 def link(chosen: DecodingConfiguration, *, host: str, port: int) -> str:

@@ -25,6 +25,14 @@ def test_the_state_says_what_the_configuration_says():
     assert link(CHAIN, host="127.0.0.1", port=8501).startswith("http://127.0.0.1:8501/?page=map&")
 
 
+def test_stated_rates_become_the_one_rate_that_emits_as_many():
+    one = dataclasses.replace(CHAIN, method="eagle-3", acceptance_by_depth=(0.72,))
+    assert state_of(one).acceptance_ratio == 0.72
+    falling = state_of(dataclasses.replace(one, acceptance_by_depth=(0.78, 0.61, 0.48), schedule=(), draft_tokens=3))
+    rate = falling.acceptance_ratio
+    assert rate + rate**2 + rate**3 == pytest.approx(0.78 + 0.61 + 0.48, abs=1e-3)
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"device": "../l4.toml"}, {"overrides": ("device.price_usd_per_hour=1",)}, {"kv_dtype": "fp8"}],
