@@ -237,7 +237,10 @@ def _rescaled(numbers: dict[str, float], owner: "DeviceFile", heir: "DeviceFile"
     shared = next((dtype for dtype in ("bf16", "fp16", "fp32") if dtype in theirs and dtype in ours), None)
     if shared is None:
         return numbers
-    speed = ours[shared].si / heir.processors.number * owner.processors.number / theirs[shared].si
+    parts = (ours[shared].si, heir.processors.number, owner.processors.number, theirs[shared].si)
+    if min(parts) <= 0:
+        return numbers  # the device that is made of them is refused
+    speed = parts[0] / parts[1] * parts[2] / parts[3]
     return {name: each / speed if name.endswith("_tile_s") else each for name, each in numbers.items()}
 
 

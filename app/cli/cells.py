@@ -6,7 +6,6 @@ the answer with its reason and the nearest changes; only an answer without any o
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -29,20 +28,14 @@ def names_of(text: str, option: str) -> list[str]:
         InputError: an empty name among several.
     """
     from hardware_profiles.errors import InputError
+    from hardware_profiles.places import is_file
 
-    if "," not in text or _is_file(text):
+    if "," not in text or is_file(text):
         return [text]
     names = list(dict.fromkeys(part.strip() for part in text.split(",")))
     if "" in names:
         raise InputError("must be names separated by commas", key=option, value=text)
     return names
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except OSError:  # too long for a name
-        return False
 
 
 def cells_of(options: Mapping[str, Any]) -> list[dict[str, str]]:

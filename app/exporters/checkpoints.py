@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hardware_profiles.places import is_place
+
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
 
@@ -91,7 +93,7 @@ def gguf_checkpoint(name: str, placeholder: str, notes: list[str]) -> str:
         placeholder: what stands for it where it is neither.
         notes: what a reader must know is added here.
     """
-    if name.endswith(".gguf") or (_HOLDS_GGUF.fullmatch(name) and not Path(name).exists()):
+    if name.endswith(".gguf") or (_HOLDS_GGUF.fullmatch(name) and not is_place(name)):
         return name
     if name != placeholder:
         notes.append(f"replace {placeholder}.gguf: `convert_hf_to_gguf.py` of llama.cpp makes it from {name}")

@@ -18,6 +18,7 @@ from costmodel.architectures.hf.config import Reading, read_config, read_hf_conf
 from costmodel.architectures.hf.files import bounded_bytes
 from costmodel.architectures.name_parts import name_parts
 from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.places import is_place
 from hardware_profiles.units import GIGA
 
 _FOLDER = Path(__file__).parent / "models"
@@ -106,7 +107,7 @@ def load_reading(name_or_path: str | Path) -> Reading:
     path = Path(text)
     if path.suffix.casefold() == ".toml":
         return _read(path, source=str(path), family=family).reading
-    return read_hf_config(path / "config.json" if path.is_dir() else path, family)
+    return read_hf_config(path / "config.json" if is_place(path / "config.json") else path, family)
 
 
 def how_read(name: str) -> str:
@@ -203,7 +204,7 @@ def _all_names() -> list[str]:
 def _is_path(text: str) -> bool:
     """Whether the text can only mean a file: it exists, or it ends as our files do."""
     try:
-        return Path(text).suffix.casefold() in (".json", ".toml") or bool(text and Path(text).exists())
+        return Path(text).suffix.casefold() in (".json", ".toml") or bool(text and is_place(text))
     except (OSError, ValueError):
         return False
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.places import is_place
 from hardware_profiles.refusals import refusal
 from simulator.scenario.sections import (
     BlocksSection,
@@ -305,8 +306,8 @@ def read_scenario_sections(path: str | Path) -> dict[str, Any]:
         if not isinstance(inside, dict) or not isinstance(inside.get(key), str) or not inside[key]:
             continue
         beside = Path(path).parent / inside[key]
-        if key not in _NAMES_TOO or beside.exists():
-            inside[key] = str(beside) if key != "trace" or beside.exists() else inside[key]
+        if key not in _NAMES_TOO or is_place(beside):
+            inside[key] = str(beside) if key != "trace" or is_place(beside) else inside[key]
     return sections
 
 

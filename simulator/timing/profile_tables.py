@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.places import is_place
 from hardware_profiles.units import MICRO
 from simulator.timing.engine_settings import EngineSettings
 from traces.storage.parquet_files import numbers, opened_parquet, texts
@@ -161,7 +162,7 @@ def _summed(rows: Rows, axis: str, times: Any) -> Floats:
 def _experts(prefix: str | Path, engine: EngineSettings, dense: Rows) -> Floats:
     """Seconds of all expert layers by query tokens; zeros where the profile has none."""
     sizes = np.arange(int(dense["tokens"].max()) + 1, dtype=np.float64)
-    if not Path(f"{prefix}_moe.parquet").exists():
+    if not is_place(f"{prefix}_moe.parquet"):
         return np.zeros(sizes.size)
     rows = _read(prefix, "moe", ("tokens", "activated_experts"), engine.tensor_parallel)
     routed = [(b.feed_forward, n) for b, n in engine.architecture.blocks if b.feed_forward.experts > 1]
@@ -248,7 +249,7 @@ def _along(axis: Floats, values: Floats) -> Floats:
 def _skew(prefix: str | Path, shared: int) -> SkewTable | None:
     """Ratios at the spread that was measured most, over shares of long contexts; None without the file."""
     file = f"{prefix}_skew.parquet"
-    if not Path(file).exists():
+    if not is_place(file):
         return None
     keys = ("n", "nb", "skew", "pc", "kp", "kvs", "t_mean_us")
     rows = dict(_read(prefix, "skew", keys, shared, "t_skew_us"))

@@ -228,6 +228,19 @@ def test_wrong_files_are_refused(tmp_path, old, new, key, said):
     assert said in str(error)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [("TFLOP_per_s = ", "TFLOP_per_s = 1e-400 #", "must lie between"), ("count = ", "count = 0 #", "must lie between")],
+)
+def test_an_heir_without_peak_or_processors_is_refused(tmp_path, old, new, said):
+    heir = (DATA / "a100-pcie-40.toml").read_text(encoding="utf-8")
+    lines = [line for line in heir.splitlines() if line.startswith(("bf16 =", "processors ="))]
+    line = next(line for line in lines if old in line)
+    number = line.split(old)[1].split(",")[0]
+    wrong = line.replace(f"{old}{number}", f"{new.removesuffix(' #')}")
+    assert "like = " in heir and said in str(refusal(changed(tmp_path, line, wrong, heir)))
+
+
 def test_a_missing_operation_needs_a_relative(tmp_path):
     whole = device_text(load_device("h100-sxm"))
     start = whole.index("[constants.host]")

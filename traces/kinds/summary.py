@@ -13,6 +13,8 @@ import numpy as np
 
 from hardware_profiles.errors import InputError
 
+MOST_DRAFT_LEVELS = 32767
+"""Longest draft that a trace can hold, as lengths by position can."""
 _COUNTS = ("drafts", "draft_tokens", "accepted_tokens")
 
 
@@ -81,6 +83,9 @@ class Summary:
         _check_counts(self, "summary")
         if self.longest_draft < 0:
             raise InputError("must be >= 0", key="summary.longest_draft", value=self.longest_draft)
+        if (self.draft_levels or 0) > MOST_DRAFT_LEVELS:
+            wanted = f"a draft has at most {MOST_DRAFT_LEVELS} tokens"
+            raise InputError(wanted, key="summary.draft_tokens", value=self.draft_levels)
         depths = np.asarray(self.acceptance_by_depth, dtype=float)
         if not np.all((depths >= 0) & (depths <= 1)) or np.any(np.diff(depths) > 0):
             raise InputError(

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.places import is_place
 from traces.kinds.naming import naming
 from traces.kinds.tree_forms import growmap_values, paths_of_literal
 
@@ -255,7 +256,7 @@ def read_tree(path: str | Path) -> Tree:
         InputError: the file is absent, too large or not a tree.
     """
     name = str(path)
-    file, _, wanted = name.rpartition(":") if not Path(name).exists() else (name, "", "")
+    file, _, wanted = name.rpartition(":") if not is_place(name) else (name, "", "")
     place = Path(file) if file.endswith((".py", ".txt")) else Path(name)
     with naming(name):
         content = _content(place)

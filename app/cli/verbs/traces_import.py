@@ -53,11 +53,12 @@ def import_(
     """Convert a file to a trace, and say what it yields and what it cannot know."""
     from app.cli.output import emit_json, require_file, say
     from hardware_profiles.errors import InputError
+    from hardware_profiles.places import is_place
     from traces.importers.formats import detect
 
     found = detect(files[-1], form)
     target = Path(f"{files[-1].stem}.parquet") if out is None else out
-    if out is None and target.exists():
+    if out is None and is_place(target):
         raise InputError("stands here already: name the file to write", file=target, key="--out")
     require_file(target)
     asked = {

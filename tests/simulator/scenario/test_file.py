@@ -227,3 +227,10 @@ def test_the_scenario_of_the_readme_is_one(root):
     text = (root / "simulator" / "README.md").read_text()
     written = checked_scenario(yaml.safe_load(text.split("```yaml")[1].split("```")[0]))
     assert written.speculation.schedule == ((1, 32, 3), (33, 256, 1)) and written.router == "least-loaded"
+
+
+@pytest.mark.parametrize("key", ["model", "device"])
+def test_names_too_long_for_a_file_are_names(write, key):
+    sections = SECTIONS | {"deployment": SECTIONS["deployment"] | {key: "x" * 3000}}
+    with pytest.raises(UnknownNameError):
+        prepare(read_scenario(write(sections)))

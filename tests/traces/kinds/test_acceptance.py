@@ -201,6 +201,8 @@ def test_a_mean_alone_is_a_summary_and_levels_are_told_where_they_can_be():
         {"mean_tokens_per_step": 0.5},
         {"mean_tokens_per_step": float("nan")},
         {"longest_draft": -1},
+        {"longest_draft": 10**9},
+        {"drafts": 1, "draft_tokens": 10**9},
     ],
 )
 def test_refused_summaries(wrong):

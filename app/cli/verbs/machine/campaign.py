@@ -120,6 +120,7 @@ def seconds(text: str, option: str) -> float:
 def shipped_campaign(file: Path) -> Path:
     """The file itself where it exists, else the shipped campaign of that name."""
     import real_runs
+    from hardware_profiles.places import is_place
 
     shipped = Path(str(real_runs.__file__)).parent / "campaigns" / f"{file.name.removesuffix('.yaml')}.yaml"
-    return shipped if not file.exists() and len(file.parts) == 1 and shipped.exists() else file
+    return shipped if not is_place(file) and len(file.parts) == 1 and shipped.exists() else file
