@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # the reader has left, `| head` for one; without this the interpreter complains when it flushes at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        code = 1
     if code == INTERRUPTED:
         return _ended(_stopped(words), INTERRUPTED)
     return code if isinstance(code, int) else 0
