@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Misuse as error:
         return _misused(error, words)
     except SystemExit as ended:  # completion, which ends the process by itself
-        return ended.code if isinstance(ended.code, int) else 1
+        code = ended.code
     except BrokenPipeError:
         # the reader has left, `| head` for one; without this the interpreter complains when it flushes at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -94,7 +94,7 @@ def deliver(
     show: Callable[[], None] = lambda: None,
     also: Callable[[Path], object] = lambda folder: None,
     csv: Path | None = None,
-    rows: Sequence[str] = (),
+    rows: Sequence[str | Mapping[str, Any]] = (),
 ) -> Answered:
     """Hand an answer over: files into the folder `out` where there is one, then an object or tables on the screen.
 
@@ -107,7 +107,7 @@ def deliver(
         show: prints the tables.
         also: writes what else belongs into the folder.
         csv: file for the rows of its table as comma-separated values.
-        rows: keys of the object whose lists are these rows.
+        rows: keys of the object whose lists are these rows, or rows themselves.
 
     Returns:
         The same answer, for callers from Python.
@@ -124,7 +124,8 @@ def deliver(
     if csv is not None:
         from app.cli.csv_rows import write_csv
 
-        write_csv([row for key in rows for row in jsonable(answer.get(key) or [])], csv)
+        lists = [answer.get(each) or [] if isinstance(each, str) else [each] for each in rows]
+        write_csv([row for each in lists for row in jsonable(each)], csv)
     if json:
         emit_json(answer)
     elif not quiet:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.options import AsFamily, Json, Out, Overrides, Quiet, Seed
+from app.cli.formatting import fixed, plain
+from app.cli.options import AsFamily, Csv, Json, Out, Overrides, Quiet, Seed
 from app.cli.output import Answered, deliver, print_table, require_folder, say
 
 if TYPE_CHECKING:
@@ -29,10 +30,11 @@ def devices(
     ] = "h100-sxm",
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for files; with `new` the file to write.")] = None,
+    csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> Answered | None:
+) -> Answered:
     """List device profiles, show one with the source of every number, or write a file for a new one."""
     from hardware_profiles.errors import InputError
     from hardware_profiles.loader import device_names, load_device
@@ -54,22 +56,23 @@ def devices(
         "inputs": {"name": name, "set": overrides or [], "seed": seed},
         "devices": loaded if name is not None else [_brief(each, _DEVICE_KEYS) for each in loaded],
     }
-    deliver(answer, name="devices", json=json, out=out)
-    if json or quiet:
-        return None
     rows = [
         [
-            d.name, d.title, f"{d.memory_bytes / GIB:.0f}", f"{d.bandwidth_bytes_per_s / GIGA:.0f}",
-            f"{max(d.peak_flops_per_s.get(k, 0.0) for k in ('bf16', 'fp16', 'fp32')) / TERA:.4g}",
+            d.name, d.title, plain(d.memory_bytes / GIB, 2), plain(d.bandwidth_bytes_per_s / GIGA, 2),
+            plain(max(d.peak_flops_per_s.get(k, 0.0) for k in ("bf16", "fp16", "fp32")) / TERA),
             "itself" if d.calibrated else d.constants_from or "assumed",
         ]
         for d in loaded
     ]  # fmt: skip
-    print_table("Devices", ["name", "title", "GiB", "GB/s", "16-bit TFLOP/s", "constants from"], rows)
-    if name:
-        for key, value in sorted(loaded[0].provenance.items()):
+
+    def show() -> None:
+        print_table("Devices", ["name", "title", "GiB", "GB/s", "16-bit TFLOP/s", "constants from"], rows)
+        for key, value in sorted(loaded[0].provenance.items()) if name else ():
             say(f"  {key}: {value.kind}, {value.source}")
-    return None
+
+    return deliver(
+        answer, name="devices", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["devices"]
+    )  # fmt: skip
 
 
 def _new_device(name: str, like: str, out: Path | None, *, json: bool, quiet: bool) -> Answered:
@@ -104,10 +107,11 @@ def models(
     context: Annotated[int, typer.Option("--context", min=0, help="With --price: cached tokens that are read.")] = 8192,
     dtype: Annotated[str, typer.Option("--dtype", help="With --price: format of weights and cache.")] = "bf16",
     out: Out = None,
+    csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> Answered | None:
+) -> Answered:
     """List model architectures, show or inspect one; with --price, what a token costs at least on rented devices."""
     from costmodel.architectures.library import load_model, model_names
     from hardware_profiles.errors import InputError
@@ -123,29 +127,32 @@ def models(
     if price:
         answer |= {"inputs": {"name": name, "price": price, "context": context, "dtype": dtype, "seed": seed},
                    "prices": priced}  # fmt: skip
-    deliver(answer, name="models", json=json, out=out)
-    if json or quiet:
-        return None
     rows = [
         [
-            m.name, m.model_type, str(m.layers), str(m.hidden), f"{m.parameters / GIGA:.3f}",
-            f"{m.active_parameters / GIGA:.3f}", f"{m.kv_values_per_token * 2 / KILO:.1f}",
+            m.name, m.model_type, plain(m.layers), plain(m.hidden), fixed(m.parameters / GIGA, 3),
+            fixed(m.active_parameters / GIGA, 3), fixed(m.kv_values_per_token * 2 / KILO, 1),
         ]
         for m in loaded
     ]  # fmt: skip
     columns = ["name", "type", "layers", "width", "parameters (10⁹)", "active (10⁹)", "KV kB/token (16-bit)"]
-    if not price:
-        print_table("Models", columns, rows)
-        return None
+    quantities = ("attention", "feed_forward", "")
     cells = [
-        [p["model"], p["device"], f"{p['attention_usd_per_million']:.4f}", f"{p['feed_forward_usd_per_million']:.4f}",
-         f"{p['usd_per_million']:.4f}"]
+        [p["model"], p["device"], *(fixed(p[f"{q}_usd_per_million".lstrip("_")], 4) for q in quantities)]
         for p in priced
-    ]  # fmt: skip
-    print_table(f"Least dollars per million tokens, context {context}, {dtype}",
-                ["model", "device", "attention", "feed-forward", "together"], cells,
-                caption="lower bounds: every device at its roofs, weights read for nothing")  # fmt: skip
-    return None
+    ]
+
+    def show() -> None:
+        if not price:
+            print_table("Models", columns, rows)
+            return
+        print_table(f"Least dollars per million tokens, context {context:,}, {dtype}",
+                    ["model", "device", "attention", "feed-forward", "together"], cells,
+                    caption="lower bounds: every device at its roofs, weights read for nothing")  # fmt: skip
+
+    return deliver(
+        answer, name="models", json=json, out=out, quiet=quiet, show=show, csv=csv,
+        rows=["prices" if price else "models"],
+    )  # fmt: skip
 
 
 def _inspect(subject: str | None, family: str | None, *, out: Path | None, json: bool, quiet: bool) -> Answered:
@@ -187,7 +194,9 @@ def _prices(loaded: "list[Architecture]", devices: str, context: int, dtype: str
     return found
 
 
-def methods(name: Name = None, out: Out = None, seed: Seed = 0, json: Json = False, quiet: Quiet = False) -> None:
+def methods(
+    name: Name = None, out: Out = None, csv: Csv = None, seed: Seed = 0, json: Json = False, quiet: Quiet = False
+) -> Answered:
     """List published methods by group, or show all of one with its citation and reported numbers."""
     from dataclasses import fields
 
@@ -195,9 +204,7 @@ def methods(name: Name = None, out: Out = None, seed: Seed = 0, json: Json = Fal
 
     loaded = [load_method(each) for each in ([name] if name is not None else method_names())]
     entries = [{**_brief(m, tuple(each.name for each in fields(m))), "exactness": m.exactness} for m in loaded]
-    deliver({"inputs": {"name": name, "seed": seed}, "methods": entries}, name="methods", json=json, out=out)
-    if json or quiet:
-        return
+    answer = {"inputs": {"name": name, "seed": seed}, "methods": entries}
     rows = [
         [
             m.group,
@@ -213,9 +220,15 @@ def methods(name: Name = None, out: Out = None, seed: Seed = 0, json: Json = Fal
         for m in sorted(loaded, key=lambda m: (m.group, m.slug))
     ]
     columns = ["group", "slug", "title", "year", "read", "drafted by", "shape", "verifier", "text"]
-    print_table("Methods", columns, rows)
-    if name:
-        _show(loaded[0])
+
+    def show() -> None:
+        print_table("Methods", columns, rows)
+        if name:
+            _show(loaded[0])
+
+    return deliver(
+        answer, name="methods", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["methods"]
+    )  # fmt: skip
 
 
 def _show(method: "Method") -> None:

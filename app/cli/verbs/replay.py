@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.drafts import DynamicTree, StopRule, dynamic_shape, stop_rule, varying
-from app.cli.options import MOST_DRAFT_TOKENS, Json, MatchRate, Out, Quiet, Seed, method_slug, ratio, whole_numbers
+from app.cli.options import MOST_DRAFT_TOKENS, Csv, Json, MatchRate, Out, Quiet, Seed, method_slug, ratio, whole_numbers
 from app.cli.output import Answered
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from costmodel.passes.ops import Array
     from traces.kinds.acceptance import AcceptanceTrace
     from traces.kinds.tree import Tree
+
+ROWS = ("chains", "trees", "varying")
 
 
 def replay(
@@ -31,6 +33,7 @@ def replay(
     stop: StopRule = "",
     match_rate: MatchRate = None,
     out: Out = None,
+    csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -59,7 +62,8 @@ def replay(
             recorded.require(1, "replaying trees, stop rules and verifiers")
         chains = _counted(trace, method_slug(method, "--method"), rate, lengths)
         body = {"inputs": inputs, "chains": chains, "trees": [], "varying": []}
-        return deliver(body, name="replay", json=json, out=out, quiet=quiet, show=lambda: _print(str(trace), body))
+        return deliver(body, name="replay", json=json, out=out, quiet=quiet, csv=csv, rows=ROWS,
+                   show=lambda: _print(str(trace), body))  # fmt: skip
     if rate is not None and recorded.drafted is None:
         recorded = replace(recorded, match_rate=rate)
     shapes = [(path, read_tree(path)) for path in tree or []]
@@ -76,7 +80,8 @@ def replay(
     found = varying(recorded, law, lengths, shape_of_steps, rule, seed) if shape_of_steps or rule else []
     varied = [_varied(a, recorded) for a in found]
     body = {"inputs": inputs, "chains": chains, "trees": trees, "varying": varied}
-    return deliver(body, name="replay", json=json, out=out, quiet=quiet, show=lambda: _print(str(trace), body))
+    return deliver(body, name="replay", json=json, out=out, quiet=quiet, csv=csv, rows=ROWS,
+                   show=lambda: _print(str(trace), body))  # fmt: skip
 
 
 def _row(recorded: "AcceptanceTrace", law: "Law", shape: "int | Tree", counts: "Array") -> dict[str, Any]:
@@ -116,8 +121,8 @@ def _print(title: str, body: dict[str, Any]) -> None:
     rows = [[f"K={c['draft_tokens']}", *_cells(c)] for c in chains]
     rows += [[f"{t['tree']} ({t['draft_tokens']})", *_cells(t)] for t in trees]
     rows += [[v["draft"], *_cells(v)] for v in varied]
-    columns = ["configuration", "tokens/step", "80 % interval", "tokens", "steps", "steps with a proposal", "verifier"]
-    print_table(title, columns, rows)
+    columns = ["configuration", "tokens/step", "tokens", "steps", "steps with a proposal", "verifier"]
+    print_table(title, columns, rows, caption="brackets: 80 % intervals")
     say_remarks([*chains, *trees, *varied])
 
 
@@ -153,10 +158,7 @@ def _varied(a: "Acceptance", recorded: "AcceptanceTrace") -> dict[str, Any]:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    if row["interval"] is None:
-        return [f"{row['tokens_per_step']:.4f}", "", "", "", f"{row['proposal_ratio']:.1%}", row["rule"]]
-    low, high = row["interval"]
-    return [
-        f"{row['tokens_per_step']:.4f}", f"[{low:.3f}, {high:.3f}]", str(row["tokens"]), f"{row['steps']:.0f}",
-        f"{row['proposal_ratio']:.1%}", row["rule"],
-    ]  # fmt: skip
+    from app.cli.formatting import plain, ranged
+
+    shown = ranged(row["tokens_per_step"], row["interval"], 3)
+    return [shown, plain(row["tokens"]), plain(row["steps"]), f"{row['proposal_ratio']:.1%}", row["rule"]]

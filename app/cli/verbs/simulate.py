@@ -10,7 +10,7 @@ from app.cli import completion
 from app.cli.accepted import KNOWN_BY, acceptance_values
 from app.cli.asked import Config
 from app.cli.option_groups import Accepted, grouped
-from app.cli.options import Json, Out, Quiet, Seed, milliseconds
+from app.cli.options import Csv, Json, Out, Quiet, Seed, milliseconds
 from app.cli.output import Answered
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def simulate(
         Path | None, typer.Option("--plot", help="HTML page: waiting times, load over time, goodput over load.")
     ] = None,
     out: Out = None,
+    csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -143,7 +144,8 @@ def simulate(
     _write_files(cases, points, per_request, timeline, plot, title=_title(written))
     return deliver(
         answer, name="simulation", json=json, out=out, quiet=quiet,
-        show=lambda: print_cases(cases, points, answer, _title(written)),
+        show=lambda: print_cases(cases, points, answer, _title(written)), csv=csv,
+        rows=[{"name": each.name, "metrics": each.metrics} for each in cases] + ["load"],
     )  # fmt: skip
 
 

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from app.cli.formatting import TimeUnit
     from app.cli.output import Answered
     from app.reports.simulation_page import Case, LoadPoint
 
+_TIMES = (("ttft_s", "mean"), ("ttft_s", "p99"), ("tpot_s", "mean"), ("tpot_s", "p99"), ("itl_s", "p99"))
 
 # options of earlier versions whose key bears another name; further ones bear their key's
 _FORMER = {
@@ -80,43 +82,43 @@ def print_cases(cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[
         answer: as it goes out as JSON.
         title: of the first table.
     """
+    from app.cli.formatting import plain, time_unit
     from app.cli.output import print_table, say
 
-    columns = ["case", "TTFT mean s", "p99 s", "TPOT mean ms", "p99 ms", "ITL p99 ms", "tokens/s", "goodput/s",
-               "finished", "rejected", "failed", "preempted", "iterations"]  # fmt: skip
-    print_table(title, columns, [_cells(case.name, case.metrics) for case in cases])
+    named = [(case.name, case.metrics) for case in cases]
+    loaded = [(f"{p.name} at {plain(p.rate_per_s)}/s", p.metrics) for p in points]
+    unit = time_unit([m[key][level] for _, m in named + loaded for key, level in _TIMES])
+    heads = [f"{key[:-2].upper()} {level} {unit.name}" for key, level in _TIMES]
+    columns = ["case", *heads, "tokens/s", "goodput/s", "finished", "rejected", "failed", "preempted", "iterations"]
+    print_table(title, columns, [_cells(name, m, unit) for name, m in named])
     if points:
-        rows = [_cells(f"{p.name} at {p.rate_per_s:g}/s", p.metrics) for p in points]
-        print_table("over load", columns, rows)
+        print_table("over load", columns, [_cells(name, m, unit) for name, m in loaded])
     spread = answer.get("metrics_interval")
     if spread is not None:
-        low, high = spread["ttft_s"]["mean"] or (0.0, 0.0)
-        slow, fast = spread["tpot_s"]["mean"] or (0.0, 0.0)
-        say(
-            f"80 % over {len(answer['seeds'])} seeds: TTFT mean {low:.4g} to {high:.4g} s, "
-            f"TPOT mean {1e3 * slow:.4g} to {1e3 * fast:.4g} ms"
-        )
+        bounds = [
+            f"{key[:-2].upper()} mean {unit.show(low)} to {unit.show(high)} {unit.name}"
+            for key in ("ttft_s", "tpot_s")
+            for low, high in [spread[key]["mean"] or (0.0, 0.0)]
+        ]
+        say(f"80 % over {len(answer['seeds'])} seeds: {', '.join(bounds)}")
     m = cases[0].metrics
     if m["joules_per_token"] is not None:
         price = m["usd_per_million_tokens"]
-        dollars = "" if price is None else f", $ {price:.3g} per million tokens"
+        dollars = "" if price is None else f", $ {plain(price)} per million tokens"
         say(
             f"{m['bandwidth_ratio']:.0%} of the bandwidth and {m['compute_ratio']:.0%} of the peak in use, "
-            f"{m['joules_per_token']:.3g} J per token{dollars}"
+            f"{plain(m['joules_per_token'])} J per token{dollars}"
         )
     for note in answer["notes"]:
         say(note)
 
 
-def _cells(name: str, m: Mapping[str, Any]) -> list[str]:
-    from hardware_profiles.units import MILLI
-
-    def number(value: float | None, unit: float = 1.0) -> str:
-        return "" if value is None else f"{value / unit:.4g}"
+def _cells(name: str, m: Mapping[str, Any], unit: "TimeUnit") -> list[str]:
+    """A row; what never happened (rejected, failed, preempted) is left empty, so that its column goes."""
+    from app.cli.formatting import plain
 
     return [
-        name, number(m["ttft_s"]["mean"]), number(m["ttft_s"]["p99"]), number(m["tpot_s"]["mean"], MILLI),
-        number(m["tpot_s"]["p99"], MILLI), number(m["itl_s"]["p99"], MILLI), number(m["tokens_per_s"]),
-        number(m["goodput_per_s"]), str(m["finished"]), str(m["rejected"]), str(m["failed"]),
-        str(m.get("preemptions", 0)), str(m["iterations"]),
+        name, *(unit.show(m[key][level]) for key, level in _TIMES), plain(m["tokens_per_s"]),
+        plain(m["goodput_per_s"]), plain(m["finished"]),
+        *(plain(m.get(key, 0) or None) for key in ("rejected", "failed", "preemptions")), plain(m["iterations"]),
     ]  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.options import MOST_DRAFT_TOKENS, Json, Out, Quiet, Seed, whole_numbers
+from app.cli.options import MOST_DRAFT_TOKENS, Csv, Json, Out, Quiet, Seed, whole_numbers
 from app.cli.output import Answered
 from app.cli.verbs.traces_import import counts_of, import_
 
@@ -20,6 +20,7 @@ def inspect(
     file: Annotated[Path, typer.Argument(help="Trace to look into.")],
     draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "1,3,5,8",
     out: Out = None,
+    csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -42,7 +43,8 @@ def inspect(
         facts |= held | {"kinds": _by_kind(trace, lengths) if trace.level >= 1 else []}
     inputs = {"file": str(file), "draft_tokens": lengths, "seed": seed}
     return deliver(
-        {"inputs": inputs, **facts}, name="trace", json=json, out=out, quiet=quiet, show=lambda: _print(facts, lengths)
+        {"inputs": inputs, **facts}, name="trace", json=json, out=out, quiet=quiet, show=lambda: _print(facts, lengths),
+        csv=csv, rows=["kinds"],
     )  # fmt: skip
 
 
@@ -53,10 +55,11 @@ def compare(
     kind: Annotated[str | None, typer.Option("--kind", help="Only this kind of prompt; `all` is their sum.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw acceptance over depth as an HTML page.")] = None,
     out: Out = None,
+    csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
-) -> None:
+) -> Answered:
     """Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals."""
     from app.cli.output import deliver, print_table, require_file, say
     from hardware_profiles.errors import UnknownNameError
@@ -85,14 +88,18 @@ def compare(
         }
         for r in rows
     ]  # fmt: skip
-    deliver({"inputs": inputs, "rows": found}, name="comparison", json=json, out=out)
-    if not json and not quiet:
+
+    def show() -> None:
         columns = ["drafter", "T", "prompts", *(f"d={d}" for d in range(1, draft_tokens + 1)), "tokens/step", "80 %"]
         print_table(
-            "share of steps that keep the first d draft tokens", columns, [_compared(r, draft_tokens) for r in found]
-        )
+            "share of steps that keep the first d draft tokens", columns, [_compared(r, draft_tokens) for r in found],
+            once=["drafter", "T"],
+        )  # fmt: skip
         if plot is not None:
             say(f"drawn in {plot}")
+
+    answer = {"inputs": inputs, "rows": found}
+    return deliver(answer, name="comparison", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["rows"])
 
 
 def _compared(row: dict[str, Any], depth: int) -> list[str]:
@@ -107,6 +114,7 @@ def _compared(row: dict[str, Any], depth: int) -> list[str]:
 
 
 def _print(facts: dict[str, Any], lengths: list[int]) -> None:
+    from app.cli.formatting import plain
     from app.cli.output import print_table, say
 
     for key, value in facts.items():
@@ -117,8 +125,8 @@ def _print(facts: dict[str, Any], lengths: list[int]) -> None:
     rows = [
         [
             k["kind"],
-            str(k["requests"]),
-            str(k["tokens"]),
+            plain(k["requests"]),
+            plain(k["tokens"]),
             *("-" if v is None else f"{v:.3f}" for v in k["tokens_per_step"]),
         ]
         for k in facts.get("kinds", [])

@@ -7,7 +7,7 @@ import typer
 
 from app.cli.accepted import is_rates
 from app.cli.option_groups import Accepted, grouped
-from app.cli.options import Json, Out, Quiet, Seed, whole_numbers
+from app.cli.options import Csv, Json, Out, Quiet, Seed, whole_numbers
 from app.cli.output import Answered
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def tree(
         typer.Option("--held-out", help="Also choose on half of a recording's requests, and replay on the other half."),
     ] = False,
     out: Out = None,
+    csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -63,7 +64,8 @@ def tree(
     }  # fmt: skip
     return deliver(
         {"inputs": inputs, "remark": assumed, "trees": rows}, name="trees", json=json, out=out, quiet=quiet,
-        show=lambda: _print(rows, title, out, assumed), also=lambda folder: _write_shapes(rows, folder),
+        show=lambda: _print(rows, title, out, assumed), also=lambda folder: _write_shapes(rows, folder), csv=csv,
+        rows=["trees"],
     )  # fmt: skip
 
 
@@ -115,11 +117,12 @@ def _write_shapes(rows: list[dict[str, Any]], folder: Path) -> None:
 
 
 def _print(rows: list[dict[str, Any]], title: str, out: Path | None, assumed: str) -> None:
+    from app.cli.formatting import plain
     from app.cli.output import print_table, say
 
     dynamic, held_out = any("dynamic_tree" in row for row in rows), any("held_out" in row for row in rows)
     cells = [
-        [str(r["nodes"]), str(r["depth"]), f"{r['tokens_per_step']:.6f}", str(r["certificate"]["kind"]),
+        [plain(r["nodes"]), plain(r["depth"]), f"{r['tokens_per_step']:.4f}", str(r["certificate"]["kind"]),
          ", ".join(map(str, _widths(r["parents"]))),
          *([f"{r['dynamic_tree']['tokens_per_step']:.4f}" if "dynamic_tree" in r else ""] if dynamic else []),
          *([f"{r['held_out']['tokens_per_step']:.4f} ({r['held_out']['gain_ratio']:+.1%})"] if held_out else [])]

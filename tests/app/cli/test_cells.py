@@ -1,7 +1,6 @@
 """Lists of models, devices and engines: every cell is its own question, and one that cannot be is a row."""
 
 import csv
-import io
 import itertools
 import json
 
@@ -10,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.cli.cells import cells_of, names_of
-from app.cli.csv_rows import csv_text
 from hardware_profiles.errors import InputError
 
 MODELS = ("llama-3.1-8b", "llama-3.2-1b", "llama-3.1-70b")
@@ -107,22 +105,3 @@ def test_three_models_on_four_devices_at_three_contexts_become_a_file(rooftree, 
 def test_a_csv_file_must_be_a_file(rooftree, tmp_path):
     done = rooftree(*STATED, "--model", "gpt2", "--csv", tmp_path)
     assert done.code == 2 and "--csv: must be a file to write" in done.err
-
-
-letters = st.text('abc ,"\né', max_size=5)
-values = st.one_of(st.none(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), letters)
-
-
-@given(st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), values, min_size=1), min_size=1, max_size=5))
-def test_rows_read_back_from_their_text(rows):
-    read = list(csv.DictReader(io.StringIO(csv_text(rows), newline="")))
-    assert len(read) == len(rows)
-    for line, row in zip(read, rows, strict=True):
-        assert all(line[name] == ("" if row.get(name) is None else str(row[name])) for name in line)
-
-
-def test_records_and_intervals_become_columns():
-    row = {"a": {"b": 1, "c": {"d": 2}}, "x_interval": [0.5, 1.5], "deep": {"y_interval": [1, 2]}, "list": [1, {}]}
-    names, values = csv_text([row]).splitlines()
-    assert names == "a.b,a.c.d,x_low,x_high,deep.y_low,deep.y_high,list"
-    assert values == '1,2,0.5,1.5,1,2,"[1, {}]"'
