@@ -100,11 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = cli(arguments, prog_name="rooftree", standalone_mode=False)
         sys.stdout.flush()
-    except CollectedError as several:
-        sys.stderr.write(f"rooftree: {several}\n")
-        return several.exit_code
     except RooftreeError as error:
-        return _ended(str(error), error.exit_code)
+        return _ended(str(error), error.exit_code, lines=isinstance(error, CollectedError))
     except Misuse as error:
         return _misused(error, words)
     except SystemExit as ended:  # completion, which ends the process by itself
@@ -153,6 +150,7 @@ def _as_key(option: str) -> str | None:
     return None if key is None else f"{option} is a key of the scenario: --set {key}=VALUE"
 
 
-def _ended(message: str, code: int) -> int:
-    sys.stderr.write(f"rooftree: {' '.join(message.splitlines())}\n")
+def _ended(message: str, code: int, *, lines: bool = False) -> int:
+    """Say why, in one line unless `lines` holds, and hand on the exit code."""
+    sys.stderr.write(f"rooftree: {message if lines else ' '.join(message.splitlines())}\n")
     return code

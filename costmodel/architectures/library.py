@@ -9,7 +9,7 @@ Left out: GGUF files, and anything that needs a network.
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,16 @@ def load_model(name_or_path: str | Path) -> Architecture:
     return load_reading(name_or_path).architecture
 
 
+def named_model(name: str) -> Architecture:
+    """The architecture of a shipped model by any of its names, or by an id that says more; never that of a file.
+
+    Raises:
+        UnknownNameError: There is no such model; the nearest names are offered.
+    """
+    card = _shipped_as(name)
+    return (_relative(name) if card is None else card.reading).architecture
+
+
 def load_reading(name_or_path: str | Path) -> Reading:
     """What `load_model` reads, with the defaults that were filled in and the quantiser that a config names.
 
@@ -133,6 +143,7 @@ def split_family(name_or_path: str | Path) -> tuple[str | Path, str | None]:
     return (path, family.strip()) if word and path else (name_or_path, None)
 
 
+@lru_cache(maxsize=256)
 def _relative(name: str) -> Reading:
     """A shipped model under a name that says more than which model it is."""
     parts = name_parts(name)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from costmodel.architectures.library import ModelCard, model_card
+from costmodel.architectures.library import named_model
 from costmodel.engine_library import load_engine
 from costmodel.engines.record.engine import Engine
 from costmodel.passes.deployment import Deployment
@@ -139,8 +138,9 @@ def _question(row: Mapping[str, Any]) -> _Question:
         load_engine(row["backend"]).on(device, row["backend_version"] or _tag(row["image"])),
         users=users, batch=row["batch_size"], prompt_tokens=row["isl"], output_tokens=row["osl"], image=row["image"],
     )  # fmt: skip
-    model = _model(row["model_path"])
-    architecture = model.architecture
+    architecture = named_model(
+        row["model_path"].rstrip("/")
+    )  # never a path: a table must not choose which files are read
     moe = architecture.blocks[-1][0].feed_forward.is_moe
     deployment = Deployment(
         architecture=architecture,
@@ -150,7 +150,15 @@ def _question(row: Mapping[str, Any]) -> _Question:
     )
     p = deployment.precision
     return _Question(
-        key=(model.name, device.name, launch.engine.name, p.weights, p.activations, p.kv, deployment.tensor_parallel),
+        key=(
+            architecture.name,
+            device.name,
+            launch.engine.name,
+            p.weights,
+            p.activations,
+            p.kv,
+            deployment.tensor_parallel,
+        ),
         deployment=deployment,
         engine=launch.engine,
         users=Users(
@@ -170,22 +178,6 @@ def _device(system: str) -> Device:
     if name not in device_names():  # never a path: a table must not choose which files are read
         raise UnknownNameError("system", system, device_names())
     return load_device(name)
-
-
-@lru_cache(maxsize=256)
-def _model(path: str) -> ModelCard:
-    """The shipped model that a path or hub id means, formats at its end aside."""
-    last = path.rstrip("/").split("/")[-1]
-    short = last.casefold()
-    for ending in ("-fp8", "-fp4", "-nvfp4", "-bf16", "-instruct", "-it"):
-        short = short.removesuffix(ending)
-    for name in (path, last, short):
-        try:
-            return model_card(name)
-        except UnknownNameError:
-            continue
-    model_card(path)  # offers the nearest names
-    raise UnknownNameError("model", path, [])
 
 
 def _precision(row: Mapping[str, Any], *, moe: bool, device: Device, fp8_cache: bool) -> Precision:
