@@ -55,14 +55,17 @@ def figure_of(verb: str, answer: Json, kind: str | None = None, *, context: int 
     return drawn
 
 
-def _at(draw: Callable[[Json, int], Figure]) -> Draw:
-    """A figure of one context of `optimize`."""
+def _at(draw: Callable[[Json, int], Figure], quantity: str = "", title: str = "") -> Draw:
+    """A figure of one context of `optimize`; of several models, devices or engines the winners' quantity, if any."""
 
-    def drawn(answer: Json, context: int | None) -> Figure:
+    def drawn(answer: Json, context: int | None) -> Figure | None:
         known = contexts(answer)
         if context is not None and context not in known:
             raise InputError(f"must be one of {', '.join(map(str, known))}", key="context", value=context)
-        return draw(answer, known[0] if context is None else context)
+        at = known[0] if context is None else context
+        if len(answer.get("answers") or ()) < 2:
+            return draw(answer, at)
+        return _over_batch("choices", quantity, title, by=())(answer, at) if quantity else None
 
     return drawn
 
@@ -77,8 +80,8 @@ def _largest_tree(answer: Json, context: int | None) -> Figure:
     return tree_figure(Tree(parents=tuple(row["parents"]), ranks=tuple(row["ranks"])), None)
 
 
-def _over_batch(part: str, quantity: str, title: str) -> Draw:
-    """Lines over batch, one for every draft length and whatever else an answer has several of."""
+def _over_batch(part: str, quantity: str, title: str, by: Sequence[str] = ("draft_tokens",)) -> Draw:
+    """Lines over batch, one for every draft length (`by`) and whatever else an answer has several of."""
 
     def drawn(answer: Json, context: int | None) -> Figure | None:
         rows = [row for row in answer.get(part) or () if context is None or row["context"] == context]
@@ -89,7 +92,7 @@ def _over_batch(part: str, quantity: str, title: str) -> Draw:
 
         def name(row: Json) -> str:
             cell = [f"context {row[key]:,}" if key == "context" else str(row[key]) for key in several]
-            return ", ".join([f"K = {row['draft_tokens']}", *cell])
+            return ", ".join([*(f"K = {row[key]}" for key in by), *cell])
 
         batches = sorted({int(row["batch"]) for row in rows})
         data = _lines(rows, "batch", quantity, f"{quantity}_interval", name)
@@ -162,8 +165,11 @@ def _lines(
 
 FIGURES: Mapping[str, Mapping[str, Draw]] = {
     "optimize": {
-        "speedup": _at(speedup_figure), "throughput": _at(throughput_figure), "step-time": _at(step_time_figure),
-        "acceptance": lambda answer, context: acceptance_figure(answer), "tree": _best_tree,
+        "speedup": _at(speedup_figure, "speedup", "speedup (×)"),
+        "throughput": _at(throughput_figure, "tokens_per_s", "tokens/s, whole batch"),
+        "step-time": _at(step_time_figure),
+        "acceptance": lambda answer, context: acceptance_figure(answer),
+        "tree": _best_tree,
     },
     "predict": {
         "speedup": _over_batch("predictions", "speedup", "speedup (×)"),

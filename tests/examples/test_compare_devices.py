@@ -46,3 +46,16 @@ def test_cells_agree_with_what_is_known_of_the_devices(user, tmp_path):
     alone = user("rooftree predict --model qwen3-32b --device h200-sxm --context 8192 --batch 8 --method eagle-3 "
                  "--acceptance 0.7 --draft-tokens 3 --json").answer["predictions"][0]  # fmt: skip
     assert float(rows["qwen3-32b", "h200-sxm", 8192, 3]["tokens_per_s"]) == alone["tokens_per_s"]
+
+
+def test_what_to_run_on_each_of_them_in_one_spreadsheet(user, tmp_path):
+    """The best configuration of every cell; what `optimize` picks is at least as fast as any that was asked about."""
+    user(f"rooftree optimize {LISTS} --batch 8 --drafter eagle-3:0.7 --out plans --csv runs.csv --quiet")
+    with (tmp_path / "runs.csv").open(newline="") as file:
+        best = {(row["model"], row["device"], int(row["context"])): row for row in reversed(list(csv.DictReader(file)))}
+    assert set(best) == set(itertools.product(MODELS, DEVICES, CONTEXTS))
+    for row in user(f"{ASKED} --json").answer["predictions"]:
+        found = best[row["model"], row["device"], row["context"]]
+        if row["feasible"]:
+            assert float(found["tokens_per_s"]) >= 0.999 * row["tokens_per_s"]
+    assert len(list((tmp_path / "plans").glob("*/vllm/vllm-serve.sh"))) >= 8

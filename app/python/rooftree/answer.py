@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.cli.output import Answered, ShownTable
 
 ROWS: Mapping[str, tuple[str, ...]] = {
-    "optimize": ("choices", "alternatives"), "predict": ("predictions", "rows"),
+    "optimize": ("choices", "alternatives", "unmet"), "predict": ("predictions", "rows"),
     "replay": ("chains", "trees", "varying"),
     "simulate": ("cases", "load"), "tree": ("trees",), "breakeven": ("points",), "capacity": ("plans",),
     "traces inspect": ("kinds",),

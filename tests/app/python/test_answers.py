@@ -139,6 +139,19 @@ def test_a_figure_draws_the_answers_numbers(answers):
     assert list(lines["K = 3"].y) == [row["speedup"] for row in rows]
 
 
+def test_several_models_and_devices_stand_in_one_frame_and_one_figure():
+    """Llama-3.1-70B does not fit an H100 in 16 bits: its rows say so, and its line is not drawn."""
+    asked = {"drafter": ["eagle-3:0.7,0.5,0.35"], "batch": [1, 8], "device": ["h100-sxm", "h200-sxm"]}
+    answer = front.optimize(model=["llama-3.1-8b", "llama-3.1-70b"], **asked)
+    frame = answer.to_frame()
+    assert frame.groupby("model")["feasible"].all().to_dict() == {"llama-3.1-8b": True, "llama-3.1-70b": False}
+    lines = {trace.name: trace.y for trace in answer.plot("throughput").data if trace.mode == "lines+markers"}
+    assert set(lines) == {"h100-sxm", "h200-sxm"}
+    assert all(slow < fast for slow, fast in zip(lines["h100-sxm"], lines["h200-sxm"], strict=True))
+    with pytest.raises(front.InputError, match="nothing to draw"):
+        answer.plot("step-time")
+
+
 def test_a_figure_that_an_answer_lacks_is_refused(answers):
     with pytest.raises(front.InputError, match="kind: must be one of speedup, throughput"):
         answers["predict"].plot("sunburst")
