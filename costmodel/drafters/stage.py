@@ -65,7 +65,8 @@ def build_stage(draft: Draft, target: Architecture, *, model: Architecture | Non
 
 def _model(draft: Draft, target: Architecture, model: Architecture | None) -> Stage:
     if model is None:
-        raise InputError("this method drafts with a model of its own: name one", key="draft")
+        rule = "must be named, since speculative decoding drafts with a model of its own; or name another --method"
+        raise InputError(rule, key="--draft")
     if abs(model.vocab - target.vocab) > VOCABULARY_GAP_RATIO * target.vocab:
         raise InputError(
             f"must share the vocabulary of {target.name} ({target.vocab} tokens)",

@@ -29,6 +29,7 @@ from costmodel.optimizers.sources import Source
 from costmodel.optimizers.static_tree import optimal_trees
 from costmodel.optimizers.trace_tree import trace_tree
 from costmodel.passes.ops import Array
+from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 from traces.replay.sampled import ExpectedReplay
@@ -75,6 +76,9 @@ def stated_candidates(source: Source, lengths: Sequence[int], *, every: bool) ->
         InputError: a method that has no acceptance by token, or a shape that cannot emit so much.
     """
     method = load_method(source.method)
+    if method.refine is not None:
+        rule = "decodes masked blocks, which are not compared with drafts; `rooftree predict` answers for them"
+        raise InputError(rule, key="method", value=method.slug)
     if source.rates is None:
         assert source.own_tokens_per_step is not None
         return [geometric(0.0, 0), tokens_claim(method, source.own_tokens_per_step)]

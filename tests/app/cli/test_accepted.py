@@ -258,3 +258,14 @@ def test_a_recommendation_of_stated_acceptance_is_simulated(ask, rooftree, tmp_p
     over = rooftree("simulate", "--config", path, *TRAFFIC, "--acceptance", "0.1", "--json").answer
     assert over["metrics"]["tokens_per_step"] == pytest.approx(1.111, rel=0.02)
     assert over["inputs"]["speculation"]["method"] == "eagle-3"
+
+
+def test_what_is_missing_is_named(rooftree, tmp_path):
+    words = ("optimize", *MODEL, "--batch", "1", "--out", tmp_path)
+    for more, said in (
+        (("--acceptance", "0.7"), "--draft: must be named, since speculative decoding drafts with a model of its own"),
+        (("--method", "fast-dllm", "--tokens-per-step", "2.77"), "fast-dllm"),
+        (("--drafter", "eagle-3:0.7", "--stop", "ema"), "needs a recording with positions"),
+    ):
+        done = rooftree(*words, *more)
+        assert (done.code, done.err.count("\n")) == (2, 1) and said in done.err

@@ -55,7 +55,7 @@ def test_draft_model_must_share_the_vocabulary():
     assert build_drafter(load_method("speculative-decoding"), TARGET, draft=small).resident_values == small.parameters
     with pytest.raises(InputError, match="vocabulary"):
         build_drafter(load_method("speculative-decoding"), TARGET, draft=load_model("smollm2-135m"))
-    with pytest.raises(InputError, match="name one"):
+    with pytest.raises(InputError, match="must be named"):
         build_drafter(load_method("speculative-decoding"), TARGET)
 
 
