@@ -80,8 +80,13 @@ def stated_candidates(source: Source, lengths: Sequence[int], *, every: bool) ->
         rule = "decodes masked blocks, which are not compared with drafts; `rooftree predict` answers for them"
         raise InputError(rule, key="method", value=method.slug)
     if source.rates is None:
-        assert source.own_tokens_per_step is not None
-        return [geometric(0.0, 0), tokens_claim(method, source.own_tokens_per_step)]
+        stated = source.own_tokens_per_step
+        assert stated is not None
+        if method.shape.kind == "static_tree":
+            rule = f"are those of {method.slug}'s own tree, whose nodes they do not tell, and engines load nodes; ask "
+            rule += f"`predict` about that tree, or say at which draft length: {method.slug}:length={stated:g}@K"
+            raise InputError(rule, key="tokens_per_step", value=stated)
+        return [geometric(0.0, 0), tokens_claim(method, stated)]
     known = source.rates.measured
     if known is not None and not every:
         lengths = [k for k in lengths if k <= known] or [known]

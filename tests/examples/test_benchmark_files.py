@@ -63,6 +63,9 @@ def test_the_mean_answers_how_fast_medusas_own_tree_would_be(user, medusa):
     drafted = user(f"{ASKED} --drafter medusa:length={MEAN}").answer["predictions"][-1]
     assert drafted["tokens_per_step"] == pytest.approx(MEAN) and drafted["draft_tokens"] > 16
     assert 1.0 < drafted["speedup"] < MEAN
+    refused = user(f"rooftree optimize --model vicuna-7b --drafter medusa:length={MEAN} --batch 1 --out plan", code=2)
+    assert f"medusa:length={MEAN:g}@K" in refused.err
+    user(f"rooftree optimize --model vicuna-7b --drafter medusa:length={MEAN}@4 --batch 1 --out plan --quiet")
 
 
 def test_a_draft_length_named_by_hand_makes_chains_of_it(user, medusa):
