@@ -17,6 +17,11 @@ def is_place(name: str | Path) -> bool:
     return os.path.exists(name)  # noqa: PTH110 - Path.exists raises for such names
 
 
+def is_folder(name: str | Path) -> bool:
+    """Whether a folder of that name exists."""
+    return os.path.isdir(name)  # noqa: PTH112 - as above
+
+
 def is_file(name: str | Path) -> bool:
     """Whether a file of that name exists, which is no folder."""
     return os.path.isfile(name)  # noqa: PTH113 - as above

@@ -18,7 +18,7 @@ from costmodel.architectures.hf.config import Reading, read_config, read_hf_conf
 from costmodel.architectures.hf.files import bounded_bytes
 from costmodel.architectures.name_parts import name_parts
 from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.places import is_place
+from hardware_profiles.places import is_folder, is_place
 from hardware_profiles.units import GIGA
 
 _FOLDER = Path(__file__).parent / "models"
@@ -117,7 +117,7 @@ def load_reading(name_or_path: str | Path) -> Reading:
     path = Path(text)
     if path.suffix.casefold() == ".toml":
         return _read(path, source=str(path), family=family).reading
-    return read_hf_config(path / "config.json" if is_place(path / "config.json") else path, family)
+    return read_hf_config(path / "config.json" if is_folder(path) else path, family)
 
 
 def how_read(name: str) -> str:
