@@ -169,6 +169,11 @@ class Dialect:
             raise self.refusal("nodes", f"{devices} devices must spread evenly over {nodes} nodes", self.node_devices)
         return nodes
 
+    @staticmethod
+    def per_copy(chosen: DecodingConfiguration, requests: int) -> int:
+        """Requests of each data-parallel copy, where every copy has a scheduler and a limit of its own."""
+        return -(-requests // chosen.deployment.data_parallel)
+
     def weight_format(
         self, chosen: DecodingConfiguration, known: Mapping[str, Spelt], notes: list[str]
     ) -> Spelt | None:

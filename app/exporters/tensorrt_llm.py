@@ -41,7 +41,7 @@ def export_tensorrt_llm(
     environment = _forced(chosen, dialect, notes) if synthetic else {}
     arguments = [*_launcher(chosen, dialect, notes), "trtllm-serve", dialect.target(chosen, notes), *_spread(chosen)]
     if chosen.largest_batch is not None:
-        arguments += ["--max_batch_size", str(chosen.largest_batch)]
+        arguments += ["--max_batch_size", str(dialect.per_copy(chosen, chosen.largest_batch))]
     if chosen.max_length is not None:
         arguments += ["--max_seq_len", str(chosen.max_length)]
     config = _engine_options(chosen, dialect, notes)

@@ -32,6 +32,7 @@ def _fields() -> dict[str, Gate]:
     gated = {
         "parallel_drafting": options.drafting["pard"].releases,
         "draft_load_config": Gate(first="0.17.1"),
+        "draft_sample_method": Gate(first="0.21.0"),
         "speculative_token_tree": eagle.static_tree,
         "num_speculative_tokens_per_batch_size": eagle.schedule,
         "rejection_sample_method": eagle.synthetic,
@@ -46,7 +47,7 @@ SCRIPT_FILE = "vllm-serve.sh"
 FIELDS: Mapping[str, Gate] = _fields()
 # vLLM takes the method from the name of the draft model before it looks at the method that was asked for
 _NAMES_THAT_DECIDE = ("eagle-", "eagle3", "dflash", "dspark")
-_NAME_MAY_DECIDE = ("draft_model", "medusa", "pard")
+_NAME_MAY_DECIDE = ("draft_model", "medusa", "pard", "block_verification")
 _WEIGHTS = {
     "fp32": ("--dtype", "float32"),
     "bf16": ("--dtype", "bfloat16"),
@@ -100,7 +101,7 @@ def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str
     if chosen.max_length is not None:
         flags += ["--max-model-len", str(chosen.max_length)]
     if chosen.max_batch is not None:
-        flags += ["--max-num-seqs", str(chosen.max_batch)]
+        flags += ["--max-num-seqs", str(dialect.per_copy(chosen, chosen.max_batch))]
     return flags
 
 
@@ -130,6 +131,7 @@ def check_config(config: Mapping[str, Any], dialect: Dialect) -> None:
         "rejection_sample_method": str,
         "synthetic_acceptance_rates": list[rate],
         "parallel_drafting": bool,
+        "draft_sample_method": str,
         "draft_load_config": dict[str, str],
     }
     for release in dialect.releases:
@@ -153,6 +155,9 @@ def _config(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *
         config["model"] = _named_as_meant(draft, name, dialect)
     if name == "pard":
         config["parallel_drafting"] = True
+    if name == "block_verification":
+        # drafts that are argmax tokens are judged as well one by one
+        config |= {"rejection_sample_method": "block", "draft_sample_method": "probabilistic"}
     if (paths := draft_paths(chosen)) is not None:
         config["speculative_token_tree"] = _token_tree(paths, dialect)
     if chosen.varies:
@@ -208,7 +213,7 @@ def _notes(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: bool) 
         notes.append("above the checkpoint's n_predict, K must be a multiple of it; vLLM checks this at start")
     if name == "suffix":
         notes.append("suffix decoding needs `pip install arctic-inference==0.1.1`, and drafts up to K tokens a step")
-    if name in ("draft_model", "pard"):
+    if name in ("draft_model", "pard", "block_verification"):
         notes.append("the draft model must have the target's vocabulary size; vLLM checks this at start")
     if draft_paths(chosen) is not None:
         notes.append(

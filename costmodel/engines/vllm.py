@@ -102,6 +102,11 @@ ENGINE = Engine(
             "pard": _drafting(
                 name="draft_model", releases=Gate(first="0.16.0", why="older releases do not draft in parallel")
             ),
+            "block_verification": _drafting(
+                name="draft_model",
+                releases=Gate(first="0.25.1", why="older releases verify token by token"),
+                synthetic="one way to reject tokens is chosen: block verification or synthetic acceptance",
+            ),
             "dflash": _drafting(name="dflash", releases=Gate(first="0.20.2")),
             "medusa": _drafting(
                 name="medusa", releases=Gate(first="0.8.5", last="0.32.0"), schedule="medusa ignores a schedule"

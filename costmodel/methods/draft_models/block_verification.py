@@ -16,4 +16,5 @@ METHOD = Method(
     draft=(Draft(by="model"),),
     shape=Shape(kind="chain"),
     verify=Verify(rule="block"),
+    engines={"vllm": "block_verification"},
 )

@@ -109,6 +109,13 @@ def test_formats_and_limits_are_spelt(spread):
     assert "from_pretrained(target_name, dtype='bfloat16')" in script
 
 
+@pytest.mark.parametrize(("engine", "written"), [("vllm", "--max-num-seqs 4"), ("tensorrt-llm", "--max_batch_size 4"),
+                                                 ("sglang", "--max-running-requests 60")])  # fmt: skip
+def test_a_limit_on_requests_is_one_per_copy_where_the_engine_counts_so(spread, engine, written):
+    """Sixty requests on sixteen copies: SGLang divides them itself, the others limit every copy."""
+    assert written in export(spread(**LARGE, max_batch=60), engine).command
+
+
 def test_what_is_not_asked_for_is_left_to_the_engine(spread):
     for engine, flag in itertools.product(("vllm", "sglang", "tensorrt-llm"), ("dtype", "quantization", "len", "dp")):
         assert flag not in export(spread(), engine).command.replace("--max_seq_len", "len")

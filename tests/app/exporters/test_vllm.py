@@ -56,6 +56,8 @@ def test_method_gates_are_those_of_the_sources(schemas, method):
 def test_synthetic_sampling_is_a_literal_wherever_it_is_written(schemas):
     for release, schema in schemas.items():
         listed = "'synthetic'" in (schema["RejectionSampleMethod"] or "")
+        block = "'block'" in (schema["RejectionSampleMethod"] or "")
+        assert OPTIONS.drafting["block_verification"].releases.admits(release) == block, release
         assert FIELDS["rejection_sample_method"].admits(release) == listed, release
 
 
@@ -158,6 +160,12 @@ def test_parallel_drafts_and_suffixes_are_written(build):
     assert config_of(build("pard"))["parallel_drafting"] is True
     assert config_of(build("suffix-decoding", draft_tokens=24)) == {"method": "suffix", "num_speculative_tokens": 24}
     assert config_of(build("dflash", draft_tokens=15))["method"] == "dflash"
+    block = config_of(build("block-verification"), "0.25.1")
+    assert (block["method"], block["rejection_sample_method"]) == ("draft_model", "block")
+    with pytest.raises(InputError, match=r"0\.25\.1"):
+        config_of(build("block-verification"), "0.24.0")
+    with pytest.raises(InputError, match="one way to reject"):
+        config_of(build("block-verification", acceptance_by_depth=RATES), synthetic=True)
 
 
 def test_under_synthetic_acceptance_no_weights_of_a_drafter_are_read(build):
