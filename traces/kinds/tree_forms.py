@@ -10,7 +10,10 @@ from __future__ import annotations
 import ast
 import io
 import pickletools
+import struct
+import warnings
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -39,7 +42,9 @@ def paths_of_literal(text: str, name: str = "") -> object:
     if len(text) > MOST_LITERAL_BYTES:
         raise InputError(f"must not exceed {MOST_LITERAL_BYTES} characters")
     try:
-        body = ast.parse(text.strip()).body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            body = ast.parse(text.strip()).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InputError("must be a list of rank paths, as Python writes it") from None
     lists = {
@@ -73,17 +78,25 @@ def growmap_values(content: bytes) -> dict[Any, Any]:
     Raises:
         InputError: another file, or one whose pickle does more than hold lists, numbers and tensors.
     """
+    pickled = _data_pickle(content)
+    found = None if pickled is None else _plain_values(pickled)
+    if not isinstance(found, dict):
+        raise InputError("must be a growmap, as torch.save writes it")
+    if not isinstance(found.get("Successors"), list):
+        raise InputError("must be there, as a list per node", key="Successors")
+    return found
+
+
+def _data_pickle(content: bytes) -> bytes | None:
+    """The pickle inside a file of torch; None where there is none, or none of a tree's size."""
+    broken = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, OSError, ValueError,
+              LookupError, EOFError, OverflowError)  # fmt: skip
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             inside = [each for each in archive.infolist() if each.filename.endswith("/data.pkl")]
-            if len(inside) != 1 or inside[0].file_size > MOST_PICKLE_BYTES:
-                raise InputError("must be one growmap, as torch.save writes it")
-            found = _plain_values(archive.read(inside[0]))
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError):
-        raise InputError("must be a growmap, as torch.save writes it") from None
-    if not isinstance(found, dict) or not isinstance(found.get("Successors"), list):
-        raise InputError("must be there, as a list per node", key="Successors")
-    return found
+            return archive.read(inside[0]) if len(inside) == 1 and inside[0].file_size <= MOST_PICKLE_BYTES else None
+    except broken:
+        return None
 
 
 _TENSORS = ("torch._utils _rebuild_tensor_v2", "torch LongStorage", "collections OrderedDict")
@@ -103,10 +116,12 @@ def _plain_values(content: bytes) -> object:
     marks: list[int] = []
     memo: dict[int, Any] = {}
     try:
-        for code, argument, _ in pickletools.genops(content):
-            if code.name == "STOP":
-                return stack.pop()
-            _run(code.name, argument, stack, marks, memo)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for code, argument, _ in pickletools.genops(content):
+                if code.name == "STOP":
+                    return stack.pop()
+                _run(code.name, argument, stack, marks, memo)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError):
         pass
     raise InputError("must be a growmap, as torch.save writes it")

@@ -3,6 +3,7 @@
 import ast
 import io
 import json
+import zipfile
 
 import pytest
 from hypothesis import given
@@ -114,6 +115,28 @@ def test_nothing_in_a_file_is_run(tmp_path):
     torch.save({"Successors": [[1], []], "extra": torch.nn.Linear(1, 1)}, tmp_path / "evil.pt")
     with pytest.raises(InputError, match="more than lists"):
         read_tree(tmp_path / "evil.pt")
+
+
+@given(st.data(), st.sampled_from(["sequoia-growmap", "medusa-choices", "samd-json"]))
+def test_a_damaged_file_is_a_tree_or_an_error_of_one_line(tmp_path_factory, data, form):
+    """Bytes changed, cut out or put in, inside the growmap's pickle as well as around it."""
+    tree = Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (1, 0)])
+    ((name, content),) = write_tree(tree, form).files.items()
+    damaged = bytearray(content if isinstance(content, bytes) else content.encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[start : start + data.draw(st.integers(0, 6))] = data.draw(st.binary(max_size=6))
+    if form == "sequoia-growmap" and data.draw(st.booleans()):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("growmap/data.pkl", bytes(damaged[64:600]))
+        damaged = packed.getvalue()
+    path = tmp_path_factory.mktemp("damaged") / name
+    path.write_bytes(damaged)
+    try:
+        assert read_tree(path).draft_tokens >= 0
+    except InputError as error:
+        assert str(error).count("\n") == 0
 
 
 @pytest.mark.parametrize(
