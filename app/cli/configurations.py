@@ -92,7 +92,7 @@ def compared(
         InputError: more than the recording or the numbers tell.
     """
     from costmodel.laws.acceptance import stated_tree
-    from costmodel.laws.claims import depths_claim, tokens_claim
+    from costmodel.laws.claims import rate_claim, tokens_claim
     from costmodel.method_library import load_method
     from hardware_profiles.errors import InputError
     from traces.kinds.tree import read_tree
@@ -116,7 +116,7 @@ def compared(
         return plain() if lengths else [*plain(), tokens_claim(method, emitted)]
     if not lengths:
         lengths = [0, rates.measured or 0]
-    return [depths_claim(method, rates, k) for k in lengths]
+    return [rate_claim(method, rates, k) for k in lengths]
 
 
 def plain() -> "list[Acceptance]":

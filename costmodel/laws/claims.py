@@ -19,17 +19,21 @@ from traces.kinds.tree import Tree
 from traces.replay.statistics import fitted_acceptance
 
 
-def rate_claim(method: Method, rate: float, draft_tokens: int, *, match_rate: float = 1.0) -> Acceptance:
-    """Acceptance of drafts of K tokens of one acceptance probability each, given that those before were accepted.
+def rate_claim(method: Method, rates: DepthRates | float, draft_tokens: int) -> Acceptance:
+    """Acceptance of drafts of K tokens at stated rates.
+
+    Drafts that are made during verification have a law for one rate per token: the one that emits as many tokens in a
+    step that waits.
 
     Args:
         method: the entry.
-        rate: acceptance of one token, 0 to 1.
+        rates: unconditional, by depth, as stated, counted or published; one number is the acceptance of each token
+            given that those before were accepted.
         draft_tokens: K >= 0; 0 is plain decoding.
-        match_rate: share of steps with a proposal, for drafters that may have none.
 
     Raises:
-        InputError: a number out of range, or a method that drafts nothing or refines masked blocks.
+        InputError: a number out of range, a method that drafts nothing or refines masked blocks, or more tokens than K
+            can emit.
 
     Reference: Leviathan et al. 2022 (arXiv:2211.17192), equation 1; Liu et al. 2024 (arXiv:2408.11850), section 4.
 
@@ -37,23 +41,8 @@ def rate_claim(method: Method, rate: float, draft_tokens: int, *, match_rate: fl
     >>> round(rate_claim(load_method("pearl"), 0.8, 4).tokens_per_step, 3)
     2.005
     """
-    return depths_claim(method, DepthRates(by_depth=(rate,), proposal_ratio=match_rate), draft_tokens)
-
-
-def depths_claim(method: Method, rates: DepthRates, draft_tokens: int) -> Acceptance:
-    """Acceptance of drafts of K tokens at stated rates by depth.
-
-    Drafts that are made during verification have a law for one rate per token: the one that emits as many tokens in a
-    step that waits.
-
-    Args:
-        method: the entry.
-        rates: as stated, counted or published.
-        draft_tokens: K >= 0; 0 is plain decoding.
-
-    Raises:
-        InputError: a method that drafts nothing or refines masked blocks, or more tokens than K can emit.
-    """
+    if not isinstance(rates, DepthRates):
+        rates = DepthRates(by_depth=(rates,))
     if method.refine is not None and draft_tokens:
         raise InputError(
             "masked blocks have no acceptance rate; state tokens per step", key="method", value=method.slug

@@ -23,7 +23,7 @@ from costmodel.laws.acceptance import (
     several_chains,
     sibling_law,
 )
-from costmodel.laws.claims import depths_claim, tokens_claim
+from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.method_library import load_method
 from costmodel.optimizers.sources import Source
 from costmodel.optimizers.static_tree import optimal_trees
@@ -90,7 +90,7 @@ def stated_candidates(source: Source, lengths: Sequence[int], *, every: bool) ->
     known = source.rates.measured
     if known is not None and not every:
         lengths = [k for k in lengths if k <= known] or [known]
-    return [depths_claim(method, source.rates, k) for k in (0, *lengths)]
+    return [rate_claim(method, source.rates, k) for k in (0, *lengths)]
 
 
 def tree_candidates(

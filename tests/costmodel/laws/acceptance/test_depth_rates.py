@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.laws.acceptance import DepthRates, counted_rates, geometric, length_rates
-from costmodel.laws.claims import depths_claim, rate_claim
+from costmodel.laws.claims import rate_claim
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
 from traces.kinds.summary import Summary
@@ -99,10 +99,10 @@ def test_counters_are_rates_by_depth_or_first_candidates_or_a_mean():
 def test_methods_read_rates_by_depth_as_they_read_one_rate(by_depth, draft_tokens):
     """Serial drafts emit the rates; drafts made during verification those of the one rate that emits as many."""
     rates = DepthRates(by_depth=by_depth)
-    serial = depths_claim(load_method("eagle-3"), rates, draft_tokens)
+    serial = rate_claim(load_method("eagle-3"), rates, draft_tokens)
     assert serial.tokens_per_step == pytest.approx(1 + math.fsum(rates.at(draft_tokens)))
     pearl, one = load_method("pearl"), DepthRates(by_depth=by_depth[:1])
-    assert depths_claim(pearl, one, draft_tokens).tokens_per_step == pytest.approx(
+    assert rate_claim(pearl, one, draft_tokens).tokens_per_step == pytest.approx(
         rate_claim(pearl, by_depth[0], draft_tokens).tokens_per_step
     )
-    assert 0 < depths_claim(pearl, rates, draft_tokens).tokens_per_step <= draft_tokens + 1
+    assert 0 < rate_claim(pearl, rates, draft_tokens).tokens_per_step <= draft_tokens + 1
