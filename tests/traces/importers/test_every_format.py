@@ -223,6 +223,11 @@ def test_a_model_named_after_its_method_tells_it(tmp_path, model, method):
         assert read_trace_any(file).provenance.method == method
 
 
+def test_records_that_say_nothing_of_speculation_are_requests(tmp_path):
+    rows = [samples.AIPERF[1] | {"spec_decode_acceptance": None}] * 2
+    assert detect(placed(tmp_path, "p.jsonl", samples.lines(rows))).name == "aiperf-requests"
+
+
 def test_single_steps_of_responses_become_lengths(tmp_path):
     file = placed(tmp_path, "s.json", json.dumps({"metrics": {"speculative_decoding": samples.VLLM_STEPS}}))
     trace = read_trace_any(file)

@@ -39,7 +39,7 @@ def read_aiperf(path: str | Path) -> AcceptanceTrace:
     """
     file = str(path)
     sample = sample_of(path)
-    if _POOLED in sample.first:
+    if sample.first.get(_POOLED):
         histogram = {"acceptance_histogram": sample.first[_POOLED]}
         return pooled([record_of(histogram, file, _POOLED)], file, source="aiperf")
     rows = [(name, row[_RECORD]) for name, row in _records(sample) if isinstance(row.get(_RECORD), dict)]
@@ -203,7 +203,8 @@ def _sorted_requests(rows: Sequence[tuple[float, ...]], file: str, source: str) 
 
 
 def _speculates(sample: Sample) -> bool:
-    return _POOLED in sample.first or (sample.holds("metadata") and sample.says(f'"{_RECORD}"'))
+    within = sample.holds("metadata") and sample.says(rf'"{_RECORD}"\s{{0,4}}:\s{{0,4}}\{{')
+    return bool(sample.first.get(_POOLED)) or within
 
 
 FORMATS = (
