@@ -11,8 +11,10 @@ import importlib.util
 import os
 import platform
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -141,11 +143,21 @@ def _accelerators() -> tuple[Finding, ...]:
         return (
             Finding(what="accelerator", state="absent", detail="torch is not there to ask", serves="runs on a GPU"),
         )
-    import torch
+    if (why := _no_driver()) and sys.modules.get("torch") is None:
+        return (Finding(what="accelerator", state="absent", detail=why, serves="runs on a GPU"),)
+    import torch  # seconds, which only a machine with a driver is asked for
 
     if not torch.cuda.is_available():
         return (Finding(what="accelerator", state="absent", detail="torch sees none", serves="runs on a GPU"),)
     return tuple(_gpu(torch.cuda.get_device_properties(index)) for index in range(torch.cuda.device_count()))
+
+
+def _no_driver() -> str:
+    """Why torch cannot see a GPU, from its build and the devices of drivers; empty where it may."""
+    if _version("torch").endswith("+cpu"):
+        return "torch is built for the CPU alone"
+    drivers = [*Path("/dev").glob("nvidia[0-9]*"), *Path("/dev").glob("kfd"), *Path("/dev").glob("dxg")]
+    return "" if drivers or not sys.platform.startswith("linux") else "no driver has a device under /dev"
 
 
 def _gpu(properties: object) -> Finding:
@@ -166,12 +178,20 @@ def _library(name: str, serves: str) -> Finding:
 
 
 def _version(name: str) -> str:
-    packages: Callable[[], object] = importlib.metadata.packages_distributions
-    owners = packages().get(name, [name])  # type: ignore[attr-defined]
     try:
-        return importlib.metadata.version(owners[0])
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    try:
+        return importlib.metadata.version(_owners().get(name, [name])[0])
     except importlib.metadata.PackageNotFoundError:
         return "version unknown"
+
+
+@cache
+def _owners() -> Mapping[str, list[str]]:
+    """Distributions by the modules that they install, for those that bear another name."""
+    return importlib.metadata.packages_distributions()
 
 
 def _weights() -> Finding:

@@ -100,6 +100,25 @@ def ranged(value: float, bounds: Sequence[float] | None, decimals: int | None = 
     return f"{fixed(value, places)} [{fixed(low, places)}–{fixed(high, places)}]"
 
 
+LOPSIDED = (
+    "an interval reaches further to one side where the kernels behind it were measured further to that side of what "
+    "was predicted"
+)
+
+
+def lopsided(value: float, bounds: Sequence[float] | None) -> bool:
+    """Whether an interval reaches more than twice as far to one side as to the other, and visibly so.
+
+    Example:
+        >>> lopsided(100.0, (80.0, 104.0)), lopsided(100.0, (95.0, 104.0)), lopsided(1.0, (1.0, 1.0))
+        (True, False, False)
+    """
+    if bounds is None:
+        return False
+    below, above = sorted((value - bounds[0], bounds[1] - value))
+    return above > 2.0 * below and above > 0.05 * abs(value)
+
+
 def _decimals(value: float, digits: int) -> int:
     """Decimals that show so many significant digits, after rounding to them."""
     if not value or not math.isfinite(value):

@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     from app.answers.deployables import Deployable
     from app.cli.verbs.optimize_files import CellAnswer
     from costmodel.optimizers.recommend import Recommendation
-    from costmodel.optimizers.search import Cell, Choice
+    from costmodel.optimizers.search import Cell, Choice, MethodSchedule
     from costmodel.optimizers.sources import Source
 
 _WIDEST = 100
+TIE_RATIO = 0.01  # of tokens/s; two that lie closer are said to tie
 
 
 def print_answers(
@@ -77,7 +78,23 @@ def print_cells(answers: "Sequence[Recommendation]", rows: Sequence[Mapping[str,
     shown = len(columns) if len(names) < 2 else len(columns) - 2  # of several lists the winners alone fit a page
     cells = [[*(str(named[name]) for name in names), *line][:shown] for named, line in lines]
     print_table(title, columns[:shown], cells, caption=_caption(answers), once=("context",))
+    for line in _remarks([each for answer in answers for each in answer.optimum.cells]):
+        _say(line)
     say_marked(rows, names)
+
+
+def _remarks(cells: "Sequence[Cell]") -> list[str]:
+    """One line about ties, and one about intervals that reach further to one side."""
+    from app.cli.formatting import LOPSIDED, lopsided
+
+    lines = []
+    close = sorted({c.winner.batch for c in cells if c.lost_ratio is not None and c.lost_ratio < TIE_RATIO})
+    if close:
+        lines.append(f"a tie at batch {', '.join(f'{batch:,}' for batch in close)}: the next best loses less than "
+                     f"{100 * TIE_RATIO:.0f} %, which the prediction cannot tell apart")  # fmt: skip
+    if any(lopsided(c.winner.tokens_per_s, _bounds(c.winner.intervals.tokens_per_s)) for c in cells):
+        lines.append(LOPSIDED)
+    return lines
 
 
 def print_answer(answer: "Recommendation") -> None:
@@ -165,7 +182,27 @@ def _schedules(answer: "Recommendation") -> list[str]:
         loss = f"{100 * found.schedule.loss_ratio:.1f} % slower on average than the best K of every batch"
         name = answer.names[found.source]
         lines.append(f"schedule of {name} at context {found.context:,}: {ranges} ({loss})")
+        lines += _against_table(answer, found)
     return lines
+
+
+def _against_table(answer: "Recommendation", scheduled: "MethodSchedule") -> list[str]:
+    """Why a schedule has another K than the table, where it has: what that costs, and what it is for."""
+    from costmodel.answers.estimate import estimate
+
+    told = []
+    for cell in answer.optimum.cells:
+        best = cell.winner
+        if best.context != scheduled.context or best.contender.source != scheduled.source or best.topology != "chain":
+            continue
+        k = scheduled.schedule.draft_tokens_at(best.batch)
+        other = next(a for a in best.contender.candidates if a.topology in ("off", "chain") and a.draft_tokens == k)
+        if k == best.acceptance.draft_tokens:
+            continue
+        rate = float(estimate(best.contender.setting, other, batch=best.batch, context=best.context).tokens_per_s)
+        told.append(f"K={k} instead of {best.acceptance.draft_tokens} at batch {best.batch:,} "
+                    f"({100 * (1 - rate / best.tokens_per_s):.1f} % slower)")  # fmt: skip
+    return [f"  fewer ranges than the table, since an engine pays for every change: {', '.join(told)}"] if told else []
 
 
 def _say(text: str) -> None:

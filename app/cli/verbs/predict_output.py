@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.cli.cells import mark_words
-from app.cli.formatting import TimeUnit, fixed, plain, ranged, time_unit
+from app.cli.formatting import LOPSIDED, TimeUnit, fixed, lopsided, plain, ranged, time_unit
 
 Row = Mapping[str, Any]
 
@@ -31,6 +31,8 @@ def print_predictions(rows: Sequence[Row], inputs: Mapping[str, Any]) -> None:
                        *inputs["transform"]))  # fmt: skip
     cells = [[*(str(row[name]) for name in names), *_cells(row, unit, parts=not names)] for row in rows]
     print_table(title, columns, cells, caption="brackets: 80 % intervals", once=[*names, "batch", "context", "K"])
+    if any(lopsided(row["tokens_per_s"], row["tokens_per_s_interval"]) for row in able):
+        say(LOPSIDED)
     if inputs["borrowed"]:
         say("acceptance borrowed: the trace was recorded on another model")
     say_remarks(able)

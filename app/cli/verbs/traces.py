@@ -93,7 +93,7 @@ def compare(
         columns = ["drafter", "T", "prompts", *(f"d={d}" for d in range(1, draft_tokens + 1)), "tokens/step", "80 %"]
         print_table(
             "share of steps that keep the first d draft tokens", columns, [_compared(r, draft_tokens) for r in found],
-            once=["drafter", "T"],
+            once=["T"],
         )  # fmt: skip
         if plot is not None:
             say(f"drawn in {plot}")

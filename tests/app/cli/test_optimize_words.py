@@ -1,0 +1,47 @@
+"""What `optimize` explains below its table: ties, intervals to one side, and a schedule that differs from it."""
+
+import re
+
+from app.cli.formatting import LOPSIDED, lopsided
+
+WORDS = ("optimize", "--model", "llama-3.1-8b", "--method", "eagle-3", "--acceptance", "0.8,0.62,0.5,0.4,0.3,0.25")
+
+
+def test_every_batch_where_schedule_and_table_differ_is_said_with_its_cost(rooftree, tmp_path):
+    body = rooftree(*WORDS, "--out", tmp_path, "--json").answer
+    shown = " ".join(rooftree(*WORDS, "--out", tmp_path).out.split())
+    said = {
+        int(batch.replace(",", "")): (int(k), int(best), float(loss))
+        for k, best, batch, loss in re.findall(
+            r"K=(\d+) instead of (\d+) at batch ([\d,]+) \(([\d.]+) % slower\)", shown
+        )
+    }
+    differing = {}
+    for choice in body["choices"]:
+        (k,) = (k for low, high, k in body["schedule"] if low <= choice["batch"] <= high)
+        if k != choice["draft_tokens"]:
+            differing[choice["batch"]] = (k, choice["draft_tokens"])
+    assert differing and {batch: pair[:2] for batch, pair in said.items()} == differing
+    for batch, (k, _, loss) in said.items():
+        words = ("predict", *WORDS[1:], "--batch", batch, "--draft-tokens", k, "--json")
+        slower = rooftree(*words).answer["predictions"][0]["tokens_per_s"]
+        best = next(c["tokens_per_s"] for c in body["choices"] if c["batch"] == batch)
+        assert round(100 * (1 - slower / best), 1) == loss
+    mean = sum(loss for *_, loss in said.values()) / len(body["choices"])
+    assert abs(mean - 100 * body["schedule_loss_ratio"]) < 0.1
+
+
+def test_a_tie_is_called_one(rooftree, tmp_path):
+    words = ("optimize", "--model", "llama-3.1-8b", "--batch", "1,8", "--draft-tokens", "3", "--out", tmp_path)
+    drafters = ("--drafter", "eagle-3:0.700,0.5,0.3", "--drafter")
+    tied = rooftree(*words, *drafters, "eagle-3:0.701,0.5,0.3").out
+    assert "a tie at batch 1, 8: the next best loses less than 1 %" in " ".join(tied.split())
+    assert "a tie" not in rooftree(*words, *drafters, "eagle-3:0.9,0.8,0.6").out
+
+
+def test_an_interval_to_one_side_is_explained(rooftree, tmp_path):
+    for device in ("h100-sxm", "l4"):
+        words = ("--model", "llama-3.1-8b", "--device", device, "--batch", "1", "--draft-tokens", "3")
+        answer = rooftree("predict", *words, *WORDS[3:], "--json").answer["predictions"][0]
+        told = " ".join(rooftree("predict", *words, *WORDS[3:]).out.split())
+        assert (LOPSIDED in told) == lopsided(answer["tokens_per_s"], answer["tokens_per_s_interval"])
