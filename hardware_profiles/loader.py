@@ -189,12 +189,18 @@ def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Prove
     regimes: dict[str, tuple[Regime, ...]] = {}
     corrections: dict[str, Correction] = {}
     origins: dict[str, Provenance] = {}
+    mistakes: list[InputError] = []
     for operation in OPERATIONS:
         depth = next((i for i, each in enumerate(ancestry) if getattr(each.constants, operation)), None)
         if depth is None:
-            raise InputError("is missing, here and in every relative", key=f"constants.{operation}")
+            mistakes.append(InputError("is missing, here and in every relative", key=f"constants.{operation}"))
+            continue
         owner = ancestry[depth]
         group: Group = getattr(owner.constants, operation)
+        wrong = _wrong_keys(operation, group)
+        if wrong:
+            mistakes += wrong
+            continue
         numbers, sources, residual = _group(operation, group)
         parts, correction = _parts(operation, group)
         if depth > 0:
@@ -208,6 +214,8 @@ def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Prove
         values |= numbers
         residuals[operation], regimes[operation] = residual, parts
         origins |= sources
+    if mistakes:
+        raise joined(mistakes)
     table = Residuals(residuals, regimes)
     return Constants(**values, residual_ratio=table, corrections=corrections), origins
 
@@ -253,19 +261,23 @@ def _tails(operation: str) -> list[str]:
     return [name.removeprefix(f"{operation}_") for name in CONSTANT_NAMES if name.startswith(f"{operation}_")]
 
 
+def _wrong_keys(operation: str, group: "Group") -> list[InputError]:
+    """Keys of a group that its operation does not have, or those that are missing."""
+    written = [_written(tail) for tail in _tails(operation)]
+    given, path = group.__pydantic_extra__, f"constants.{operation}"
+    known = [*written, *type(group).model_fields]
+    unknown: list[InputError] = [UnknownNameError("key", key, known, key=path) for key in given if key not in written]
+    return unknown or [InputError("is missing", key=f"{path}.{key}") for key in written if key not in given]
+
+
 def _group(operation: str, group: "Group") -> tuple[dict[str, float], dict[str, Provenance], float]:
     """Constants by name, provenance by dotted name, and the residual, of one group of a file."""
     written = {_written(tail): tail for tail in _tails(operation)}
     given = group.__pydantic_extra__
     path = f"constants.{operation}"
-    for key in given:
-        if key not in written:
-            raise UnknownNameError("key", key, [*written, *type(group).model_fields], key=path)
     values: dict[str, float] = {}
     origins: dict[str, Provenance] = {}
     for key, tail in written.items():
-        if key not in given:
-            raise InputError("is missing", key=f"{path}.{key}")
         entry = given[key]
         number = entry if isinstance(entry, int | float) else entry.value
         where = group if isinstance(entry, int | float) else entry

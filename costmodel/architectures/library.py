@@ -17,7 +17,7 @@ from costmodel.architectures.architecture import Architecture
 from costmodel.architectures.hf.config import Reading, read_config, read_hf_config
 from costmodel.architectures.hf.files import bounded_bytes
 from costmodel.architectures.name_parts import name_parts
-from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.errors import InputError, UnknownNameError, joined
 from hardware_profiles.places import is_folder, is_place
 from hardware_profiles.units import GIGA
 
@@ -243,15 +243,19 @@ def _table(path: Path) -> dict[str, Any]:
         table = tomllib.loads(bounded_bytes(path).decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"is not valid TOML ({error})", file=path) from error
+    mistakes: list[InputError] = []
     for key, value in table.items():
         if key not in _KEYS:
-            raise UnknownNameError("key", key[:_NAME_LIMIT], _KEYS, file=path)
+            mistakes.append(UnknownNameError("key", key[:_NAME_LIMIT], _KEYS, file=path))
+            continue
         kind, allowed = _KEYS[key]
         strings = not isinstance(value, list) or all(isinstance(entry, str) for entry in value)
         if isinstance(value, bool) or not isinstance(value, allowed) or not strings:
-            raise InputError(f"must be {kind}", file=path, key=key, value=value)
+            mistakes.append(InputError(f"must be {kind}", file=path, key=key, value=value))
     if "config" not in table:
-        raise InputError("is missing; it holds the keys of a Hugging Face config", file=path, key="config")
+        mistakes.append(InputError("is missing; it holds the keys of a Hugging Face config", file=path, key="config"))
+    if mistakes:
+        raise joined(mistakes)
     return table
 
 

@@ -316,3 +316,14 @@ def test_all_numbers_out_of_range_are_reported_at_once(tmp_path):
     with pytest.raises(CollectedError) as caught:
         load_device(path)
     assert [error.key for error in caught.value.errors] == ["bandwidth.GB_per_s", "power.W"]
+
+
+def test_wrong_constants_of_several_operations_are_reported_at_once(tmp_path):
+    text = (DATA / "h100-sxm.toml").read_text(encoding="utf-8")
+    path = tmp_path / "mine.toml"
+    changed_text = text.replace("launch_us = 2.976\n", "", 1).replace("row_us = 0.375", "row_ms = 0.375")
+    path.write_text(changed_text, encoding="utf-8")
+    with pytest.raises(CollectedError) as caught:
+        load_device(path)
+    assert [error.key for error in caught.value.errors] == ["constants.gemm.launch_us", "constants.sampler"]
+    assert "unknown key 'row_ms'; nearest: row_us" in str(caught.value)

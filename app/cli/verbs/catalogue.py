@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from costmodel.architectures.architecture import Architecture
     from costmodel.method import Method
 
-_DEVICE_KEYS = ("name", "title", "kind", "memory_bytes", "bandwidth_bytes_per_s", "peak_flops_per_s", "calibrated",
-                "constants_from")  # fmt: skip
+_DEVICE_KEYS = ("name", "title", "kind", "memory_bytes", "bandwidth_bytes_per_s", "peak_flops_per_s", "processors",
+                "power_w", "price_usd_per_hour", "driver_names", "calibrated", "constants_from")  # fmt: skip
 _MODEL_KEYS = ("name", "model_type", "layers", "hidden", "vocab", "parameters", "active_parameters",
                "kv_values_per_token", "max_context", "dtype", "source")  # fmt: skip
 Name = Annotated[str | None, typer.Argument(help="Show one in full.")]
