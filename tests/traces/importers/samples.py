@@ -18,6 +18,12 @@ VLLM_SCRAPES = [
     )
     for drafts, one, two in ((10, 5, 1), (110, 75, 41))
 ]
+VLLM_V0 = """vllm:spec_decode_draft_acceptance_rate{model_name="m"} 0.6
+vllm:spec_decode_efficiency{model_name="m"} 0.5
+vllm:spec_decode_num_accepted_tokens_total{model_name="m"} 240.0
+vllm:spec_decode_num_draft_tokens_total{model_name="m"} 400.0
+vllm:spec_decode_num_emitted_tokens_total{model_name="m"} 250.0
+"""
 LMDEPLOY = "\n".join(
     [
         'lmdeploy:spec_decode_num_drafts_total{engine="0",model_name="m"} 20.0',
@@ -206,6 +212,7 @@ def lines(rows):
 # name of the file: (format, text, (drafts, draft tokens, accepted tokens), acceptance by position, or None: mean only)
 ACCEPTANCE = {
     "vllm.prom": ("vllm-metrics", VLLM_SCRAPES[1], (110, 220, 116), (75 / 110, 41 / 110)),
+    "vllm-v0.prom": ("vllm-metrics", VLLM_V0, (100, 400, 150), None),
     "lmdeploy.prom": ("lmdeploy-metrics", LMDEPLOY, (20, 60, 30), None),
     "llama.prom": ("llama-cpp-metrics", LLAMA_COUNTERS, (10, 20, 7), (0.5, 0.2)),
     "vllm.log": ("vllm-log", VLLM_LOG, (10, 20, 9), (0.6, 0.3)),

@@ -3,8 +3,9 @@
 Formats `vllm-metrics`, `lmdeploy-metrics` and `llama-cpp-metrics`: all three count `spec_decode_num_drafts`,
 `_draft_tokens`, `_accepted_tokens` and `_accepted_tokens_per_pos` under their own prefix. Yields level 0: counts
 between two scrapes (or since the engine started) and the unconditional probability that each draft position is
-accepted, summed over engines. It cannot know positions, batch sizes or single requests, nor tell lengths apart where
-a dynamic schedule mixed them: the rates hold for the draft lengths in use and no others.
+accepted, summed over engines; of vLLM's V0 engine the mean, from what it emitted. It cannot know positions, batch
+sizes or single requests, nor tell lengths apart where a dynamic schedule mixed them: the rates hold for the draft
+lengths in use and no others.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from functools import partial
 from pathlib import Path
 
 from hardware_profiles.errors import InputError
-from traces.importers.counted import counted
-from traces.importers.prometheus import by_position, gained, models_of, scrape, summed
+from traces.importers.counted import MOST_POSITIONS, counted
+from traces.importers.prometheus import Series, by_position, gained, models_of, scrape, summed
 from traces.importers.recognition import Format
 from traces.kinds.acceptance import AcceptanceTrace
 
 _ENGINES = {"vllm-metrics": "vllm", "lmdeploy-metrics": "lmdeploy", "llama-cpp-metrics": "llamacpp"}
-_COUNTERS = ("drafts", "draft_tokens", "accepted_tokens", "accepted_tokens_per_pos")
+_POSITIONS = "num_accepted_tokens_per_pos"
+_COUNTERS = ("num_drafts", "num_draft_tokens", "num_accepted_tokens", "num_emitted_tokens", _POSITIONS)
+_EFFICIENCY = "efficiency"
 _NAMES = {"vllm": "vLLM", "lmdeploy": "LMDeploy", "llamacpp": "llama.cpp"}
 
 
@@ -40,18 +43,22 @@ def read(
     Raises:
         InputError: no counters, several models and none chosen, a counter that fell (engine restarted), no draft.
     """
-    prefix = f"{engine}:spec_decode_num_"
+    prefix = f"{engine}:spec_decode_"
     start = {} if after is None else scrape(before, prefix, _COUNTERS, model)
     file = str(before if after is None else after)
-    end = scrape(file, prefix, _COUNTERS, model)
-    series = gained(end, start, file, before)
-    drafts, proposed, accepted = (summed(series, name, file) for name in _COUNTERS[:3])
-    positions = by_position(series, _COUNTERS[3], file)
+    end = scrape(file, prefix, (*_COUNTERS, _EFFICIENCY), model)
+    counters = {key: value for key, value in end.items() if key[0] != _EFFICIENCY}
+    series = gained(counters, start, file, before)
+    drafts, proposed, accepted, emitted = (summed(series, name, file) for name in _COUNTERS[:4])
+    notes = ["One scrape only: everything since the engine started, warm-up included."] if after is None else []
+    if emitted and not drafts:
+        length = _length_of_v0(end, file)
+        drafts = proposed // length
+        accepted = max(0, emitted - drafts)  # its own count goes on behind a refused token
+        notes.append(f"V0 engine: its efficiency tells a draft length of {length}, which tells the drafts.")
+    positions = by_position(series, _POSITIONS, file)
     if not drafts and not (proposed and engine == "llamacpp"):
-        raise InputError("no draft was verified between the scrapes", file=file, key=f"{prefix}drafts")
-    notes = []
-    if after is None:
-        notes.append("One scrape only: everything since the engine started, warm-up included.")
+        raise InputError("no draft was verified between the scrapes", file=file, key=f"{prefix}num_drafts")
     if positions and sum(positions) != accepted:
         notes.append("The counters per position do not add up to the accepted tokens: scraped under load.")
     if positions and proposed != drafts * len(positions):
@@ -68,6 +75,22 @@ def read(
         notes=notes,
         extra={"draft_tokens_per_draft": proposed / drafts} if drafts else {},
     )
+
+
+def _length_of_v0(series: Series, file: str) -> int:
+    """Draft length K of the V0 engine, which counts no drafts: its efficiency is emitted over drafts times K + 1.
+
+    Raises:
+        InputError: no efficiency, or one that no draft length has.
+    """
+    efficiency = max((value for (name, _), value in series.items() if name == _EFFICIENCY), default=0.0)
+    emitted, proposed = summed(series, "num_emitted_tokens", file), summed(series, "num_draft_tokens", file)
+    longer = emitted / (efficiency * proposed) - 1.0 if efficiency and proposed else 0.0  # 1 / K
+    length = round(1.0 / longer) if longer > 1.0 / MOST_POSITIONS else 0
+    if not 1 <= length <= MOST_POSITIONS:
+        wanted = "must be emitted over the most tokens that the drafts could have emitted"
+        raise InputError(wanted, file=file, key=f"vllm:spec_decode_{_EFFICIENCY}", value=efficiency)
+    return length
 
 
 FORMATS = tuple(
