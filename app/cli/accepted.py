@@ -58,7 +58,7 @@ def named_sources(
         raise InputError(f"{' and '.join(given)} {rule}")
     if accepted.drafter and slug and not given:
         raise InputError("--drafter names its method itself; leave out --method", key="--method", value=method)
-    found = [trace_source(trace_file(path), slug, share, otherwise=otherwise) for path in traces]
+    found = [trace_source(trace_file(path), slug, share, lengths=lengths, otherwise=otherwise) for path in traces]
     if accepted.acceptance is not None:
         found = [rates_source(slug or OTHERWISE, rates_of(accepted.acceptance), match_rate=share)]
     if accepted.tokens_per_step is not None:

@@ -65,7 +65,7 @@ def drafter_source(
     path = trace_file(given)
     if not given or not os.path.isfile(path):  # noqa: PTH113 - a name too long for a file is none
         raise InputError(f"names no trace that exists; a source is {FORMS}", key="drafter", value=text)
-    return trace_source(path, method, match_rate, override=True)
+    return trace_source(path, method, match_rate, lengths=lengths, override=True)
 
 
 def slug_of(name: str) -> str:

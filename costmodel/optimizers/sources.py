@@ -155,7 +155,13 @@ def length_source(
 
 
 def trace_source(
-    path: Path, method: str = "", match_rate: float | None = None, *, otherwise: str = "", override: bool = False
+    path: Path,
+    method: str = "",
+    match_rate: float | None = None,
+    *,
+    lengths: Sequence[int] = (),
+    otherwise: str = "",
+    override: bool = False,
 ) -> Source:
     """A recording, or an engine's counters.
 
@@ -163,6 +169,7 @@ def trace_source(
         path: of a trace of any level.
         method: slug that is asked about; empty: the trace's own. It must draft as the trace's own method does.
         match_rate: share of steps with a proposal, where the trace does not tell.
+        lengths: draft lengths asked about: a mean that was counted without one is that of the longest.
         otherwise: slug for a trace that names no method; empty: one must be named.
         override: take `method` whatever the trace was recorded with.
 
@@ -187,13 +194,22 @@ def trace_source(
         replayed = with_match_rate(trace, slug, match_rate)
         return Source(method=slug, kind="recorded", trace=replayed, path=path, model=model)
     assert trace.summary is not None
-    rates = counted_rates(trace.summary, match_rate=proposal_share(slug, match_rate))
+    share, remark = proposal_share(slug, match_rate), assumed_share(slug, match_rate)
+    rates, mean, longest = (
+        counted_rates(trace.summary, match_rate=share),
+        trace.summary.tokens_per_step,
+        max(lengths, default=0),
+    )
+    if rates is None and mean is not None and longest:
+        rates = length_rates(1.0 + share * (mean - 1.0), longest, match_rate=share)
+        remark = "; ".join(
+            part for part in (f"the mean was counted without a draft length, taken to be K={longest}", remark) if part
+        )
     if rates is None:
-        mean = trace.summary.tokens_per_step
         known = "no acceptance" if mean is None else f"a mean of {mean:.3g} tokens per step and no draft length"
-        rule = f"holds {known}; state what is known: {FORMS.replace('eagle-3', slug)}"
+        rule = f"holds {known}; give --draft-tokens, or state what is known: {FORMS.replace('eagle-3', slug)}"
         raise InputError(rule, file=path, key="summary")
-    rates = replace(rates, remark=assumed_share(slug, match_rate))
+    rates = replace(rates, remark=remark)
     return Source(method=slug, kind="counted", trace=trace, path=path, rates=rates, model=model)
 
 
@@ -207,7 +223,10 @@ def configured_source(chosen: DecodingConfiguration) -> Source | None:
         InputError: a trace that cannot be read, or that holds no acceptance.
     """
     if chosen.trace is not None:
-        found = trace_source(trace_file(chosen.trace), chosen.method, chosen.match_rate, override=True)
+        lengths = () if chosen.shape is not None else (chosen.draft_tokens,)
+        found = trace_source(
+            trace_file(chosen.trace), chosen.method, chosen.match_rate, lengths=lengths, override=True
+        )  # fmt: skip
         return found.asked_on(chosen.deployment.model)
     about = str(chosen.provenance.get("acceptance") or "")
     if chosen.acceptance_by_depth:

@@ -259,7 +259,10 @@ def _known(written: ScenarioFile) -> Source | None:
 
     method = method_of(s.method) if s.method else ""
     if s.trace is not None:
-        return trace_source(trace_file(s.trace), method, s.match_rate, otherwise=_OTHERWISE, override=bool(method))
+        return trace_source(
+            trace_file(s.trace), method, s.match_rate, lengths=[s.longest_draft], otherwise=_OTHERWISE,
+            override=bool(method),
+        )  # fmt: skip
     method = method or _OTHERWISE
     if s.acceptance is not None:
         return rates_source(method, s.acceptance, match_rate=s.match_rate)

@@ -104,6 +104,8 @@ def test_counters_without_rates_need_a_draft_length(tmp_path):
     mean = counters(tmp_path / "mean.parquet", (), mean_tokens_per_step=2.2)
     with pytest.raises(InputError, match=r"2.2 tokens per step and no draft length.*eagle-3:length=2.4@3"):
         trace_source(mean)
+    stated = trace_source(mean, lengths=[0, 2, 4]).rates.chain(4)
+    assert stated.tokens_per_step == 2.2 and "taken to be K=4" in stated.remark
     drafted = counters(tmp_path / "drafted.parquet", (), drafts=10, draft_tokens=30, accepted_tokens=12)
     assert trace_source(drafted).rates.chain(3).tokens_per_step == pytest.approx(2.2)
     lookup = counters(tmp_path / "lookup.parquet", method="n-gram")
