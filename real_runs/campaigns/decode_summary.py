@@ -35,7 +35,8 @@ class Speed:
         prompts: prompts with at least one undisturbed run of it and of plain decoding.
         runs: undisturbed runs.
         disturbed: runs left out because something else held the processor.
-        differing: runs, disturbed ones too, whose output is not the plain one.
+        differing: runs, disturbed ones too, whose output is not the plain one; where that is missing they count as
+            equal.
         tokens_per_step: tokens after the first by steps, over all runs.
         tokens_per_s: after the first token, median over prompts; None where no prompt is left.
         draft_ratio: share of the time after the first token that drafting took, median over prompts.
@@ -107,7 +108,7 @@ def _speed(
         job=runs[0].job, configuration=runs[0].configuration, drafter=runs[0].drafter,
         draft_tokens=runs[0].draft_tokens, kind=kind, prompts=len(prompts), runs=len(kept),
         disturbed=len(runs) - len(kept),
-        differing=sum(run.output_sha256 != outputs.get(run.prompt) for run in runs),
+        differing=sum(run.output_sha256 != outputs.get(run.prompt, run.output_sha256) for run in runs),
         tokens_per_step=sum(run.tokens - 1 for run in runs) / steps if steps else None,
         tokens_per_s=_median([each.tokens_per_s for each in prompts]),
         draft_ratio=_median([each.draft_ratio for each in prompts]),

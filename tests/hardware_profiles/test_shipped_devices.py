@@ -22,6 +22,7 @@ SOLD_GB = {
     "a100-sxm-80--flashinfer": 80,
     "h100-pcie": 80,
     "h100-sxm": 80,
+    "h100-sxm--own-passes": 80,
     "h200-sxm": 141,
     "b200-sxm": 180,
     "gh200-96": 96,

@@ -98,6 +98,8 @@ def test_verify_attention_reads_its_cache_once(folder):
     rows = [
         row for row in read_results(folder).rows if row.operation == "attention" and row.cold and row.context >= 2048
     ]
+    if not rows:
+        pytest.skip("no attention was timed by itself")
     best = {}
     for row in rows:
         key = (row.job, row.requests, row.context, row.query_tokens)
@@ -165,6 +167,9 @@ def test_decoded_texts_are_the_plain_ones_and_speeds_are_possible(folder):
         about = table.provenance[each.job]
         if about["job"]["dtype"] == "fp32":
             assert each.differing == 0, each
+        if not each.prompts:  # a job that was cut before it had decoded plainly, too
+            assert each.runs and each.speedup is None
+            continue
         assert each.prompts > 0 and each.tokens_per_s > 0 and each.tokens_per_step >= 1.0, each
         if each.configuration == "plain":
             assert each.speedup == each.tokens_per_step == 1.0
