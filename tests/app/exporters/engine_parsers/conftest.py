@@ -16,7 +16,10 @@ from app.exporters.registry import write_export
 
 HERE = Path(__file__).parent
 RELEASES = {"vllm": "0.33.0", "sglang": "0.5.23", "msgspec": "0.22.0", "xllamacpp": "2026.10.11549"}
-RECORDS = '#!/bin/sh\nfor word in "$@"; do printf "%s\\0" "$word"; done > "$RECORDED"\n'
+# the arguments, then the variables that engines read, each one closed by a zero byte
+RECORDS = """#!/bin/sh
+{ for word in "$@"; do printf "%s\\0" "$word"; done; env | grep -E "^(SGLANG|TLLM)_" | tr "\\n" "\\0"; } > "$RECORDED"
+"""
 
 
 @pytest.fixture(scope="session")

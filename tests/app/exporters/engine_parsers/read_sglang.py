@@ -6,6 +6,7 @@ The model is a folder with a config alone.
 
 import argparse
 import json
+import os
 import sys
 
 import stand_ins
@@ -13,6 +14,7 @@ import stand_ins
 stand_ins.install("sglang")
 from sglang.srt.arg_groups.overrides import resolved_view  # noqa: E402
 from sglang.srt.arg_groups.speculative_hook import handle_speculative_decoding  # noqa: E402
+from sglang.srt.environ import envs  # noqa: E402
 from sglang.srt.server_args import ServerArgs  # noqa: E402
 from sglang.srt.speculative.adaptive_spec_params import AdaptiveSpeculativeParams  # noqa: E402
 
@@ -24,11 +26,18 @@ SETTLED = ("--device", "cuda", "--attention-backend", "fa3", "--page-size", "1")
 
 
 def read(arguments, parse):
-    arguments = ServerArgs.from_cli_args(parse.parse_args([*arguments, *SETTLED]))
+    variables = dict(word.split("=", 1) for word in arguments if word.startswith("SGLANG_"))
+    words = [word for word in arguments if not word.startswith("SGLANG_")]
+    for name in ("SGLANG_SIMULATE_ACC_LEN", "SGLANG_SIMULATE_ACC_METHOD"):
+        os.environ.pop(name, None)
+    os.environ.update(variables)
+    arguments = ServerArgs.from_cli_args(parse.parse_args([*words, *SETTLED]))
     if arguments.speculative_algorithm is not None:
         handle_speculative_decoding(arguments)
     settled = resolved_view(arguments)
     answer = {name: getattr(settled, name) for name in NAMES}
+    answer |= {"length": envs.SGLANG_SIMULATE_ACC_LEN.get(), "way": envs.SGLANG_SIMULATE_ACC_METHOD.get()}
+    answer["draft_load_format"] = settled.speculative_draft_load_format
     if settled.speculative_adaptive:
         slots = AdaptiveSpeculativeParams(settled.speculative_num_steps, settled.speculative_adaptive_config)
         slots.set_cuda_graph_bs(sorted(arguments.cuda_graph_bs_decode))

@@ -114,6 +114,11 @@ def test_sglang_reads_what_is_written_for_it(readings, tmp_path):
         assert read["nnodes"] == 1 + (plan == "two nodes")
         assert read["kv_cache_dtype"] == {"formats": "fp8_e4m3", "sixteen bits": "bf16"}.get(plan, "auto")
         assert read["context_length"] == choice.max_length
+        if wish == "synthetic":
+            assert (read["length"], read["way"]) == (pytest.approx(1.0 + sum(RATES)), "match-expected")
+            assert read["draft_load_format"] == (None if method == "mtp" else "dummy")
+        else:
+            assert read["length"] < 0 and read["draft_load_format"] is None
 
 
 def test_llama_cpp_reads_what_is_written_for_it(readings):
