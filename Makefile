@@ -37,9 +37,10 @@ CASES ?= 50000
 fuzz: setup  ## mutated files and words into every reader, in a process with a limit on memory
 	nice -n 10 $(BIN)/python tests/faults/fuzz.py --cases $(CASES) --out rooftree-out/fuzz
 
-golden: setup  ## which predictions moved against the committed ones
+golden: setup  ## which predictions moved against the committed ones, and which outputs of verbs changed
 	$(BIN)/python tests/golden/regenerate.py
 	PYTHONPATH=. $(BIN)/python tests/golden/regenerate_validation.py
+	PYTHONPATH=. $(BIN)/python tests/golden/regenerate_outputs.py
 
 browser: setup  ## open the HTML report in headless Chromium
 	$(BIN)/python -m pytest tests/browser -m "browser" --no-header
