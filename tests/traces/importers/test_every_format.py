@@ -228,6 +228,22 @@ def test_records_that_say_nothing_of_speculation_are_requests(tmp_path):
     assert detect(placed(tmp_path, "p.jsonl", samples.lines(rows))).name == "aiperf-requests"
 
 
+def test_blocks_of_several_runs_are_added_up_by_concurrency(tmp_path):
+    second = samples.VLLM_BLOCK.replace("concurrency:             8", "concurrency:             32")
+    second = second.replace(
+        "Drafts:                                  10", "Drafts:                                  30"
+    )
+    second = second.replace("tokens:                            20", "tokens:                            60")
+    plain = samples.SGLANG_BLOCK.replace("Accept length:                           2.84\n", "")
+    file = placed(tmp_path, "sweep.txt", f"{samples.VLLM_BLOCK}\n{plain}\n{second}")
+    summary = read_trace_any(file).summary
+    assert (summary.drafts, summary.draft_tokens, summary.accepted_tokens) == (40, 80, 18)
+    assert [(window.batch_requests, window.drafts) for window in summary.windows] == [(8, 10), (32, 30)]
+    untitled = placed(tmp_path, "twice.txt", "Acceptance length: 2.0\nAcceptance length: 2.5\n")
+    with pytest.raises(InputError, match="a title above every block"):
+        read_trace_any(untitled)
+
+
 def test_single_steps_of_responses_become_lengths(tmp_path):
     file = placed(tmp_path, "s.json", json.dumps({"metrics": {"speculative_decoding": samples.VLLM_STEPS}}))
     trace = read_trace_any(file)
