@@ -25,6 +25,7 @@ class FeedForward:
         experts_per_token: Routed experts that each token visits.
         shared_width: Inner width of the experts that every token visits, all together; 0: none.
         shared_gate: The shared experts' output is scaled by a learned product with the residual vector.
+        latent: Length of the vector that routed experts work on, projected from and to the residual one; 0: that one.
     """
 
     width: int
@@ -34,6 +35,7 @@ class FeedForward:
     experts_per_token: int = 0
     shared_width: int = 0
     shared_gate: bool = False
+    latent: int = 0
 
     @property
     def is_moe(self) -> bool:
@@ -52,11 +54,16 @@ class FeedForward:
         if not self.is_moe:
             return self._matrices(hidden, self.width, "") if self.width else ()
         shared = self._matrices(hidden, self.shared_width, "shared_") if self.shared_width else ()
-        return (("router", self.experts, hidden), *shared)
+        around = (("latent_down", self.latent, hidden), ("latent_up", hidden, self.latent)) if self.latent else ()
+        return (("router", self.experts, hidden), *shared, *around)
+
+    def expert_input(self, hidden: int) -> int:
+        """Length of the vector that a routed expert reads and writes, for residual vectors of length `hidden`."""
+        return self.latent or hidden
 
     def expert_projections(self, hidden: int) -> tuple[Projection, ...]:
         """GEMMs of one routed expert; empty for a dense layer."""
-        return self._matrices(hidden, self.width, "expert_") if self.is_moe else ()
+        return self._matrices(self.expert_input(hidden), self.width, "expert_") if self.is_moe else ()
 
     def expert_parameters(self, hidden: int) -> int:
         """Weights of one routed expert; 0 for a dense layer."""

@@ -60,7 +60,7 @@ def exchange(
     Reference: DeepSeek-AI, "DeepSeek-V3" (arXiv:2412.19437), section 3.2.2.
     """
     copies = destinations(feed_forward.experts, feed_forward.experts_per_token, plan.expert)
-    values = np.asarray(tokens, dtype=np.float64) * copies * hidden
+    values = np.asarray(tokens, dtype=np.float64) * copies * feed_forward.expert_input(hidden)
     sent, returned = values * precision.activation_bytes, values * precision.residual_bytes
     link = plan.message_link(device, plan.expert)
     return Exchange(
@@ -95,8 +95,9 @@ def busiest_work(
     mean = ops.distinct_experts(independent_tokens, feed_forward.experts, feed_forward.experts_per_token) / plan.expert
     visited = np.minimum(mean * plan.imbalance, held)
     work = ops.experts(
-        np.asarray(group_tokens, dtype=np.float64) * share, visited, hidden=hidden, width=feed_forward.width,
-        matrices=3 if feed_forward.gated else 2, experts_per_token=feed_forward.experts_per_token,
+        np.asarray(group_tokens, dtype=np.float64) * share, visited, hidden=feed_forward.expert_input(hidden),
+        width=feed_forward.width, matrices=3 if feed_forward.gated else 2,
+        experts_per_token=feed_forward.experts_per_token,
         weight_bytes=precision.read_weight_bytes, activation_bytes=precision.activation_bytes,
         experts=max(1, round(held)),
     )  # fmt: skip

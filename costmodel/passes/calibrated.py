@@ -266,7 +266,8 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
     feed_forward, p = block.feed_forward, d.precision
     visited = _visited(d, block, b, n)
     work = ops.experts(
-        b * n, visited, hidden=d.architecture.hidden, width=feed_forward.width / d.tensor_parallel,
+        b * n, visited, hidden=feed_forward.expert_input(d.architecture.hidden),
+        width=feed_forward.width / d.tensor_parallel,
         matrices=3 if feed_forward.gated else 2, experts_per_token=feed_forward.experts_per_token,
         weight_bytes=p.read_weight_bytes, experts=feed_forward.experts,
         activation_bytes=(p.residual_bytes + p.activation_bytes) / 2.0,  # read as products are, written in 16 bits
@@ -275,7 +276,8 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
         work = work._replace(flops=work.flops * p.arithmetic_ratio)
     timing = _timed(d, work, lambda: kernels.experts(d.device, work, visited, p.activations), p.activations)
     sizes: dict[str, Number] = {
-        "tokens": b * n, "hidden": d.architecture.hidden, "width": feed_forward.width / d.tensor_parallel,
+        "tokens": b * n, "hidden": feed_forward.expert_input(d.architecture.hidden),
+        "width": feed_forward.width / d.tensor_parallel,
         "experts": feed_forward.experts, "experts_per_token": feed_forward.experts_per_token, "visited": visited,
     }  # fmt: skip
     return Operation("moe", timing, work, sizes=sizes)

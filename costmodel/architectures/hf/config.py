@@ -168,7 +168,13 @@ def _transformer_parameters(block: Block, hidden: int) -> int:
 
 
 def _layers(keys: ConfigKeys, hidden: int) -> list[Layer]:
-    family, layers = keys.family, keys.count("num_hidden_layers", most=LAYER_LIMIT)
+    family = keys.family
+    listed = keys.get("layer_types") or keys.get("hybrid_override_pattern")  # some configs let a list say how many
+    layers = keys.count(
+        "num_hidden_layers",
+        most=LAYER_LIMIT,
+        null=len(listed) if family.hybrid and isinstance(listed, list | str) else None,
+    )
     attention = None
     if not family.attention_free:
         attention = _latent_attention(keys) if family.mla else _grouped_attention(keys, hidden)
@@ -263,6 +269,7 @@ def _feed_forward(keys: ConfigKeys, hidden: int, routed: bool) -> FeedForward:
         shared_width=keys.count("shared_expert_width", least=0, null=0)
         or width * keys.count("n_shared_experts", least=0, null=0),
         shared_gate=family.shared_gate,
+        latent=keys.count("moe_latent_size", least=0, null=0),
     )
 
 

@@ -212,7 +212,7 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
             "num_experts": ("n_routed_experts",),
             "shared_expert_width": ("moe_shared_expert_intermediate_size",),
         },
-        fixed={"moe_latent_size": None, "mlp_bias": False, "attention_bias": False},
+        fixed={"mlp_bias": False, "attention_bias": False},
         gated=False,
         norms=1,
         hybrid="nemotron_h",

@@ -195,6 +195,7 @@ def _refusal(block: Block, first: Block) -> str:
         "norms over all heads together": attention.qk_norm_joint,
         "adapters, shared layers or inputs of their own": bool(block.extra) or attention.input_ratio > 1,
         "values made from keys": attention.value_is_key,
+        "experts on a narrower vector": feed_forward.latent > 0,
         "a mixture of experts without gates": feed_forward.is_moe and not feed_forward.gated,
         "latent attention with head norms or sinks": attention.is_mla and (attention.qk_norm or attention.sinks),
     }

@@ -43,6 +43,19 @@ def test_any_tiny_falcon_h1_is_counted_exactly(heads, groups, size, inner, norm)
     assert build(config).parameters == counted_by_transformers(config)
 
 
+@given(latent=st.none() | st.integers(8, 48), listed=st.booleans(), shared=st.integers(8, 48))
+def test_any_tiny_nemotron_with_experts_is_counted_exactly(latent, listed, shared):
+    config = NEMOTRON | {"hybrid_override_pattern": "ME*E-E", "n_routed_experts": 6, "num_experts_per_tok": 2,
+                         "moe_intermediate_size": 24, "moe_shared_expert_intermediate_size": shared,
+                         "moe_latent_size": latent}  # fmt: skip
+    if listed:
+        del config["num_hidden_layers"], config["hybrid_override_pattern"]
+        config["layers_block_type"] = ["mamba", "moe", "attention", "moe", "mlp", "moe"]
+    model = build(config)
+    assert model.parameters == counted_by_transformers(config)
+    assert {b.feed_forward.expert_input(64) for b, _ in model.blocks if b.feed_forward.is_moe} == {latent or 64}
+
+
 @given(data=st.data(), experts=st.sampled_from((0, 4)), shared=st.integers(8, 48))
 def test_any_tiny_granite_hybrid_is_counted_exactly(data, experts, shared):
     kinds = data.draw(st.lists(st.sampled_from(("mamba", "attention")), min_size=6, max_size=6))
