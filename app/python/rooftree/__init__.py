@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from rooftree.trace import Trace
 
 __all__ = [
-    "Answer", "InfeasibleError", "InputError", "RooftreeError", "Trace", "breakeven", "capacity", "export",
-    "load_trace", "optimize", "predict", "replay", "simulate", "tree",
+    "Answer", "InfeasibleError", "InputError", "RooftreeError", "Trace", "acceptance", "breakeven", "capacity",
+    "export", "load_trace", "optimize", "predict", "replay", "simulate", "tree",
 ]  # fmt: skip
 
 _ELSEWHERE = {
@@ -214,6 +214,23 @@ def capacity(
         InfeasibleError: no plan meets the limits.
     """
     return _ask("capacity", model=model, device=device, rate=rate, prompt=prompt, output=output, **options)
+
+
+def acceptance(*, method: Option = None, model: Option = None, **options: Option) -> Answer:
+    """What was published about how many drafts a target keeps?
+
+    Args:
+        method: slug.
+        model: target, a shipped name or a hub id.
+        options: any other option of `rooftree acceptance list`, such as `data_set` or `temperature`.
+
+    Returns:
+        One row a figure, each with its source and place.
+
+    Raises:
+        InputError: an option that does not exist, or a name that nothing was published of.
+    """
+    return _ask("acceptance list", method=method, model=model, **options)
 
 
 def export(engine: str, config: Option = None, **options: Option) -> Answer:

@@ -24,7 +24,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives", "unmet"), "predict": ("predictions", "rows"),
     "replay": ("chains", "trees", "varying"),
     "simulate": ("cases", "load"), "tree": ("trees",), "breakeven": ("points",), "capacity": ("plans",),
-    "traces inspect": ("kinds",),
+    "traces inspect": ("kinds",), "acceptance list": ("entries",),
 }  # fmt: skip
 """Where the rows of a verb's object stand."""
 

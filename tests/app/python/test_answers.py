@@ -38,12 +38,14 @@ def questions(files):
                       "breakeven --model llama-3.1-8b --method eagle-3"),
         "capacity": (lambda: front.capacity(model="llama-3.1-8b", rate=20, prompt=1024, output=256),
                      "capacity --model llama-3.1-8b --rate 20 --prompt 1024 --output 256"),
+        "acceptance": (lambda: front.acceptance(method="eagle-3", model="llama-3.1-8b"),
+                       "acceptance list --method eagle-3 --model llama-3.1-8b"),
         "export": (lambda: front.export("vllm", model="llama-3.1-8b", method="n-gram", draft_tokens=3),
                    "export vllm --model llama-3.1-8b --method n-gram --draft-tokens 3"),
     }  # fmt: skip
 
 
-VERBS = ("optimize", "predict", "replay", "simulate", "tree", "breakeven", "capacity", "export")
+VERBS = ("optimize", "predict", "replay", "simulate", "tree", "breakeven", "capacity", "acceptance", "export")
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +104,12 @@ def test_frames_have_a_row_per_configuration_and_a_number_per_column(answers, ve
     assert len(frame) == rows
     assert frame[column].dtype.kind in "if" and frame[column].notna().any()
     assert not any(isinstance(value, dict) for value in frame.to_numpy().ravel())
+
+
+def test_published_figures_are_a_frame_with_their_sources(answers):
+    frame = answers["acceptance"].to_frame()
+    assert len(frame) == len(answers["acceptance"]["entries"]) >= 2
+    assert frame["source"].str.len().min() > 5 and set(frame["method"]) == {"eagle-3"}
 
 
 def test_frames_hold_the_objects_numbers(answers):
