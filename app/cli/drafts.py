@@ -21,7 +21,8 @@ StopRule = Annotated[
     str,
     typer.Option(
         "--stop",
-        help="When a draft ends before K, as probability:0.6 or product:0.5,least=1,most=8; a dynamic tree: gain:0.1.",
+        help="When a draft ends before K: probability:0.6, product:0.5,least=1,most=8, ema or goodput; a dynamic tree: "
+        "gain:0.1.",
     ),
 ]
 _SHAPE_KEYS = {"nodes": "nodes", "depth": "depth", "width": "width", "beam": "beam", "least": "least_probability"}

@@ -85,7 +85,7 @@ MethodOrTraces = Annotated[
     typer.Option(
         "--method",
         autocompletion=completion.methods,
-        help="Method slug; default: the trace's, else speculative decoding.",
+        help="Method slug (`rooftree methods`); default: the trace's, else speculative decoding.",
     ),
 ]
 Draft = Annotated[str | None, typer.Option("--draft", help="Draft model: shipped name or path of a config.json.")]

@@ -259,7 +259,7 @@ def _show(method: "Method") -> None:
         say(f"  assumed {line}")
     for r in method.reported:
         words = (r.model, r.draft, r.device, f"batch {r.batch}" if r.batch else "", r.data, r.note)
-        say(f"  reported {r.quantity} {r.value:g}: {', '.join(filter(None, words))} ({r.source})")
+        say(f"  reported {r.quantity} {plain(r.value, 6)}: {', '.join(filter(None, words))} ({r.source})")
 
 
 def _brief(record: object, keys: tuple[str, ...]) -> dict[str, object]:

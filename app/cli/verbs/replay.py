@@ -27,7 +27,12 @@ def replay(
         str, typer.Option("--method", help="Method whose verifier decides what stays; default: the trace's.")
     ] = "",
     verifier: Annotated[
-        str, typer.Option("--verifier", help="Rule that decides what stays instead, as match or token_rejection.")
+        str,
+        typer.Option(
+            "--verifier",
+            help="Rule that decides what stays instead: match, token_rejection, with_replacement, without_replacement, "
+            "fixed_candidates, block, multi_path_block, typical or near_match.",
+        ),
     ] = "",
     dynamic_tree: DynamicTree = "",
     stop: StopRule = "",

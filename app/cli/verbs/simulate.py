@@ -56,7 +56,12 @@ def simulate(
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option("--engine", help="Engine whose overheads and scheduler defaults apply. Default: vllm."),
+        typer.Option(
+            "--engine",
+            help="Engine whose overheads and scheduler defaults apply: vllm, sglang, tensorrt-llm, llama.cpp, "
+            "transformers or none. Default: vllm.",
+            autocompletion=completion.engines,
+        ),
     ] = None,
     trace: Annotated[
         str | None, typer.Option("--trace", help="Acceptance trace that simulated requests walk along.")

@@ -6,10 +6,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from app.cli import main as entry
+from costmodel.engine_library import engine_names
+from costmodel.method import StopRule, VerifyRule
+from costmodel.passes.deployment import Fidelity
+from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InfeasibleError, InputError
 
 EVERYWHERE = ("--json", "--out", "--seed", "--quiet")
@@ -52,6 +57,25 @@ def test_help_of_every_verb_lists_its_options(rooftree, verb, flag):
     assert done.out.startswith(f"Usage: rooftree {verb} ")
     for option in (*EVERYWHERE, *OPTIONS[verb]):
         assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", done.out), option
+
+
+def test_choices_stand_in_the_help(rooftree):
+    """What a list of names allows is read where the option is; longer lists are a verb's."""
+    words = {verb: " ".join(rooftree(*verb.split(), "--help").out.split()) for verb in OPTIONS}
+    for verb in ("optimize", "predict", "breakeven", "capacity", "simulate"):
+        shown = rooftree("simulate", "--help").out if verb == "simulate" else words[verb]
+        assert all(name in shown for name in engine_names()), verb
+    for verb in ("optimize", "predict", "breakeven", "capacity"):
+        assert all(name in words[verb] for name in BYTES_PER_VALUE), verb
+    for verb in ("optimize", "predict", "breakeven"):
+        assert "`rooftree devices`" in words[verb]
+    for verb in ("optimize", "predict", "replay"):
+        assert all(rule in words[verb] for rule in get_args(StopRule) if rule not in ("length", "exit")), verb
+    assert all(rule in words["replay"] for rule in get_args(VerifyRule) if rule != "none")
+    for verb in ("predict", "breakeven"):
+        assert all(name in words[verb] for name in get_args(Fidelity)) and "`rooftree methods`" in words[verb]
+    assert "[[prompts]]" in words["record"]
+    assert "--explain-schema" in rooftree("simulate", "--help").out
 
 
 def test_help_of_the_command_lists_the_verbs(rooftree):
