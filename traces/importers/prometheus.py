@@ -16,7 +16,7 @@ from traces.importers.counted import MOST_POSITIONS
 from traces.importers.files import read_text
 
 _SAMPLE = re.compile(r"(?P<name>[A-Za-z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+-?\d+)?\s*", re.ASCII)
-_LABEL = re.compile(r'\s*(?P<name>[A-Za-z_]\w*)\s*=\s*"(?P<value>(?:[^"\\]|\\.)*)"\s*,?', re.ASCII)
+_LABEL = re.compile(r'(?<!\w)(?P<name>[A-Za-z_]\w{0,200})\s{0,4}=\s{0,4}"(?P<value>(?:[^"\\]|\\.)*)"', re.ASCII)
 _MAX_LINE = 1 << 14
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
