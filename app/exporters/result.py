@@ -75,6 +75,7 @@ def script(
     files: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     worker_flag: str = "",
+    inside: bool = False,
 ) -> str:
     """A shell script that starts the engine.
 
@@ -86,6 +87,7 @@ def script(
             from.
         environment: variables to set.
         worker_flag: argument that every node but the first adds.
+        inside: start it in the script's own folder, where arguments hold names of exported files among other text.
     """
     lines: list[list[str]] = [[]]
     for argument in arguments:
@@ -94,7 +96,8 @@ def script(
         lines[-1].append(f'"$here"/{shlex.quote(argument)}' if argument in files else _quoted(argument))
     body = " \\\n  ".join(" ".join(line) for line in lines)
     settings = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in (environment or {}).items())
-    here = 'here=$(cd -- "$(dirname -- "$0")" && pwd)\n' if files else ""
+    here = 'here=$(cd -- "$(dirname -- "$0")" && pwd)\n' if files or inside else ""
+    here += 'cd -- "$here"\n' if inside else ""
     asked = [name for name in _SET_BY_USER if any(argument in (name, f"{name}:5000") for argument in arguments)]
     needed = "".join(f': "${{{name[1:]}:?{_SET_BY_USER[name]}}}"\n' for name in asked)
     if worker_flag:

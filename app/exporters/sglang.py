@@ -11,9 +11,11 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from app.exporters.checkpoints import DRAFT_PLACEHOLDER
 from app.exporters.dialect import Dialect
 from app.exporters.result import HEAD_PORT, NODE_RANK, Written, command_line, json_lines, script
 from app.exporters.tree_paths import Path, depth, draft_paths, widest
+from app.exporters.untrained_head import HEAD_FILE, HEAD_FOLDER, HEAD_NOTE, untrained_head
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -62,11 +64,15 @@ def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic:
             arguments += ["--max-running-requests", str(chosen.max_batch)]
     if synthetic:
         environment = _simulation(chosen, dialect, notes)
+        if DRAFT_PLACEHOLDER in arguments and (head := untrained_head(chosen)) is not None:
+            files[HEAD_FILE] = head
+            arguments[arguments.index(DRAFT_PLACEHOLDER)] = HEAD_FOLDER
+            notes[:] = [*(note for note in notes if DRAFT_PLACEHOLDER not in note), HEAD_NOTE]
         if "--speculative-draft-model-path" in arguments:
             arguments += ["--speculative-draft-load-format", "dummy"]
             notes.append("the drafter's weights are not read: a folder with its config.json is enough")
     header = dialect.header(chosen, notes)
-    files[SCRIPT_FILE] = script(header, arguments, files=(ADAPTIVE_FILE,), environment=environment)
+    files[SCRIPT_FILE] = script(header, arguments, files=(ADAPTIVE_FILE, HEAD_FOLDER), environment=environment)
     return Written(
         files=files,
         command=command_line(arguments, environment),

@@ -12,10 +12,12 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
+from app.exporters.checkpoints import DRAFT_PLACEHOLDER
 from app.exporters.dialect import Dialect
 from app.exporters.result import HEAD_ADDRESS, NODE_RANK, Written, command_line, json_lines, script
 from app.exporters.tree_forms import token_tree
 from app.exporters.tree_paths import Path, draft_paths
+from app.exporters.untrained_head import HEAD_FILE, HEAD_FOLDER, HEAD_NOTE, untrained_head
 from costmodel.engines.record.releases import Gate
 from costmodel.engines.vllm import ENGINE
 
@@ -68,12 +70,17 @@ def export_vllm(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: b
     arguments = ["vllm", "serve", dialect.target(chosen, notes), *_deployment(chosen, dialect, notes)]
     if chosen.speculates:
         config = _config(chosen, dialect, notes, synthetic=synthetic)
+        if synthetic and config.get("model") == DRAFT_PLACEHOLDER and (head := untrained_head(chosen)) is not None:
+            files[HEAD_FILE] = head
+            config["model"] = HEAD_FOLDER
+            notes[:] = [*(note for note in notes if DRAFT_PLACEHOLDER not in note), HEAD_NOTE]
         check_config(config, dialect)
         files[CONFIG_FILE] = json_lines(config)
         arguments += ["--speculative-config", json.dumps(config, separators=(",", ":"))]
     notes += _notes(chosen, dialect, synthetic=synthetic)
     headless = "--headless" if dialect.nodes(chosen) > 1 else ""
-    files[SCRIPT_FILE] = script(dialect.header(chosen, notes), arguments, worker_flag=headless)
+    header, inside = dialect.header(chosen, notes), HEAD_FILE in files
+    files[SCRIPT_FILE] = script(header, arguments, worker_flag=headless, inside=inside)
     return Written(
         files=files,
         command=command_line(arguments),
