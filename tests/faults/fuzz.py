@@ -129,7 +129,7 @@ def _work(order):
         "faults": [],
         "next": order["first"],
     }
-    for warm in range(3):  # what is loaded once is no case's memory
+    for warm in range(20):  # what is loaded once is no case's memory
         try:
             _play(target, random.Random(f"warm {warm}"), file)
         except RooftreeError:
