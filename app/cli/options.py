@@ -47,7 +47,7 @@ AsFamily = Annotated[
 ]
 
 
-def read_model(running: typer.Context, model: str) -> str:
+def read_model(running: typer.Context, model: str | None) -> str | None:
     """The model with the family that `--as` names, after a line on how an id that is no shipped name is understood."""
     from app.cli.output import remark
     from costmodel.architectures.library import how_read

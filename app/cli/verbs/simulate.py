@@ -10,7 +10,7 @@ from app.cli import completion
 from app.cli.accepted import KNOWN_BY, acceptance_values
 from app.cli.asked import Config
 from app.cli.option_groups import Accepted, grouped
-from app.cli.options import Csv, Json, Out, Quiet, Seed, milliseconds
+from app.cli.options import AsFamily, Csv, Json, Out, Quiet, Seed, milliseconds, read_model
 from app.cli.output import Answered
 
 if TYPE_CHECKING:
@@ -43,9 +43,13 @@ def simulate(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", autocompletion=completion.models, help="Shipped name (see `models`) or path of a config.json."
+            "--model",
+            autocompletion=completion.models,
+            callback=read_model,
+            help="Shipped name (see `models`), Hugging Face id or path of a config.json.",
         ),
     ] = None,
+    as_family: AsFamily = None,
     device: Annotated[
         str | None,
         typer.Option(

@@ -151,3 +151,15 @@ def test_a_template_goes_to_the_screen_where_no_file_is_named(rooftree, tmp_path
     path.write_text(rooftree("devices", "new", "mine").out)
     assert load_device(path).memory_bytes == load_device("h100-sxm").memory_bytes
     assert "[constants]" in rooftree("devices", "new", "mine", "--json").answer["template"]
+
+
+def test_simulate_reads_a_new_family_as_one_that_is_named(rooftree, tmp_path):
+    small = GRANITE | {"num_hidden_layers": 4, "hidden_size": 1024, "intermediate_size": 2048, "num_attention_heads": 8}
+    path = written(tmp_path, small | {"model_type": "granite_next"})
+    known = written(tmp_path, small, "known/config.json")
+    asked = "--rate 2 --set requests.count=20 --set requests.prompt_tokens=64 --set requests.output_tokens=16 --json"
+    words = ("simulate", "--device", "l4", *asked.split())
+    refused = rooftree(*words, "--model", path)
+    assert refused.code == 2 and "--as llama" in refused.err
+    named = rooftree(*words, "--model", path, "--as", "llama").answer
+    assert named["metrics"] == rooftree(*words, "--model", known).answer["metrics"]
