@@ -10,7 +10,7 @@ from app.cli import completion
 from app.cli.accepted import KNOWN_BY, acceptance_values
 from app.cli.asked import Config
 from app.cli.option_groups import Accepted, grouped
-from app.cli.options import AsFamily, Csv, Json, Out, Quiet, Seed, milliseconds, read_model
+from app.cli.options import Csv, Json, Out, Quiet, Seed, milliseconds, read_model
 from app.cli.output import Answered
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ def simulate(
             help="Shipped name (see `models`), Hugging Face id or path of a config.json.",
         ),
     ] = None,
-    as_family: AsFamily = None,
     device: Annotated[
         str | None,
         typer.Option(

@@ -161,5 +161,5 @@ def test_simulate_reads_a_new_family_as_one_that_is_named(rooftree, tmp_path):
     words = ("simulate", "--device", "l4", *asked.split())
     refused = rooftree(*words, "--model", path)
     assert refused.code == 2 and "--as llama" in refused.err
-    named = rooftree(*words, "--model", path, "--as", "llama").answer
+    named = rooftree(*words, "--model", f"{path} as llama").answer
     assert named["metrics"] == rooftree(*words, "--model", known).answer["metrics"]
