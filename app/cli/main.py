@@ -144,7 +144,7 @@ def _misused(error: Any, words: Sequence[str]) -> int:
 
 def _as_key(option: str) -> str | None:
     """The key of `simulate` that replaces an option of an earlier version; None where there was no such option."""
-    from app.cli.verbs.simulate_output import key_of_option
+    from app.cli.shown.simulate import key_of_option
 
     key = key_of_option(option)
     return None if key is None else f"{option} is a key of the scenario: --set {key}=VALUE"

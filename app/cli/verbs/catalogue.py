@@ -157,7 +157,7 @@ def models(
 
 def _inspect(subject: str | None, family: str | None, *, out: Path | None, json: bool, quiet: bool) -> Answered:
     from app.answers.models import inspected
-    from app.cli.verbs.inspect_output import print_model
+    from app.cli.shown.inspect import print_model
     from hardware_profiles.errors import InputError
 
     if subject is None:

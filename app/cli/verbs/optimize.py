@@ -84,10 +84,10 @@ def optimize(
     quiet: Quiet = False,
 ) -> Answered:
     """Search drafters, draft lengths, trees and batches; write what engines load."""
+    from app.cli.cell_answers import cell_answer, together
     from app.cli.cells import cells_of, require_one
     from app.cli.output import deliver, progress_line, require_folder
-    from app.cli.verbs.optimize_files import cell_answer, together
-    from app.cli.verbs.optimize_output import print_answers
+    from app.cli.shown.optimize import print_answers
     from costmodel.optimizers.allowed import Limits
 
     if out is not None:

@@ -98,7 +98,7 @@ def predict(
     from app.answers.optimize import acceptance
     from app.cli.asked import asked, given_options, with_options
     from app.cli.output import deliver, say
-    from app.cli.verbs.predict_output import print_predictions
+    from app.cli.shown.predict import print_predictions
     from costmodel.answers.settings import build_setting
     from hardware_profiles.errors import InputError
     from traces.kinds.naming import naming

@@ -128,7 +128,7 @@ def simulate(
     """
     from app.answers.simulation_runs import rates_of, variants_of
     from app.cli.output import deliver, require_file
-    from app.cli.verbs.simulate_output import print_cases, print_schema
+    from app.cli.shown.simulate import print_cases, print_schema
 
     if explain_schema:
         return print_schema(json=json)

@@ -1,7 +1,7 @@
 """What does `optimize` write for a cell, and what is the object of several cells?
 
 One cell writes into the folder of the answer, several into a folder each that bears their names. Leaves out what the
-screen shows (`optimize_output`) and what files hold (`app.exporters`).
+screen shows (`shown.optimize`) and what files hold (`app.exporters`).
 """
 
 import re

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from app.answers.deployables import Deployable
-    from app.cli.verbs.optimize_files import CellAnswer
+    from app.cli.cell_answers import CellAnswer
     from costmodel.optimizers.recommend import Recommendation
     from costmodel.optimizers.search import Cell, Choice, MethodSchedule
     from costmodel.optimizers.sources import Source
