@@ -278,6 +278,10 @@ def _ask(verb: str, *arguments: Option, **options: Option) -> Answer:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("rooftree")
     if name not in _ELSEWHERE:
         raise AttributeError(f"module 'rooftree' has no attribute {name!r}")
     from importlib import import_module

@@ -219,6 +219,7 @@ def test_errors_are_those_of_the_command(ask, message):
 def test_the_module_lists_what_it_holds():
     assert set(dir(front)) == set(front.__all__)
     assert all(getattr(front, name).__doc__ for name in front.__all__)
+    assert re.fullmatch(r"\d+\.\d+\.\d+", front.__version__)
     with pytest.raises(AttributeError, match="optimise"):
         _ = front.optimise
 
