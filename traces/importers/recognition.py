@@ -163,11 +163,9 @@ def _numbers(values: object) -> bool:
     return isinstance(values, list) and bool(values) and all(type(value) in (int, float) for value in values)
 
 
-def _path_lists(sample: Sample) -> bool:
-    values = list(sample.document.values()) if isinstance(sample.document, dict) else [sample.document]
-    return bool(values) and all(
-        isinstance(paths, list) and bool(paths) and all(isinstance(path, list) for path in paths) for paths in values
-    )
+def _path_list(document: object) -> bool:
+    paths = document.get("tree_choices") if isinstance(document, dict) else document
+    return isinstance(paths, list) and bool(paths) and all(isinstance(path, list) for path in paths)
 
 
 _TREE = "a tree's shape and no acceptance: `predict --tree` and `replay --tree` take it as it is"
@@ -175,7 +173,12 @@ _NOT_IMPORTED: tuple[tuple[str, Callable[[Sample], bool]], ...] = (
     (f"is a table of child nodes (SAM-Decoding), {_TREE}", _adjacency),
     (f"is a Sequoia growmap, {_TREE}", lambda s: s.holds("Successors", "roots")),
     (f"is a tree of rooftree's own, {_TREE}", lambda s: s.holds("parents", "ranks")),
-    (f"lists paths of ranks (Medusa or EAGLE choices), {_TREE}", _path_lists),
+    (f"lists paths of ranks (Medusa or EAGLE choices), {_TREE}", lambda s: _path_list(s.document)),
+    (
+        "holds several lists of paths of ranks: each is a tree's shape and no acceptance, which `predict --tree` and "
+        "`replay --tree` take in a file of its own",
+        lambda s: isinstance(s.document, dict) and bool(s.document) and all(map(_path_list, s.document.values())),
+    ),
     (
         "is a configuration of a tree search and holds no acceptance; its vector goes to `tree --acceptance FILE`",
         lambda s: s.holds("acceptance_rate_vector", "max_depth"),

@@ -111,6 +111,8 @@ class Tree:
             InputError: anything else.
         """
         with naming(file):
+            if isinstance(document, Mapping) and "tree_choices" in document:
+                document = document["tree_choices"]
             if isinstance(document, list):
                 return cls.from_paths(document)
             children = _child_table(document)

@@ -295,7 +295,9 @@ REQUESTS = {
 # name of the file: (text, words of the refusal)
 REFUSED = {
     "samd.json": (json.dumps({"0": [1, 2], "1": [], "2": []}), "SAM-Decoding"),
-    "choices.json": (json.dumps({"medusa/x": [[0], [0, 0]]}), "paths of ranks"),
+    "choices.json": (json.dumps([[0], [0, 0]]), "take it as it is"),
+    "samd_eagle.json": (json.dumps({"tree_choices": [[0], [0, 0]]}), "take it as it is"),
+    "collection.json": (json.dumps({"medusa/x": [[0], [0, 0]]}), "several lists of paths"),
     "growmap.json": (json.dumps({"roots": [[0]], "branches": [[1]], "Successors": [[1], []]}), "growmap"),
     "tree.json": (json.dumps({"parents": [-1, 0], "ranks": [0, 0]}), "rooftree's own"),
     "vector.json": (json.dumps([0.6, 0.2, 0.1]), "tree --acceptance"),

@@ -22,7 +22,7 @@ REFUSED = {
     "sequoia_acceptance_rate_vector.json": "tree --acceptance",
     "sequoia_demo_config.json": "configuration of a tree search",
     "sequoia_demo_growmap.json": TREES,
-    "static_trees.json": TREES,
+    "static_trees.json": "several lists of paths of ranks",
 }
 ANSWERS = ["baseline_vicuna7b_mtbench", "medusa_mtbench_13b", "medusa_mtbench_13b_run1", "medusa_mtbench_7b",
            "medusa_mtbench_7b_run1", "rest_vicuna7b_mtbench"]  # fmt: skip

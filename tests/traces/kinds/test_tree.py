@@ -151,6 +151,7 @@ def test_published_trees_are_read(reference_data):
     [
         {"0": [1, 2], "1": [3], "2": [], "3": []},
         {"tree_adj": {"0": [1, 2], "1": [3]}},
+        {"tree_choices": [[0], [0, 0], [1]]},
         {"Successors": [[1, 2], [3], [], []], "roots": [[0]], "size": 4},
     ],
 )
