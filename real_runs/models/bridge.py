@@ -8,9 +8,11 @@ Reference: Yom Din et al., Jump to Conclusions, arXiv 2303.09435, eq. 3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
+
+_Placed = dict[tuple[torch.device, torch.dtype], tuple[torch.Tensor, torch.Tensor]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,10 +30,14 @@ class Bridge:
     weight: torch.Tensor
     bias: torch.Tensor
     fit_tokens: int = 0
+    _placed: _Placed = field(default_factory=dict, repr=False, compare=False)  # copied once to where states are
 
     def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
         """Map hidden states [..., width]; they are divided by their root mean square first."""
-        return torch.nn.functional.linear(unit_rms(hidden), self.weight.to(hidden), self.bias.to(hidden))
+        where = hidden.device, hidden.dtype
+        if where not in self._placed:
+            self._placed[where] = self.weight.to(hidden), self.bias.to(hidden)
+        return torch.nn.functional.linear(unit_rms(hidden), *self._placed[where])
 
 
 def unit_rms(hidden: torch.Tensor) -> torch.Tensor:

@@ -1,13 +1,27 @@
 """`doctor`: what this machine has, and what would run on it."""
 
+from typing import Annotated
+
+import typer
+
 from app.cli.options import Json, Quiet
 
 
-def doctor(json: Json = False, quiet: Quiet = False) -> None:
+def doctor(
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Try the GPU: would measurements on it be true? About a minute.")
+    ] = False,
+    device: Annotated[str, typer.Option("--device", help="With --gpu: torch device.")] = "cuda",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
     """Look for devices, libraries, back ends and weights, and say which verbs would run."""
     from app.cli.output import emit_json, print_table
     from real_runs.doctor import diagnose
 
+    if gpu:
+        _examine(device, json=json, quiet=quiet)
+        return
     found = diagnose()
     if json:
         topics = ("machine", "libraries", "back_ends", "weights")
@@ -19,3 +33,30 @@ def doctor(json: Json = False, quiet: Quiet = False) -> None:
         print_table(
             "what would run", ["verb", "missing"], [[verb, why or "nothing"] for verb, why in found.verbs.items()]
         )
+
+
+def _examine(device: str, *, json: bool, quiet: bool) -> None:
+    """Run the probes of a GPU and say what each found."""
+    import sys
+    from dataclasses import asdict
+
+    from app.cli.output import emit_json, print_table
+    from hardware_profiles.errors import InputError
+    from real_runs.gpu_doctor import Finding, examine
+    from real_runs.models.device import checked_device
+
+    def progress(found: Finding) -> None:
+        if not quiet:
+            sys.stderr.write(f"{found.probe}: {found.state}, {found.seconds:.1f} s\n")
+            sys.stderr.flush()
+
+    checked_device(device)
+    findings = examine(device, progress=progress)
+    if json:
+        emit_json({"inputs": {"device": device}, "findings": [asdict(each) for each in findings]})
+    elif not quiet:
+        print_table(device, ["probe", "state", "detail", "what to do"],
+                    [[each.probe, each.state, each.detail, each.advice] for each in findings])  # fmt: skip
+    wrong = [each.probe for each in findings if each.state == "wrong"]
+    if wrong:
+        raise InputError(f"gives no true numbers: {', '.join(wrong)}", key="--device", value=device)
