@@ -1,7 +1,8 @@
 """Which rows of a kernel trace of ours does a profile time?
 
 Attention, matrix products and expert layers; of several implementations of one shape the fastest, which is what an
-engine would choose. Copies and launches are left out: they measure roofs, not operations.
+engine would choose, and of an operation that was captured the captured rows alone: launches one by one are the host's
+time. Copies and launches are left out: they measure roofs, not operations.
 """
 
 from collections.abc import Iterable
@@ -21,7 +22,9 @@ def trace_measurements(path: str | Path) -> list[Measurements]:
     Raises:
         InputError: as `traces.storage.kernels.read_kernels`.
     """
-    rows = _fastest(read_kernels(path).rows)
+    every = read_kernels(path).rows
+    captured = {row.operation for row in every if row.graph}
+    rows = _fastest(row for row in every if row.graph or row.operation not in captured)
     file = str(path)
     by_operation = {
         "attention_generation": [r for r in rows if r.operation == "attention" and r.query_tokens == 1],

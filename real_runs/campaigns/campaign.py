@@ -119,12 +119,13 @@ def run_campaign(
         progress: called with what is under way.
 
     Raises:
-        InputError: a bad file, or a folder that holds results and `resume` was not asked for, or where another
-            campaign is at work.
+        InputError: a bad file, no such GPU, or a folder that holds results and `resume` was not asked for, or where
+            another campaign is at work.
     """
     campaign = _with_model(read_campaign(file), model_file)
     if not budget_s > 0:
         raise InputError("must be positive", key="--budget", value=budget_s)
+    _check_card(campaign.device)
     begun = time.monotonic()
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -155,6 +156,24 @@ def run_campaign(
         found = measures(out)
     ordered = tuple(outcomes[job.name] for job in campaign.by_priority())
     return CampaignReport(out=out, outcomes=ordered, seconds=time.monotonic() - begun, measures=found)
+
+
+def _check_card(device: str) -> None:
+    """Say at once that there is no such GPU, not once for every job; nothing is allocated on it.
+
+    Raises:
+        InputError: with what to look for.
+    """
+    kind, _, index = device.partition(":")
+    if kind != "cuda":
+        return
+    import torch
+
+    if torch.cuda.device_count() <= int(index or 0):
+        seen = "is built for CPUs alone" if torch.version.cuda is None and torch.version.hip is None else "sees none"
+        raise InputError(
+            f"must be a GPU of this machine, and torch {torch.__version__} {seen}", key="device", value=device
+        )
 
 
 def _tried(call: _Call, job: Job, left: float, progress: Callable[[str], None]) -> JobOutcome:

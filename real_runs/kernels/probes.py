@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -23,7 +24,8 @@ from real_runs.decoding.tree import tree_mask, tree_positions
 from real_runs.kernels import gemm, moe, step
 from real_runs.kernels.attention import checked_forms, layer_shape
 from real_runs.kernels.attention_forms import FORMS
-from real_runs.kernels.machine import driver_and_clocks, machine, profile_here
+from real_runs.kernels.device_names import profile_here
+from real_runs.kernels.machine import driver_and_clocks, machine
 from real_runs.kernels.operands import drawing
 from real_runs.kernels.timing import Call, CaptureError, Effort, Flush, Measurement, measure
 from real_runs.models.device import checked_device, device_title
@@ -97,7 +99,7 @@ def clock(place: torch.device) -> Finding:
     for each in weights:
         each.normal_(generator=drawing(place))
     row = torch.ones(1, width, device=place, dtype=torch.bfloat16)
-    calls: list[Call] = [lambda weight=weight: torch.nn.functional.linear(row, weight) for weight in weights]
+    calls: list[Call] = [partial(torch.nn.functional.linear, row, weight) for weight in weights]
     flush = Flush(here.cache_bytes, place) if place.type == "cuda" else None
     hot = _timed([calls[0]] * 16, place, None)
     cold, four = _timed(calls, place, flush), _timed(calls[:4], place, flush)
@@ -153,10 +155,14 @@ def passes(place: torch.device) -> Finding:
     architecture = replace(load_model(_MODEL).with_layers(2), vocab=8192)
     model, count, context = step._model(architecture, place, dtype), 8, 512
     parents = [-1, *((node - 1) // 2 for node in range(1, count))]
-    tree = {"positions": tree_positions(parents, context), "mask": tree_mask(parents, context).to(place)}
+    tree: dict[str, Any] = {
+        "positions": tree_positions(parents, context),
+        "mask": tree_mask(parents, context).to(place),
+    }
     tokens = torch.arange(count, device=place)[None]
     errors = {}
-    for name, layout in (("chain", {}), ("tree", tree)):
+    layouts: dict[str, dict[str, Any]] = {"chain": {}, "tree": tree}
+    for name, layout in layouts.items():
         cache = step._filled(model, context + count, 1)
         model.attends_plainly = False
         with sdpa_kernel(SDPBackend.MATH):

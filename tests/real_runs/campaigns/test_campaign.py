@@ -67,6 +67,16 @@ def run(file, out, **options):
     return campaigns.run_campaign(file, **{"budget_s": 100, "out": out, "isolate": False} | options)
 
 
+def test_a_gpu_that_is_not_there_is_said_once_and_at_once(tmp_path, ran, monkeypatch):
+    file = written(tmp_path, {"name": "a"}, {"name": "b"}, device="cuda")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    with pytest.raises(InputError, match=r"device: must be a GPU of this machine, and torch \S+ (sees none|is built)"):
+        run(file, tmp_path / "out")
+    assert ran == [] and not (tmp_path / "out").exists()
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    assert len(run(file, tmp_path / "out").outcomes) == len(ran) == 2
+
+
 def states(report):
     return {each.name: each.state for each in report.outcomes}
 
@@ -228,7 +238,8 @@ def test_shipped_campaigns_fit_their_slot_and_name_what_exists(path):
             within.append(job)
             left -= job.estimate_s
     validates = path.stem.startswith("validate-")
-    wanted = {"steps"} if validates else {"attention", "copy", "gemm", "launch", "steps", "record"}
+    real = "record" if campaign.device == "cpu" else "decode"  # a CPU records as well as a GPU does
+    wanted = {"steps"} if validates else {"attention", "copy", "gemm", "launch", "steps", real}
     assert {job.kind for job in within} >= wanted
     assert not validates or within == campaign.by_priority(), "a validation campaign fits whole"
     assert [job.priority for job in within[:6]] == sorted(job.priority for job in campaign.jobs)[:6]

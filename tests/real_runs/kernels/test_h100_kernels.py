@@ -60,6 +60,17 @@ def test_prefill_attention_is_predicted_too_slow(errors):
     assert 0.25 < float(np.median(whole)) < 0.5 and (whole > 0).mean() > 0.9
 
 
+def test_launches_one_by_one_are_not_taken_for_kernels(errors):
+    """The file holds 72 rows of the host's time beside the captured ones, some of them of shapes of their own."""
+    eager = [row for row in ROWS if row.operation == "attention" and not row.graph]
+    verify = {
+        (row.requests, row.query_tokens, row.context, row.heads, row.kv_heads, row.mask)
+        for row in ROWS
+        if row.operation == "attention" and row.graph and row.query_tokens > 1
+    }
+    assert eager and len(errors["attention_verify"][0]) == len(verify)
+
+
 def best(name):
     found = {}
     for row in ROWS:

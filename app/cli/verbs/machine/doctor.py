@@ -45,9 +45,9 @@ def _examine(device: str, *, json: bool, quiet: bool) -> None:
     from real_runs.gpu_doctor import Finding, examine
     from real_runs.models.device import checked_device
 
-    def progress(found: Finding) -> None:
+    def progress(finding: Finding) -> None:
         if not quiet:
-            sys.stderr.write(f"{found.probe}: {found.state}, {found.seconds:.1f} s\n")
+            sys.stderr.write(f"{finding.probe}: {finding.state}, {finding.seconds:.1f} s\n")
             sys.stderr.flush()
 
     checked_device(device)
