@@ -127,6 +127,11 @@ class Drafts:
     stop: "Stop | None" = None
     chosen: "DecodingConfiguration | None" = None
 
+    @property
+    def weighs_seconds(self) -> bool:
+        """Whether the rule that ends drafts weighs what steps cost, so that acceptance differs by setting."""
+        return self.stop is not None and self.stop.rule == "goodput"
+
     def belongs(self, draft_tokens: int, batch: int) -> bool:
         """Whether a chain of this length is run at a batch."""
         return self.chosen is None or not self.chosen.schedule or self.chosen.draft_tokens_at(batch) == draft_tokens

@@ -118,26 +118,18 @@ def predict(
     contexts = whole_numbers(context, "--context", least=0)
     drafts = _drafts(chosen if config is not None else None, given, batches, source)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
+    grid, whole = (batches, contexts), source if include_prefill else None
+    published = source is not None and source.kind == "published"  # the figure that suits each model best
     rows: list[dict[str, Any]] = []
     configurations: list[Acceptance] = []
     for cell, setting in settings:
         one = with_options(chosen, cell)
-        if isinstance(setting, str):
-            rows += [{**_names(one, b, c), "feasible": False, "reason": setting} for c in contexts for b in batches]
-            continue
-        published = source is not None and source.kind == "published"  # the figure that suits this model best
         here = asked_source(one, accepted, given)[1] if published and len(cells) > 1 else source
         # a goodput controller alone weighs the seconds of a setting
-        if not configurations or here is not source or (drafts.stop is not None and drafts.stop.rule == "goodput"):
+        if not isinstance(setting, str) and (not configurations or here is not source or drafts.weighs_seconds):
             with naming(str(tree) if tree else None):
-                configurations = _configurations(here, drafts, seed, (setting, batches, contexts))
-        rows += [
-            _row(one, setting, a, b, c, source if include_prefill else None, seed, explain=explain)
-            for c in contexts
-            for b in batches
-            for a in configurations
-            if a.holds_at in (None, (b, c)) and drafts.belongs(a.draft_tokens, b)
-        ]
+                configurations = _configurations(here, drafts, seed, (setting, *grid))
+        rows += _rows(one, setting, configurations, drafts, grid, whole, seed, explain=explain)
     able = [made for _, made in settings if not isinstance(made, str)]
     inputs = _inputs(running.params, chosen, batches, context, able, source) | {
         name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]
@@ -159,6 +151,30 @@ def predict(
     )  # fmt: skip
     require_one(rows)
     return found
+
+
+def _rows(
+    asked: "DecodingConfiguration",
+    setting: "Setting | str",
+    configurations: "Sequence[Acceptance]",
+    drafts: "Drafts",
+    grid: tuple[Sequence[int], Sequence[int]],
+    whole: "Source | None",
+    seed: int,
+    *,
+    explain: bool,
+) -> list[dict[str, Any]]:
+    """Rows of one cell at every context and batch; its reason at each where it cannot run."""
+    batches, contexts = grid
+    if isinstance(setting, str):
+        return [{**_names(asked, b, c), "feasible": False, "reason": setting} for c in contexts for b in batches]
+    return [
+        _row(asked, setting, a, b, c, whole, seed, explain=explain)
+        for c in contexts
+        for b in batches
+        for a in configurations
+        if a.holds_at in (None, (b, c)) and drafts.belongs(a.draft_tokens, b)
+    ]
 
 
 def _inputs(
