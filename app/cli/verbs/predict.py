@@ -88,12 +88,7 @@ def predict(
     if table is not None:
         from app.cli.verbs.predict_table import predict_table, refuse_others
 
-        refuse_others(
-            {"--model": model, "--trace": trace, "--acceptance": accepted.acceptance,
-             "--tokens-per-step": accepted.tokens_per_step, "--drafter": accepted.drafter, "--tree": tree,
-             "--set": placed.overrides, "--dynamic-tree": dynamic_tree, "--stop": stop,
-             "--transform": transform}
-        )  # fmt: skip
+        refuse_others(running.params)
         return predict_table(table, json=json, out=out, csv=csv, quiet=quiet, seed=seed)
     from app.answers.optimize import acceptance
     from app.cli.asked import asked, given_options, with_options

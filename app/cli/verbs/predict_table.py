@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 64 << 20
 _MOST_ROWS = 100_000
+_OF_ROWS = ("model", "trace", "acceptance", "tokens_per_step", "drafter", "tree", "overrides", "dynamic_tree", "stop",
+            "transform")  # fmt: skip
 
 
 def predict_table(table: Path, *, json: bool, out: Path | None, csv: Path | None, quiet: bool, seed: int) -> "Answered":
@@ -125,11 +127,15 @@ def _print(answers: "list[RowAnswer]", table: Path) -> None:
 def refuse_others(given: Mapping[str, object]) -> None:
     """Refuse options that a table's rows say themselves.
 
+    Args:
+        given: options of `predict` by parameter.
+
     Raises:
         InputError: naming the first that was given.
     """
     from hardware_profiles.errors import InputError
 
-    for option, value in given.items():
-        if value:
+    for name in _OF_ROWS:
+        if value := given.get(name):
+            option = "--set" if name == "overrides" else f"--{name.replace('_', '-')}"
             raise InputError("does not go with --table, whose rows say it themselves", key=option, value=str(value))
