@@ -2,7 +2,8 @@
 
 One replica is a batch of requests in a steady state: each takes its prompt's time and its share of the decode steps.
 The batch is the one of highest rate that memory and limits allow; replicas run at a stated share of that rate.
-Leaves out percentiles, bursts, routing and disaggregated prefill (see the simulator): limits hold for means.
+Leaves out percentiles, bursts, routing and disaggregated prefill (see the simulator): limits hold for means. Under a
+plan every device is taken to draw what one of a tensor-parallel group would that held all experts itself.
 """
 
 import math
