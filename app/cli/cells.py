@@ -120,6 +120,12 @@ def reason_words(row: Mapping[str, Any]) -> str:
     return "; ".join((row["reason"], *(f"{each} {several if each.endswith('weights') else one}" for each in said)))
 
 
+def several(names: str, what: str) -> str:
+    """The one name of a list, or how many of what it has: `2 devices`."""
+    count = len(names_of(names, f"--{what}"))
+    return names if count == 1 else f"{count} {what}s"
+
+
 def mark_words(row: Mapping[str, Any]) -> str:
     """What the table says in a cell that cannot be."""
     return {"memory": "does not fit", "limits": "misses limits"}.get(row.get("misses", ""), "cannot run")

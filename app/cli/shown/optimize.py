@@ -27,12 +27,13 @@ def print_answers(
         inputs: what was asked.
         out: folder of the files, or None.
     """
+    from app.cli.cells import several
     from app.cli.output import say
     from app.reports.page import plots_available
 
-    title = " on ".join(_several(str(inputs[name]), name) for name in ("model", "device"))
-    print_cells([each.answer for each in answers], unmet, f"{title}, {_several(inputs['engine'], 'engine')}: what to "
-                "run at each batch")  # fmt: skip
+    title = " on ".join(several(str(inputs[name]), name) for name in ("model", "device"))
+    print_cells([each.answer for each in answers], unmet, f"{title}, {several(inputs['engine'], 'engine')}: what to "
+                "run at each batch", inputs)  # fmt: skip
     if len(answers) != 1 or answers[0].name:
         if out is not None and answers:
             say(f"files of every cell in a folder of its own below {out}, all rows in {out / 'recommendations.json'}")
@@ -43,18 +44,16 @@ def print_answers(
         print_files(answers[0].entries, answers[0].body["exports"], out, page)
 
 
-def _several(names: str, what: str) -> str:
-    count = names.count(",") + 1
-    return names if count == 1 else f"{count} {what}s"
-
-
-def print_cells(answers: "Sequence[Recommendation]", rows: Sequence[Mapping[str, Any]], title: str) -> None:
+def print_cells(
+    answers: "Sequence[Recommendation]", rows: Sequence[Mapping[str, Any]], title: str, asked: Mapping[str, Any]
+) -> None:
     """One table of the winner at every batch and context of every cell, and why others cannot be.
 
     Args:
         answers: one for each cell that has any.
         rows: marked batches and contexts, of all cells.
         title: of the table.
+        asked: names as they were asked, which say the order.
     """
     from app.cli.cells import LISTED, mark_words, say_marked
     from app.cli.formatting import plain
@@ -67,7 +66,9 @@ def print_cells(answers: "Sequence[Recommendation]", rows: Sequence[Mapping[str,
         lines += [(named, _row(each, answer.names)) for each in answer.optimum.cells]
     lines += [(row, [plain(row["batch"]), plain(row["context"]), mark_words(row), *[""] * 5]) for row in rows]
     names = [name for name in LISTED if len({str(named[name]) for named, _ in lines}) > 1]
-    order = {name: list(dict.fromkeys(str(named[name]) for named, _ in lines)) for name in names}
+    order = {
+        name: [*dict.fromkeys([*str(asked[name]).split(","), *(str(n[name]) for n, _ in lines)])] for name in names
+    }
 
     def place(line: tuple[Mapping[str, Any], list[str]]) -> tuple[int, ...]:
         cell = [order[name].index(str(line[0][name])) for name in names]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.cli.cells import mark_words
+from app.cli.cells import mark_words, several
 from app.cli.formatting import LOPSIDED, TimeUnit, fixed, lopsided, plain, ranged, time_unit
 
 Row = Mapping[str, Any]
@@ -26,8 +26,8 @@ def print_predictions(rows: Sequence[Row], inputs: Mapping[str, Any]) -> None:
         *names, "batch", "context", "K", "tokens/step", f"step {unit.name}", f"draft + verify + rest {unit.name}",
         "tokens/s", "speedup", "with prompts", "limited by",
     ]  # fmt: skip
-    title = " on ".join(_several(inputs[name], name) for name in ("model", "device"))
-    title = ", ".join((title, inputs["method"], inputs["dtype"], _several(inputs["engine"], "engine"),
+    title = " on ".join(several(inputs[name], name) for name in ("model", "device"))
+    title = ", ".join((title, inputs["method"], inputs["dtype"], several(inputs["engine"], "engine"),
                        *inputs["transform"]))  # fmt: skip
     cells = [[*(str(row[name]) for name in names), *_cells(row, unit, parts=not names)] for row in rows]
     print_table(title, columns, cells, caption="brackets: 80 % intervals", once=[*names, "batch", "context", "K"])
@@ -40,11 +40,6 @@ def print_predictions(rows: Sequence[Row], inputs: Mapping[str, Any]) -> None:
     if able and "plan" in able[0]:
         _print_plans(able)
     _print_explanations([row for row in able if "explain" in row])
-
-
-def _several(names: str, what: str) -> str:
-    count = names.count(",") + 1
-    return names if count == 1 else f"{count} {what}s"
 
 
 def _cells(row: Row, unit: TimeUnit, *, parts: bool) -> list[str]:

@@ -8,7 +8,7 @@ import typer
 
 from app.cli.accepted import OTHERWISE, as_given, draft_lengths, lengths_for, numbers_words, one_source
 from app.cli.asked import asked, with_options
-from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked
+from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked, several
 from app.cli.option_groups import Accepted, Drafting, Placed, grouped
 from app.cli.options import (
     Batch,
@@ -183,7 +183,8 @@ def _print(answer: dict[str, Any]) -> None:
 
     columns = [*names, "batch", "context", "K", "needed tokens/step", "needed acceptance", f"draft {unit.name}",
                "tokens/step", "speedup", f"draft {unit.name} at most"]  # fmt: skip
-    title = f"{inputs['model']} on {inputs['device']}, {inputs['method']}, {inputs['engine']}: when does it pay?"
+    title = " on ".join(several(inputs[name], name) for name in ("model", "device"))
+    title += f", {inputs['method']}, {several(inputs['engine'], 'engine')}: when does it pay?"
     print_table(
         title, columns, [cells(p) for p in points], caption="brackets: 80 % intervals", once=[*names, "context", "K"]
     )

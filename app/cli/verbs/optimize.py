@@ -85,7 +85,7 @@ def optimize(
 ) -> Answered:
     """Search drafters, draft lengths, trees and batches; write what engines load."""
     from app.cli.cell_answers import cell_answer, together
-    from app.cli.cells import cells_of, require_one
+    from app.cli.cells import cells_of, names_of, require_one
     from app.cli.output import deliver, progress_line, require_folder
     from app.cli.shown.optimize import print_answers
     from costmodel.optimizers.allowed import Limits
@@ -113,7 +113,7 @@ def optimize(
     with progress_line(quiet) as progress:
         found, unmet = _searched(cells, question, grid, progress)
     inputs = {
-        "model": ",".join(dict.fromkeys(answer.question.deployment.model for answer in found)) or model,
+        "model": ",".join(names_of(model, "--model") if model else {each.question.deployment.model for each in found}),
         "device": placed.device, "engine": placed.engine, "tp": placed.tp, "pp": pp, "ep": ep, "dp": dp,
         "shared_prefix": placed.shared_prefix, "host_weights": placed.host_weights, "dtype": placed.dtype,
         "batch": batch, "context": context, "seed": seed,
@@ -162,7 +162,9 @@ def _searched(
     for cell, answer in runnable(cells, searched):
         if isinstance(answer, str):
             points = [(c, b) for c in grid["contexts"] for b in grid["batches"]]
-            rows += [{**cell, "feasible": False, "batch": b, "context": c, "reason": answer} for c, b in points]
+            rows += [
+                {"model": "", **cell, "feasible": False, "batch": b, "context": c, "reason": answer} for c, b in points
+            ]
         elif isinstance(answer, NothingAllowedError):
             rows += unmet_rows(answer.unmet, grid["limits"])
         else:
