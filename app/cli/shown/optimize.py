@@ -76,7 +76,7 @@ def print_cells(
 
     lines.sort(key=place)
     columns = [*names, "batch", "context", "run", "tokens/step", "tokens/s", "speedup", "next best", "loses"]
-    shown = len(columns) if len(names) < 2 else len(columns) - 2  # of several lists the winners alone fit a page
+    shown = len(columns) - (2 if names else 0)  # of several cells the winners alone fit a page
     cells = [[*(str(named[name]) for name in names), *line][:shown] for named, line in lines]
     print_table(title, columns[:shown], cells, caption=_caption(answers), once=("context",))
     for line in _remarks([each for answer in answers for each in answer.optimum.cells]):
