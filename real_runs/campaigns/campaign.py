@@ -2,7 +2,7 @@
 
 Jobs run by priority, each in a process of its own, while their estimates fit in what is left. A job that
 fails, hangs or loses its device becomes a record and the next one runs; what is finished is on disk at any
-moment and is not run again on resume, and recordings and decode jobs go on where they were cut. Leaves out what
+moment and is not run again on resume, and jobs that were cut go on with what they have left. Leaves out what
 jobs measure (`job_process`) and what lies where afterwards (`results`).
 """
 
@@ -53,9 +53,9 @@ class JobOutcome:
 
     Attributes:
         name: of the job.
-        state: "finished"; "cut" (ended before all was done: a later call goes on with recordings and decode jobs);
-            "failed" (the reason says how; rows that were written by then are kept); "skipped" (did not fit in the
-            time left, or its model is not there); "stopped" by a signal.
+        state: "finished"; "cut" (ended before all was done: a later call goes on with what is left); "failed" (the
+            reason says how; rows that were written by then are kept); "skipped" (did not fit in the time left, or
+            its model is not there); "stopped" by a signal.
         reason: in words; "" where finished.
         seconds: wall time.
         rows: rows, runs or trace files that the results hold of it.
@@ -95,6 +95,7 @@ class _Call:
     started: float
     stop: Stop
     lock: int | None
+    begun: frozenset[str]  # jobs of an earlier call that were cut, with the same parameters
 
 
 def run_campaign(
@@ -138,13 +139,13 @@ def run_campaign(
         call = _Call(
             campaign=campaign, file=file, out=out, budget_s=budget_s, isolate=isolate, started=time.time(),
             command=shlex.join(["rooftree", "campaign", file.name, "--budget", f"{budget_s:g}s"]),
-            stop=stop, lock=lock,
+            stop=stop, lock=lock, begun=_cut_before(earlier, campaign),
         )  # fmt: skip
         outcomes = _earlier_outcomes(earlier, campaign)
         bring_back_unfinished(out)
         _forget_other_work(out, campaign, outcomes)
         for job in campaign.by_priority():
-            if job.name in outcomes and outcomes[job.name].state in ("finished", "cut"):
+            if job.name in outcomes and outcomes[job.name].state == "finished":
                 continue
             left = budget_s - RESERVE_S - (time.monotonic() - begun)
             outcomes[job.name] = _tried(call, job, left, progress)
@@ -201,12 +202,14 @@ def _run(call: _Call, job: Job, limit_s: float) -> JobOutcome:
             asked = {
                 "job": job.name, "campaign": call.campaign.model_dump(by_alias=True, mode="json"),
                 "out": str(call.out.resolve()), "deadline_epoch_s": time.time() + limit_s, "command": call.command,
+                "begun": job.name in call.begun,
             }  # fmt: skip
             run_child(asked, call.out, module=_MODULE, title=job.name, limit_s=limit_s, stop=call.stop, lock=call.lock)
         else:
             perform(
                 job, call.campaign, call.out,
                 deadline=time.monotonic() + limit_s, should_stop=lambda: bool(call.stop), command=call.command,
+                begun=job.name in call.begun,
             )  # fmt: skip
         state, reason = _reported_state(state_file) if isinstance(job, ModelJob) else _state_of_rows(part, call.stop)
     except Exception as error:  # a campaign outlives its jobs
@@ -262,17 +265,31 @@ def _state_of_rows(part: Path, stop: Stop) -> tuple[State, str]:
 
 def _earlier_outcomes(earlier: Mapping[str, Any], campaign: Campaign) -> dict[str, JobOutcome]:
     """Jobs that an earlier call has done with, whose parameters are still the same."""
-    jobs = {job.name: job for job in campaign.jobs}
-    kept = {}
-    for name, entry in earlier.get("jobs", {}).items():
-        if not isinstance(entry, dict) or name not in jobs or entry.get("digest") != digest(campaign, jobs[name]):
-            continue
-        if entry.get("state") == "finished" or (entry.get("state") == "cut" and not jobs[name].resumable):
-            kept[name] = JobOutcome(
-                name=name, state=entry["state"], reason=str(entry.get("reason", "")), digest=str(entry["digest"]),
-                seconds=float(entry.get("seconds", 0.0)), rows=int(entry.get("rows", 0)), resumed=True,
-            )  # fmt: skip
-    return kept
+    return {
+        name: JobOutcome(
+            name=name, state="finished", reason=str(entry.get("reason", "")), digest=str(entry["digest"]),
+            seconds=float(entry.get("seconds", 0.0)), rows=int(entry.get("rows", 0)), resumed=True,
+        )
+        for name, entry in _same_entries(earlier, campaign).items()
+        if entry.get("state") == "finished"
+    }  # fmt: skip
+
+
+def _cut_before(earlier: Mapping[str, Any], campaign: Campaign) -> frozenset[str]:
+    """Jobs that have a part of their rows."""
+    entries = _same_entries(earlier, campaign).items()
+    return frozenset(name for name, entry in entries if entry.get("state") in ("cut", "stopped"))
+
+
+def _same_entries(earlier: Mapping[str, Any], campaign: Campaign) -> dict[str, dict[str, Any]]:
+    """What an earlier summary says of jobs whose parameters are still the same."""
+    known = {job.name: digest(campaign, job) for job in campaign.jobs}
+    entries = earlier.get("jobs", {}).items()
+    return {
+        name: entry
+        for name, entry in entries
+        if isinstance(entry, dict) and name in known and entry.get("digest") == known[name]
+    }
 
 
 def _forget_other_work(out: Path, campaign: Campaign, done: Mapping[str, JobOutcome]) -> None:

@@ -23,7 +23,7 @@ from hardware_profiles.whole_file import whole_file
 from real_runs.campaigns.decode_table import write_decode
 from real_runs.campaigns.file import Campaign, digest
 from real_runs.campaigns.jobs import DecodeJob, Job, ModelJob, RecordJob
-from real_runs.campaigns.results import WORK
+from real_runs.campaigns.results import WORK, read_results
 
 ROWS = "running.parquet"
 STATE = "running.json"
@@ -43,6 +43,7 @@ def perform(
     deadline: float,
     should_stop: Callable[[], bool] = lambda: False,
     command: str = "",
+    begun: bool = False,
 ) -> None:
     """Run a job and leave its results in the campaign's folder.
 
@@ -53,6 +54,7 @@ def perform(
         deadline: `time.monotonic()` at which to end.
         should_stop: asked between pieces of work.
         command: for the provenance.
+        begun: whether rows of this very job lie there, to which those that are left are added.
 
     Raises:
         InputError: parameters that do not fit the model or the machine.
@@ -63,8 +65,11 @@ def perform(
     from real_runs.campaigns import kernel_job as kernels
     from traces.storage.kernels import write_kernels
 
-    part = out / ROWS
-    trace = kernels.run_job(job, campaign, deadline=deadline, should_stop=should_stop, part=part, command=command)
+    part, earlier = out / ROWS, read_results(out) if begun else None
+    known = [row for row in earlier.rows if row.job == job.name] if earlier else []
+    trace = kernels.run_job(
+        job, campaign, deadline=deadline, should_stop=should_stop, part=part, command=command, known=known
+    )
     write_kernels(trace, part)
 
 
@@ -116,6 +121,7 @@ def main() -> int:
         deadline=time.monotonic() + asked["deadline_epoch_s"] - time.time(),
         should_stop=lambda: bool(stopped),
         command=asked["command"],
+        begun=asked["begun"],
     )
     return 0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,7 +40,7 @@ from real_runs.kernels.prefill import FORMS_BY_DEVICE, prefill_cases
 from real_runs.kernels.step import step_cases
 from real_runs.kernels.sweep import Case, Swept, sweep
 from real_runs.kernels.timing import Effort
-from traces.storage.kernels import KernelProvenance, KernelTrace, write_kernels
+from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels
 
 CHECKPOINT_S = 5.0
 RECORDER = "rooftree 0.1.0 real_runs.kernels"
@@ -59,6 +59,7 @@ def run_job(
     should_stop: Callable[[], bool] = lambda: False,
     part: Path | None = None,
     command: str = "",
+    known: Sequence[KernelRow] = (),
 ) -> KernelTrace:
     """Run a job.
 
@@ -69,6 +70,7 @@ def run_job(
         should_stop: asked between shapes.
         part: file that holds what is there so far, rewritten every few seconds; None: no file.
         command: for the provenance.
+        known: rows of this job that an earlier call left; with several rounds they are measured anew.
 
     Raises:
         UnknownNameError: a model or implementation that does not exist.
@@ -112,6 +114,7 @@ def run_job(
     found = sweep(
         cases, place, effort,
         deadline=deadline, rounds=job.rounds, should_stop=should_stop, checkpoint=checkpoint, names=job.kernel_names,
+        known=known if job.rounds == 1 else (),
     )  # fmt: skip
     return trace(found)
 

@@ -100,9 +100,15 @@ def merge_job(folder: Path, job: str, trace: KernelTrace) -> int:
         Rows of that job.
 
     Raises:
-        InputError: more than `MAX_KERNEL_FILES` files of `MAX_PACKED_BYTES` would be needed.
+        InputError: rows of another device or version of torch, or more than `MAX_KERNEL_FILES` files of
+            `MAX_PACKED_BYTES` would be needed.
     """
     old = read_results(folder)
+    for name in ("device", "torch"):
+        here = getattr(trace.provenance, name)
+        if old is not None and getattr(old.provenance, name) != here:
+            rule = f"holds rows of {getattr(old.provenance, name)!r}: name another folder"
+            raise InputError(rule, file=folder, key=name, value=here)
     provenance = trace.provenance if old is None else old.provenance
     about = {key: getattr(trace.provenance, key) for key in ("started", "clocks", "threads")}
     known = dict(provenance.extra.get("jobs", {})) | {job: about}

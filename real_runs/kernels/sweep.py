@@ -104,6 +104,7 @@ def sweep(
     should_stop: Callable[[], bool] = lambda: False,
     checkpoint: Callable[[Swept], None] = lambda swept: None,
     names: bool = True,
+    known: Sequence[KernelRow] = (),
 ) -> Swept:
     """Time every case until the deadline.
 
@@ -117,11 +118,13 @@ def sweep(
         should_stop: asked between shapes.
         checkpoint: called between shapes with what is there.
         names: look up the kernels that ran, in the last part of the time.
+        known: rows that an earlier call left; their shapes are done, and they are part of the result.
     """
-    swept = Swept()
+    swept = Swept(rows=list(known))
+    cases = _left(list(cases), known)
     begun = time.monotonic()
     timing_end = deadline - (_NAMING_SHARE * (deadline - begun) if names else 0.0)
-    cases, share = list(cases), effort.shared(rounds) if rounds > 1 else effort
+    share = effort.shared(rounds) if rounds > 1 else effort
     earlier: list[_Earlier] = [{} for _ in cases]
     pace: dict[str, float] = {}
     flush = Flush(machine.cache_bytes, machine.device) if machine.device.type == "cuda" else None
@@ -141,6 +144,14 @@ def sweep(
     if names and not swept.device_lost:
         _look_names_up(cases, machine, swept, deadline, should_stop)
     return swept
+
+
+def _left(cases: list[Case], known: Sequence[KernelRow]) -> list[Case]:
+    """Cases of which no row is known; a shape is timed with all its implementations before the next one."""
+    if not cases or not known:
+        return cases
+    done = {_key(row, cases[0].shape) for row in known}
+    return [case for case in cases if tuple(case.shape.values()) not in done]
 
 
 def _time_case(
@@ -219,9 +230,11 @@ def _look_names_up(
 ) -> None:
     """Run one call of each measured implementation again under the profiler, as far as time allows."""
     by_shape: dict[tuple[Any, ...], list[int]] = {}
+    if not cases:
+        return
     for index, row in enumerate(swept.rows):
         by_shape.setdefault(_key(row, cases[0].shape), []).append(index)
-    for case in cases:
+    for case in cases:  # of this call
         indices = by_shape.get(tuple(case.shape.values()), [])
         if time.monotonic() > deadline or should_stop():
             return
