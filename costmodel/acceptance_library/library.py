@@ -1,7 +1,7 @@
 """Which acceptance figures have been published, and where does each one stand?
 
-One TOML file under `data/` for every kind of source: what all of its entries share at the top, then the entries. Leaves
-out what a figure means (`entry`).
+One TOML file under `data/` for every kind of source: what all of its entries share at the top, then the entries, one by
+one or as tables with a data set per row. Leaves out what a figure means (`entry`).
 """
 
 import tomllib
@@ -79,7 +79,9 @@ def read_entries(path: Path) -> list[PublishedAcceptance]:
     """The entries of one file; keys at its top hold for all of them.
 
     Args:
-        path: TOML with the fields of `PublishedAcceptance`, shared ones first, then `[[entries]]`.
+        path: TOML with the fields of `PublishedAcceptance`, shared ones first, then `[[entries]]`. An entry with `rows`
+            is a table: a row is a data set and, for each of the `columns`, the means at the draft tokens of the column,
+            whose other keys are fields.
 
     Raises:
         InputError: no TOML, unknown or missing fields, or numbers that no decoding can produce.
@@ -87,9 +89,25 @@ def read_entries(path: Path) -> list[PublishedAcceptance]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         rows = table.pop("entries")
-        return [_entry(table | row) for row in rows]
-    except (KeyError, TypeError, ValueError) as error:
+        return [entry for row in rows for entry in _entries(table | row)]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"is no list of published acceptance ({error})", file=path) from error
+
+
+def _entries(fields: dict[str, Any]) -> list[PublishedAcceptance]:
+    if "rows" not in fields:
+        return [_entry(fields)]
+    shared = {key: value for key, value in fields.items() if key not in ("rows", "columns")}
+    return [
+        _entry(shared | _cell(column, means) | {"data_set": data_set})
+        for data_set, *cells in fields["rows"]
+        for column, means in zip(fields["columns"], cells, strict=True)
+    ]
+
+
+def _cell(column: dict[str, Any], means: list[float]) -> dict[str, Any]:
+    own = {key: value for key, value in column.items() if key != "draft_tokens"}
+    return own | {"tokens_per_step": dict(zip(column["draft_tokens"], means, strict=True))}
 
 
 def _entry(fields: dict[str, Any]) -> PublishedAcceptance:

@@ -125,6 +125,55 @@ def test_a_damaged_file_is_refused(tmp_path):
             read_entries(path)
 
 
+TABLE = """
+method = "eagle-3"
+source = "s"
+place = "p"
+licence = "fact"
+columns = [{ draft_tokens = [3, 5] }, { draft_tokens = [5], shape = "dynamic_tree", note = "t", target = "n" }]
+[[entries]]
+target = "m"
+published_target = "M"
+rows = [["d", [2.0, 2.5], [3.0]], ["e", [1.5, 1.75], [2.25]]]
+"""
+
+
+def test_a_table_is_its_cells_written_out(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text(TABLE)
+    shared = {"temperature": None, "checked": ""}
+    tree = {**shared, "target": "n", "shape": "dynamic_tree", "note": "t"}
+    assert read_entries(path) == [
+        made(**shared, data_set="d", tokens_per_step={3: 2.0, 5: 2.5}),
+        made(**tree, data_set="d", tokens_per_step={5: 3.0}),
+        made(**shared, data_set="e", tokens_per_step={3: 1.5, 5: 1.75}),
+        made(**tree, data_set="e", tokens_per_step={5: 2.25}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[2.0, 2.5]", "[2.0]"),
+        ("[2.0, 2.5]", "2.0"),
+        (", [3.0]]", "]"),
+        (", [3.0]]", ", [3.0], [4.0]]"),
+        ("draft_tokens = [3, 5]", "data_set = 'x'"),
+        ("columns =", "column ="),
+        ("{ draft_tokens = [3, 5] }", "3"),
+        ("rows =", "row ="),
+        ('[["d", [2.0, 2.5], [3.0]], ', "[3, "),
+        ("[2.0, 2.5]", "[2.0, 7.5]"),
+    ],
+)
+def test_a_damaged_table_is_refused(tmp_path, old, new):
+    path = tmp_path / "a.toml"
+    assert old in TABLE
+    path.write_text(TABLE.replace(old, new))
+    with pytest.raises(InputError):
+        read_entries(path)
+
+
 def test_shipped_tables_equal_the_shared_rows(reference_data):
     """Every row of the two licensed tables is shipped, with its number."""
     path = reference_data / "acceptance" / "published_acceptance.csv"
