@@ -68,6 +68,18 @@ def _described(reading: "Reading") -> dict[str, Any]:
         "kv_bytes_per_token": cached, "state_bytes_per_request": state_bytes(a, form), "mtp_layers": a.mtp_layers,
         "blocks": [_block(a, number) for number in range(len(a.blocks))],
         "assumed": {key: value for key, value in reading.filled_in.items() if value is not None},
+        "card": _card(a.name) if a.source == "shipped" else None,
+    }  # fmt: skip
+
+
+def _card(name: str) -> dict[str, Any]:
+    """What a shipped model's file says of its own numbers."""
+    from costmodel.architectures.library import model_card
+
+    card = model_card(name)
+    return {
+        "official_parameters": card.official_parameters, "official_source": card.official_source,
+        "config_source": card.config_source, "note": card.note,
     }  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """Which architecture does a name or a path stand for?
 
 Shipped models are one TOML file each under `models/`: the keys of the model's own Hugging Face config, the
-names it goes by, and the parameter count its makers state; `nulls` lists keys that are null there, which TOML
-cannot say. A user's model is a `config.json`, a folder that holds one, or a TOML file of the same form.
+names it goes by, the parameter count its makers state, and where both were read; `nulls` lists keys that are null
+there, which TOML cannot say. A user's model is a `config.json`, a folder that holds one, or a TOML file of the
+same form.
 Left out: GGUF files, and anything that needs a network.
 """
 
@@ -28,6 +29,7 @@ _KEYS: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "aliases": ("a list of names", (list,)),
     "official_parameters_billions": ("a number", (int, float)),
     "official_source": ("a text", (str,)),
+    "config_source": ("a text", (str,)),
     "note": ("a text", (str,)),
     "nulls": ("a list of config keys", (list,)),
     "config": ("a table", (dict,)),
@@ -42,7 +44,8 @@ class ModelCard:
         name: Name of the model; the stem of its file.
         aliases: Other names, Hugging Face ids among them.
         official_parameters: Parameters as its makers state them, to the digits they give; None: not stated.
-        official_source: Where they state it.
+        official_source: Where they state it; "not opened" where that place was not seen.
+        config_source: Where the shapes were read, and which of them were not; "": not recorded.
         note: What a reader of the count should know.
         reading: The architecture, and what of it was filled in.
     """
@@ -51,6 +54,7 @@ class ModelCard:
     aliases: tuple[str, ...]
     official_parameters: float | None
     official_source: str
+    config_source: str
     note: str
     reading: Reading
 
@@ -232,6 +236,7 @@ def _read(path: Path, *, source: str, family: str | None = None) -> ModelCard:
         aliases=tuple(table.get("aliases", ())),
         official_parameters=None if stated is None else stated * GIGA,
         official_source=table.get("official_source", ""),
+        config_source=table.get("config_source", ""),
         note=table.get("note", ""),
         reading=read_config(config, name=path.stem, file=str(path), source=source, prefix="config.", family=family),
     )

@@ -59,6 +59,16 @@ def print_model(answer: Mapping[str, Any]) -> None:
     if model["assumed"]:
         listed = ", ".join(f"{key} = {value}" for key, value in sorted(model["assumed"].items()))
         say(f"assumed, since the config does not say (defaults of its model class): {listed}")
+    if model["card"] is not None:
+        _print_sources(model["card"])
+
+
+def _print_sources(card: Mapping[str, Any]) -> None:
+    say(f"shapes read in: {card['config_source'] or 'not recorded'}")
+    if card["official_parameters"] is not None:
+        say(f"parameters as stated: {card['official_source']}")
+    if card["note"]:
+        say(card["note"])
 
 
 def _print_head(head: Mapping[str, Any]) -> None:
