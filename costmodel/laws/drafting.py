@@ -59,11 +59,13 @@ def dynamic_tree(
 ) -> Acceptance:
     """What dynamic trees emit and draft, by replay of the trees that the drafter expanded at every position.
 
-    The text was decoded greedily, so that every exact verifier keeps the nodes that spell it. Where a recorded tree
-    ends before the policy does, the step counts with its full size and emits what was recorded: a lower bound.
+    The tree holds the drafter's likeliest tokens, none of them drawn: rejection with certain drafts, siblings tried in
+    turn, then keeps a node as often as the target draws its token, at every temperature. So the nodes that spell the
+    recorded text are kept. Where a recorded tree ends before the policy does, the step counts with its full size and
+    emits what was recorded: a lower bound.
 
     Args:
-        trace: with expansions, of a greedy recording.
+        trace: with expansions, at any temperature.
         shape: of kind `dynamic_tree`.
         multiplicities: how often each request is drawn, shape [draws, requests].
         stop: `gain` ends drafting after a level that adds no more than `stop.at` expected tokens.
@@ -72,7 +74,7 @@ def dynamic_tree(
         With `lengths`, and `truncated_ratio` as the share of steps that are such a lower bound.
 
     Raises:
-        InputError: no expansions, a sampled recording, or a policy beyond what was recorded.
+        InputError: no expansions, or a policy beyond what was recorded.
     """
     policy = tree_policy(shape, stop)
     if trace.expansions is None:
@@ -80,9 +82,6 @@ def dynamic_tree(
             "dynamic trees need a recording with the trees that the drafter expanded (`rooftree record --expansions`)",
             file=trace.file, key="shape.kind", value=shape.kind,
         )  # fmt: skip
-    if trace.provenance.sampling.get("temperature", 0) != 0:
-        rule = "candidates of a sampled recording are draws, whose trees it does not tell; record greedily"
-        raise InputError(rule, file=trace.file, key="temperature", value=trace.provenance.sampling["temperature"])
     if policy.nodes > trace.expansions.nodes:
         rule = f"must lie in 1..{trace.expansions.nodes}, the nodes recorded"
         raise InputError(rule, file=trace.file, key="shape.nodes", value=policy.nodes)

@@ -29,7 +29,7 @@ POLICIES: tuple[tuple[Shape, Stop | None], ...] = (
 
 
 def dynamic_candidates(trace: AcceptanceTrace, sizes: Sequence[int], multiplicities: Array) -> list[Acceptance]:
-    """Every policy at every size that the recording holds; none where it has no trees of a greedy drafter.
+    """Every policy at every size that the recording holds; none where it has no trees.
 
     Args:
         trace: level 1 or higher.
@@ -37,7 +37,7 @@ def dynamic_candidates(trace: AcceptanceTrace, sizes: Sequence[int], multiplicit
         multiplicities: bootstrap counts [draws, requests].
     """
     trees = trace.expansions
-    if trees is None or not trees.size or trace.provenance.sampling.get("temperature", 0) != 0:
+    if trees is None or not trees.size:
         return []
     return [
         dynamic_tree(trace, replace(shape, nodes=nodes), multiplicities, stop=stop)

@@ -219,13 +219,10 @@ def _picked(trace: AcceptanceTrace, policy: TreePolicy) -> PickedTrees:
     """The tree of a step from every position; one that the recording cuts off counts with the nodes of the policy.
 
     Raises:
-        InputError: no expansions, a sampled recording, or more nodes, levels or candidates than were recorded.
+        InputError: no expansions, or more nodes, levels or candidates than were recorded.
     """
     if trace.expansions is None:
         raise InputError("dynamic trees need a recording with expansions", file=trace.file, key="topology")
-    if trace.provenance.sampling.get("temperature", 0) != 0:
-        rule = "candidates of a sampled recording are draws, whose trees it does not hold; record greedily"
-        raise InputError(rule, file=trace.file, key="topology")
     if policy.nodes > trace.expansions.nodes:
         rule = f"must lie in 0..{trace.expansions.nodes}, the nodes recorded"
         raise InputError(rule, file=trace.file, key="nodes", value=policy.nodes)

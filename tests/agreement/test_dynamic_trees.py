@@ -22,9 +22,11 @@ SHAPES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def recording(root):
-    return read_trace(root / "traces/recorded/level-3/smollm2-135m--layer-skip--greedy.parquet")
+@pytest.fixture(
+    scope="module", params=["level-3/smollm2-135m--layer-skip--greedy", "level-3-trees/smollm2-135m--layer-skip--t1"]
+)
+def recording(root, request):
+    return read_trace(root / f"traces/recorded/{request.param}.parquet")
 
 
 @pytest.fixture(scope="module")

@@ -169,8 +169,6 @@ def test_what_a_recording_cannot_tell_is_refused():
         dynamic_tree(trace, replace(SHAPE, depth=9), ONE)
     with pytest.raises(InputError, match="expanded"):
         dynamic_tree(read_trace(f"{LEVEL_3}layer-skip--t1.parquet"), SHAPE, ONE)
-    with pytest.raises(InputError, match="temperature"):
-        dynamic_tree(replace(trace, provenance=Provenance(sampling={"temperature": 0.8})), SHAPE, ONE)
     with pytest.raises(InputError, match=r"stop\.rule"):
         dynamic_tree(trace, SHAPE, ONE, stop=Stop(rule="probability", at=0.5))
     with pytest.raises(InputError, match=r"shape\.kind"):
