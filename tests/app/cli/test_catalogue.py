@@ -45,7 +45,7 @@ def test_a_config_is_shown_with_its_parts_and_what_was_assumed(rooftree, tmp_pat
 
 def test_where_a_shipped_model_was_read_is_said_and_what_was_not_opened(rooftree, tmp_path):
     shown = " ".join(rooftree("models", "inspect", "falcon-h1-34b").out.split())
-    assert "vocabulary from memory, no copy was opened" in shown and "not opened: 33.6B" in shown
+    assert "feed-forward width from memory, no copy was opened" in shown and "not opened: 33.6B" in shown
     card = rooftree("models", "inspect", "zai-org/GLM-4.6", "--json").answer["model"]["card"]
     assert card["official_parameters"] == 355e9 and "GLM-4.7" in card["config_source"] and "202,752" in card["note"]
     assert rooftree("models", "inspect", written(tmp_path, GRANITE), "--json").answer["model"]["card"] is None
