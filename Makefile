@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 MARKS ?=
 
-.PHONY: setup check test bench fuzz golden browser screenshots demo wheel-test clean
+.PHONY: setup check test long bench fuzz golden browser screenshots demo wheel-test clean
 
 setup: $(STAMP)
 
@@ -22,6 +22,9 @@ demo: setup  ## recommend a configuration at published acceptance and from our r
 
 test: setup  ## the whole suite, two files at a time
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+long: setup  ## what takes minutes and has a smaller twin in the suite
+	$(BIN)/python -m pytest -m long
 
 check: setup  ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

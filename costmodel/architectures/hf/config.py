@@ -301,8 +301,10 @@ def _own_indexer(keys: ConfigKeys, layers: int) -> list[bool]:
 def _windows(keys: ConfigKeys, layers: int) -> list[int | None]:
     """Per layer, the window of its attention; None: it sees the whole context."""
     family = keys.family
-    window = keys.count("sliding_window", most=_CONTEXT_LIMIT, null=0) if family.window else 0
-    if not window or (family.window_switch and not keys.flag("use_sliding_window")):
+    if not family.window or (family.window_switch and not keys.flag("use_sliding_window")):
+        return [None] * layers  # whatever width stands beside a switch that is off: transformers writes 0
+    window = keys.count("sliding_window", most=_CONTEXT_LIMIT, null=0)
+    if not window:
         return [None] * layers
     if family.window == "all":
         return [window] * layers

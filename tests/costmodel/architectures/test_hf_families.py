@@ -147,6 +147,16 @@ def test_files_as_transformers_writes_them_read_the_same(tmp_path_factory, confi
     assert model.parameters == build(config).parameters
 
 
+@pytest.mark.parametrize("width", [0, 4096, None])
+def test_a_window_that_is_switched_off_has_no_width(width):
+    """Transformers writes a width of 0 there."""
+    config = {
+        "model_type": "qwen2", "vocab_size": 8, "hidden_size": 32, "intermediate_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 4, "num_key_value_heads": 1, "use_sliding_window": False, "sliding_window": width,
+    }  # fmt: skip
+    assert {block.attention.window for block, _ in build(config).blocks} == {None}
+
+
 def test_multimodal_gemma3_is_read_through_its_text_config(tmp_path):
     hf = pytest.importorskip("transformers")
     made = hf.Gemma3Config(text_config={"hidden_size": 64, "num_hidden_layers": 12, "sliding_window": 128})
