@@ -223,7 +223,12 @@ def _attention(
         whole = kernels.unsplit_attention(
             d.device, work, requests=b, query_tokens=n, context=read, heads=heads, kv_heads=kv_heads, dtype=dtype
         )
-        return _where(n > 1, whole, split)
+        alone = Work(work.flops / n, work.bytes)  # kernels of two libraries: several never take less than one
+        one = kernels.split_attention(
+            d.device, alone, requests=b, query_tokens=np.ones_like(n), context=read, heads=heads, kv_heads=kv_heads,
+            dtype=dtype, head_dim=attention.head_dim * p.tile_ratio,
+        )  # fmt: skip
+        return _where(n > 1, _where(whole.seconds >= one.seconds, whole, one), split)
 
     sizes = {
         "requests": b, "query_tokens": n, "context": read, "heads": heads, "kv_heads": kv_heads,
