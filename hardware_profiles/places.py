@@ -19,9 +19,9 @@ def is_place(name: str | Path) -> bool:
 
 def is_folder(name: str | Path) -> bool:
     """Whether a folder of that name exists."""
-    return os.path.isdir(name)  # noqa: PTH112 - as above
+    return os.path.isdir(name)  # noqa: PTH112 - Path.is_dir raises for such names
 
 
 def is_file(name: str | Path) -> bool:
     """Whether a file of that name exists, which is no folder."""
-    return os.path.isfile(name)  # noqa: PTH113 - as above
+    return os.path.isfile(name)  # noqa: PTH113 - Path.is_file raises for such names

@@ -145,7 +145,7 @@ def simulate(
         rate: mean requests per second.
         count: requests.
         prompt_tokens: number or distribution, such as `lognormal:1000:1`.
-        output_tokens: likewise.
+        output_tokens: number or distribution of the tokens to generate.
         trace: recorded acceptance, as a path or from `load_trace`.
         draft_tokens: draft tokens K.
         options: any other option of `rooftree simulate`; `set={"scheduler.token_budget": 2048}` reaches every key.
