@@ -207,25 +207,38 @@ def search(
             cells.append(_cell(contenders, tables, (column, row), ranked[-1], generator))
     if not ranked:
         raise NothingAllowedError(unmet)
-    schedules = [
+    dropped = [x for x in batches if x not in fitting]
+    return Optimum(
+        ranked=ranked, schedules=_schedules(contenders, tables, fitting, contexts), dropped_batches=dropped,
+        by_topology=_topologies(contenders, tables, fitting, contexts), cells=cells, unmet=unmet,
+    )  # fmt: skip
+
+
+def _schedules(
+    contenders: Sequence[Contender], tables: Sequence[Array], batches: Sequence[int], contexts: Sequence[int]
+) -> list[MethodSchedule]:
+    """The schedule of chains of every contender at every context, where it has chains."""
+    return [
         MethodSchedule(
             configuration=_scheduled(contender, schedule, context), schedule=schedule, source=contender.source
         )
         for contender, table in zip(contenders, tables, strict=True)
         for column, context in enumerate(contexts)
-        if (schedule := _schedule(contender, table[:, :, column], fitting)) is not None
+        if (schedule := _schedule(contender, table[:, :, column], batches)) is not None
     ]
-    by_topology = [
+
+
+def _topologies(
+    contenders: Sequence[Contender], tables: Sequence[Array], batches: Sequence[int], contexts: Sequence[int]
+) -> list[TopologyBest]:
+    """The best chain, static tree and dynamic tree of every contender in every cell."""
+    return [
         best
         for column, context in enumerate(contexts)
-        for row, batch in enumerate(fitting)
+        for row, batch in enumerate(batches)
         for contender, table in zip(contenders, tables, strict=True)
         for best in _by_topology(contender, table[:, row, column], batch, context)
     ]
-    return Optimum(
-        ranked=ranked, schedules=schedules, dropped_batches=[x for x in batches if x not in fitting],
-        by_topology=by_topology, cells=cells, unmet=unmet,
-    )  # fmt: skip
 
 
 def _cell(
