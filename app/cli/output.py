@@ -259,6 +259,17 @@ def progress_line(quiet: bool) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
+def progress_lines(quiet: bool) -> Callable[[str], None]:
+    """What writes every text to standard error as a line that stays: for runs of minutes."""
+
+    def tell(text: str) -> None:
+        if not quiet:
+            sys.stderr.write(text.rstrip() + "\n")
+            sys.stderr.flush()
+
+    return tell
+
+
 def jsonable(value: Any) -> Any:
     """Records as objects, numpy scalars and arrays as Python values, numbers that JSON cannot hold as None."""
     if is_dataclass(value):

@@ -163,7 +163,11 @@ def _tables(report: Json) -> str:
         for r in report.get("regrets") or []
     ]  # fmt: skip
     columns = ["cell", "chosen", "best measured", "tokens/s chosen", "best", "plain", "regret"]
-    return "".join(parts) + _table("What the choice cost", columns, lost)
+    parts.append(_table("What the choice cost", columns, lost))
+    if probes := report.get("doctor"):
+        rows = [[each["probe"], each["state"], each["detail"], each["advice"]] for each in probes]
+        parts.append(_table("The card", ["probe", "state", "detail", "what to do"], rows))
+    return "".join(parts)
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

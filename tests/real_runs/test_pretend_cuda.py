@@ -1,37 +1,10 @@
 """What runs on a GPU runs on a pretended one: no mixing of devices, no wait in a capture, the numbers of a CPU."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from tests.real_runs.pretended import ran
+
 pytest.importorskip("torch")
-
-ROOT = Path(__file__).resolve().parents[2]
-HEAD = """
-import torch
-from tests.real_runs import pretend_cuda
-pretend_cuda.install()
-from dataclasses import replace
-from real_runs.kernels import machine as machines, probes, step
-from real_runs.kernels.timing import CaptureError, Effort, measure
-from real_runs.models.graphs import StaticPass
-PLACE = torch.device("cuda")
-machines._probe = lambda place, dtype: (1e10, 1e12)
-TINY = replace(probes.load_model("smollm2-135m").with_layers(2), vocab=64)
-"""
-
-
-def ran(script):
-    """Standard output of a script in a process that believes in a GPU."""
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + script], capture_output=True, text=True, timeout=120, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, cwd=ROOT,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.split()
 
 
 def test_forms_passes_and_products_answer_right():

@@ -35,6 +35,7 @@ def test_a_benchmark_stands_beside_a_prediction(rooftree, tmp_path):
         (["--profile", "cpu-generic", "--dtype", "fp4"], "--dtype"),
         (["--profile", "cpu-generic", "--budget", "soon"], "--budget"),
         (["--profile", "cpu-generic", "--fidelity", "calibrated", "--device", "tpu9"], "device"),
+        (["--quick"], "cuda"),
         (["--results", "absent"], "must be a folder"),
         (["--from-bench", "absent.json"], "--predict"),
         (["--from-bench", "absent.json", "--predict", "p.json"], "absent.json"),

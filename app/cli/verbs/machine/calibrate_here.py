@@ -28,9 +28,7 @@ def calibrate_here(
     Raises:
         InputError: bad options, or too little was measured.
     """
-    import sys
-
-    from app.cli.output import emit_json, print_table, require_file, require_folder, say
+    from app.cli.output import emit_json, print_table, progress_lines, require_file, require_folder, say
     from app.cli.verbs.machine.campaign import seconds
     from hardware_profiles.errors import InputError
     from hardware_profiles.writer import write_device
@@ -43,14 +41,9 @@ def calibrate_here(
             raise InputError("must be a .toml file", key="--out", value=str(out))
         require_file(out)
 
-    def progress(text: str) -> None:
-        if not quiet:
-            sys.stderr.write(text.rstrip() + "\n")
-            sys.stderr.flush()
-
     found = calibrate_device(
         out=results, device=device or _default(), model=model, threads=threads, budget_s=limit_s, base=base,
-        resume=resume, progress=progress,
+        resume=resume, progress=progress_lines(quiet),
     )  # fmt: skip
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)

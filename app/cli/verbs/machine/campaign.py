@@ -28,20 +28,13 @@ def campaign(
     quiet: Quiet = False,
 ) -> None:
     """Measure what a campaign file lists, most important first, until the budget is spent."""
-    import sys
-
-    from app.cli.output import emit_json, print_table, say
+    from app.cli.output import emit_json, print_table, progress_lines, say
     from real_runs.campaigns.campaign import run_campaign
-
-    def progress(text: str) -> None:
-        if not quiet:
-            sys.stderr.write(text.rstrip() + "\n")
-            sys.stderr.flush()
 
     path = shipped_campaign(file)
     report = run_campaign(
         path, budget_s=seconds(budget, "--budget"), out=out, resume=resume, isolate=isolate, model_file=model,
-        progress=progress,
+        progress=progress_lines(quiet),
     )  # fmt: skip
     if json:
         inputs = {"file": str(file), "budget_s": seconds(budget, "--budget"), "resume": resume}

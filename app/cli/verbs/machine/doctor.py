@@ -37,21 +37,16 @@ def doctor(
 
 def _examine(device: str, *, json: bool, quiet: bool) -> None:
     """Run the probes of a GPU and say what each found."""
-    import sys
     from dataclasses import asdict
 
-    from app.cli.output import emit_json, print_table
+    from app.cli.output import emit_json, print_table, progress_lines
     from hardware_profiles.errors import InputError
-    from real_runs.gpu_doctor import Finding, examine
+    from real_runs.gpu_doctor import examine
     from real_runs.models.device import checked_device
 
-    def progress(finding: Finding) -> None:
-        if not quiet:
-            sys.stderr.write(f"{finding.probe}: {finding.state}, {finding.seconds:.1f} s\n")
-            sys.stderr.flush()
-
     checked_device(device)
-    findings = examine(device, progress=progress)
+    tell = progress_lines(quiet)
+    findings = examine(device, progress=lambda each: tell(f"{each.probe}: {each.state}, {each.seconds:.1f} s"))
     if json:
         emit_json({"inputs": {"device": device}, "findings": [asdict(each) for each in findings]})
     elif not quiet:

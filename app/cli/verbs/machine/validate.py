@@ -1,6 +1,5 @@
 """`validate`: predict, run for real, and say how far off the predictions were."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,12 +77,17 @@ def validate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="With --config: say what would run at each batch, and run nothing.")
     ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Everything an owner of a GPU can learn in 25 minutes; --profile starts the fit."),
+    ] = False,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run what `optimize` chooses and a spread of what it does not, for real, beside what was predicted."""
     from app.cli.output import require_folder
+    from app.cli.verbs.machine.validate_report import leave_report
     from hardware_profiles.errors import InputError
 
     if from_bench and replayed:
@@ -92,6 +96,11 @@ def validate(
         from app.cli.verbs.machine.validate_bench import compare_bench
 
         compare_bench(from_bench, scenario, json=json, quiet=quiet)
+        return
+    if quick:
+        from app.cli.verbs.machine.validate_quick import validate_card
+
+        validate_card(device, base=profile, resume=resume, out=out, json=json, quiet=quiet)
         return
     chosen = _chosen(config, profile, shape)
     if dry_run:
@@ -113,7 +122,9 @@ def validate(
         from real_runs.validation.replayed import validate_replayed
 
         found: Any = validate_replayed(replayed, profile=profile, trace=trace)
-        _leave(found.to_json(), out, json=json, quiet=quiet, inputs={"replayed": str(replayed), "profile": profile})
+        leave_report(
+            found.to_json(), out, json=json, quiet=quiet, inputs={"replayed": str(replayed), "profile": profile}
+        )
         return
     if engine is not None:
         from app.cli.verbs.machine.validate_engine import validate_transformers
@@ -144,6 +155,7 @@ def validate(
 def _run(asked: dict[str, Any], drafters: list[str] | None, budget: str, *, json: bool, quiet: bool) -> None:
     from app.cli.output import progress_line
     from app.cli.verbs.machine.campaign import seconds
+    from app.cli.verbs.machine.validate_report import leave_report
     from real_runs.validation.validate import DRAFTERS, ValidateOptions
     from real_runs.validation.validate import validate as validated
 
@@ -156,7 +168,7 @@ def _run(asked: dict[str, Any], drafters: list[str] | None, budget: str, *, json
     inputs = {key: str(value) if isinstance(value, Path) else value for key, value in asked.items() if key != "out"}
     inputs["chosen"] = None if asked["chosen"] is None else asked["chosen"].to_json()
     inputs |= {"drafters": list(names), "budget_s": limit_s}
-    _leave(found.to_json(), asked["out"], json=json, quiet=quiet, inputs=inputs)
+    leave_report(found.to_json(), asked["out"], json=json, quiet=quiet, inputs=inputs)
 
 
 def _chosen(config: Path | None, profile: str | None, shape: str) -> "DecodingConfiguration | None":
@@ -200,47 +212,6 @@ def _check_drafters(names: tuple[str, ...]) -> None:
     for name in names:
         if name not in DRAFTERS:
             raise UnknownNameError("drafter", name, DRAFTERS, key="--drafter")
-
-
-def _leave(report: Mapping[str, Any], out: Path, *, json: bool, quiet: bool, inputs: Mapping[str, Any]) -> None:
-    """Page, tables and JSON of a report."""
-    from app.cli.output import emit_json, say, write_json
-    from app.reports.page import plots_available
-    from app.reports.validation_page import sentence, write_validation_page
-
-    out.mkdir(parents=True, exist_ok=True)
-    write_json({"inputs": dict(inputs), **report}, out / "validation.json")
-    page = out / "validation.html"
-    if plots_available():
-        write_validation_page(report, page)
-    if json:
-        emit_json({"inputs": dict(inputs), **report, "out": str(out)})
-    elif not quiet:
-        say(sentence(report))
-        _print(report)
-        say(f"report in {page if page.exists() else out / 'validation.json'}")
-
-
-def _print(report: Mapping[str, Any]) -> None:
-    from app.cli.output import print_table
-
-    for title, groups in report["by"].items():
-        rows = [
-            [name, str(s["configurations"]), f"{s['median_error_ratio']:.1%}", f"{s['p90_error_ratio']:.1%}",
-             f"{s['bias_ratio']:+.1%}", f"{s['coverage_ratio']:.0%}"]
-            for name, s in groups.items()
-        ]  # fmt: skip
-        print_table(f"by {title}", [title, "configurations", "median", "p90", "bias", "covered"], rows)
-    lost = [
-        [f"{r['kind']}, {r['context'] or 'as they are'}, batch {r['batch']}", r["chosen"], r["best"],
-         f"{r['chosen_tokens_per_s']:.1f}", f"{r['best_tokens_per_s']:.1f}", f"{r['regret_ratio']:.1%}"]
-        for r in report["regrets"]
-    ]  # fmt: skip
-    if lost:
-        print_table("what the choice cost", ["cell", "chosen", "best", "tokens/s", "best", "regret"], lost)
-    skipped = [*report.get("left_out", ()), *([f"{report['missing_runs']} runs"] if report.get("missing_runs") else [])]
-    if skipped:
-        print_table("left out", ["what"], [[each] for each in skipped[:20]])
 
 
 def _fidelity(name: str) -> "Fidelity":

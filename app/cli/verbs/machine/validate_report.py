@@ -1,0 +1,46 @@
+"""What `validate` leaves: the report as JSON and as a page, and its tables on the screen."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def leave_report(report: Mapping[str, Any], out: Path, *, json: bool, quiet: bool, inputs: Mapping[str, Any]) -> None:
+    """Page, tables and JSON of a report."""
+    from app.cli.output import emit_json, say, write_json
+    from app.reports.page import plots_available
+    from app.reports.validation_page import sentence, write_validation_page
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_json({"inputs": dict(inputs), **report}, out / "validation.json")
+    page = out / "validation.html"
+    if plots_available():
+        write_validation_page(report, page)
+    if json:
+        emit_json({"inputs": dict(inputs), **report, "out": str(out)})
+    elif not quiet:
+        say(sentence(report))
+        _print(report)
+        say(f"report in {page if page.exists() else out / 'validation.json'}")
+
+
+def _print(report: Mapping[str, Any]) -> None:
+    from app.cli.output import print_table
+
+    for title, groups in report["by"].items():
+        rows = [
+            [name, str(s["configurations"]), f"{s['median_error_ratio']:.1%}", f"{s['p90_error_ratio']:.1%}",
+             f"{s['bias_ratio']:+.1%}", f"{s['coverage_ratio']:.0%}"]
+            for name, s in groups.items()
+        ]  # fmt: skip
+        print_table(f"by {title}", [title, "configurations", "median", "p90", "bias", "covered"], rows)
+    lost = [
+        [f"{r['kind']}, {r['context'] or 'as they are'}, batch {r['batch']}", r["chosen"], r["best"],
+         f"{r['chosen_tokens_per_s']:.1f}", f"{r['best_tokens_per_s']:.1f}", f"{r['regret_ratio']:.1%}"]
+        for r in report["regrets"]
+    ]  # fmt: skip
+    if lost:
+        print_table("what the choice cost", ["cell", "chosen", "best", "tokens/s", "best", "regret"], lost)
+    skipped = [*report.get("left_out", ()), *([f"{report['missing_runs']} runs"] if report.get("missing_runs") else [])]
+    if skipped:
+        print_table("left out", ["what"], [[each] for each in skipped[:20]])
