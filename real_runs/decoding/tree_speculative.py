@@ -118,10 +118,10 @@ def best_first(logits: torch.Tensor, count: int) -> list[int]:
 def best_first_rows(logits: torch.Tensor, count: int) -> list[list[int]]:
     """`best_first` of every row of logits [T, vocabulary]."""
     values, ids = logits.topk(min(count + 1, logits.shape[-1]), dim=-1)
-    tied = (values[:, 1:] == values[:, :-1]).any(dim=-1).tolist()
+    tied = (values[:, 1:] == values[:, :-1]).any(dim=-1, keepdim=True)
+    read = torch.cat([tied, ids], dim=-1).tolist()  # one wait for the device
     return [
-        _among_ties(row, count) if is_tied else best[:count]
-        for row, best, is_tied in zip(logits, ids.tolist(), tied, strict=True)
+        _among_ties(row, count) if is_tied else best[:count] for row, (is_tied, *best) in zip(logits, read, strict=True)
     ]
 
 

@@ -126,7 +126,8 @@ class Llama:
         equal = min(starts) == max(starts)
         first = starts[0] if equal else self._slots(starts, count)
         places = self._places(starts, count, positions)
-        rotation = self._rotary.angles(places, int(places.max()))
+        furthest = max(starts) + count - 1 if positions is None else int(places.max())
+        rotation = self._rotary.angles(places, furthest)
         seen = self._seen(starts, count, places, mask)
         x = self._embedded(ids, places)  # [B, T, width]
         hidden = {0: x} if 0 in capture else {}
@@ -166,8 +167,14 @@ class Llama:
             raise InputError(f"must be a slot for each of {batch} rows", key="start", value=starts)
         return starts
 
+    def _first(self, starts: Sequence[int]) -> torch.Tensor:
+        """First slot of every row, or of all where they are equal; the device makes one number by itself."""
+        if min(starts) == max(starts):
+            return torch.full((1,), starts[0], device=self.device)
+        return torch.tensor(list(starts), device=self.device)
+
     def _slots(self, starts: Sequence[int], count: int) -> Slots:
-        first = torch.tensor(starts, device=self.device)[:, None]
+        first = self._first(starts)[:, None]
         return Slots(index=first + torch.arange(count, device=self.device), stop=max(starts) + count)
 
     def _row_tokens(self, at: Sequence[int], batch: int, count: int) -> torch.Tensor:
@@ -176,10 +183,9 @@ class Llama:
         return torch.tensor(list(at), device=self.device)
 
     def _places(self, starts: Sequence[int], count: int, positions: torch.Tensor | None) -> torch.Tensor:
-        """Position of every token [1 or B, T], on the host unless it was given elsewhere."""
+        """Position of every token [1 or B, T]; given ones stay where they are."""
         if positions is None:
-            rows = starts[:1] if min(starts) == max(starts) else starts
-            return torch.tensor([list(range(first, first + count)) for first in rows])
+            return self._first(starts)[:, None] + torch.arange(count, device=self.device)
         if positions.shape not in ((count,), (len(starts), count)):
             rule = f"must have shape {(count,)} or {(len(starts), count)}"
             raise InputError(rule, key="positions", value=tuple(positions.shape))
@@ -192,17 +198,16 @@ class Llama:
         if mask is not None and mask.shape not in shapes:
             raise InputError(f"must have shape {shapes[min(1, len(shapes) - 1)]}", key="mask", value=tuple(mask.shape))
         windows = [window for window in self.windows if window < stop]
-        first = torch.tensor(starts[:1] if equal else list(starts), device=self.device)
         full = None if mask is None else mask.to(self.device).view(-1, count, stop)
         if equal and mask is None and self.attends_plainly and runs_flash(self.device, self.dtype):
             return Seen(chain=True)
         if full is None and (count > 1 or not equal):
             causal = torch.ones(1, count, count, dtype=torch.bool, device=self.device).tril()
-            full = visible_slots(first, causal, stop)
+            full = visible_slots(self._first(starts), causal, stop)
         group = self.config.heads // self.config.kv_heads
         everywhere = None if full is None else stacked(full, group)
         by_window: dict[int, torch.Tensor | None] = dict.fromkeys(self.windows, everywhere)
         for window in windows:
-            near = within_window(first, places.to(self.device), stop, window)
+            near = within_window(self._first(starts), places.to(self.device), stop, window)
             by_window[window] = stacked(near if full is None else near & full, group)
         return Seen(full=everywhere, windows=by_window)
