@@ -6,7 +6,7 @@ drafts that are all alike (`costmodel.answers.step`) and what a step emits (`cos
 
 import numpy as np
 
-from costmodel.answers.step import StepCost, riding_tokens, total_cost, verify_passes
+from costmodel.answers.step import StepCost, total_cost, verify_passes
 from costmodel.drafters.drafter import Drafter
 from costmodel.drafters.pass_costs import WeightedPass, draft_pass, tree_draft
 from costmodel.engines.record.overhead import Overhead
@@ -51,9 +51,7 @@ def dynamic_step(
     draft = _draft_passes(deployment, drafter, drafts, batch=batch, context=context)
     if drafts.ranked and deployment.fidelity == "calibrated":
         draft.append((1.0, _ranking(deployment, np.asarray(batch, dtype=np.float64))))
-    rows = 1.0 + drafts.mean_tokens + riding_tokens(drafter, speculates)
-    tokens = np.asarray(np.asarray(batch, dtype=np.float64) * rows)
-    return total_cost(draft, verify, drafter, overhead, speculates=speculates, tokens=tokens)
+    return total_cost(draft, verify, drafter, overhead, speculates=speculates, requests=batch)
 
 
 def _draft_passes(

@@ -54,5 +54,4 @@ def refine_step(
         weights[r.forward] = (passes - renewed) / passes
     weights["block"] = weights.get("block", 0.0) + r.closing_passes / passes
     verify: list[WeightedPass] = [(weight, every[kind]) for kind, weight in weights.items() if weight > 0.0]
-    rows = np.asarray(np.asarray(batch, dtype=np.float64) * block)
-    return total_cost([], verify, drafter, overhead, speculates=np.asarray(False), tokens=rows)
+    return total_cost([], verify, drafter, overhead, speculates=np.asarray(False), requests=batch)

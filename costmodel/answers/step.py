@@ -107,11 +107,7 @@ def chain_step(
         )
     ]
     draft = chain_draft(deployment, drafter, batch=batch, context=context, draft_tokens=drafted)
-    tokens = np.asarray(
-        np.asarray(batch, dtype=np.float64)
-        * (1.0 + verified * np.asarray(proposal_ratio) + riding_tokens(drafter, drafted))
-    )
-    return total_cost(draft, verify, drafter, overhead, speculates=speculates, tokens=tokens)
+    return total_cost(draft, verify, drafter, overhead, speculates=speculates, requests=batch)
 
 
 def tree_step(
@@ -144,8 +140,7 @@ def tree_step(
     draft = tree_draft(
         deployment, drafter, expansion_widths(tree), batch=batch, context=context, reread_tokens=tree.depth - 1.0
     )
-    tokens = np.asarray(np.asarray(batch, dtype=np.float64) * (tree.nodes + riding_tokens(drafter, speculates)))
-    return total_cost(draft, verify, drafter, overhead, speculates=speculates, tokens=tokens)
+    return total_cost(draft, verify, drafter, overhead, speculates=speculates, requests=batch)
 
 
 def verified_tokens(drafter: Drafter, draft_tokens: Array) -> Array:
@@ -224,7 +219,7 @@ def total_cost(
     overhead: Overhead,
     *,
     speculates: Mask,
-    tokens: Array,
+    requests: Number,
 ) -> StepCost:
     """The step that draft and verify passes make, with the engine's and the drafter's work on the host.
 
@@ -234,7 +229,7 @@ def total_cost(
         drafter: who drafts.
         overhead: the engine's share.
         speculates: where anything is drafted.
-        tokens: query tokens of the target over the batch.
+        requests: that the step serves.
     """
     passes = [*draft, *verify]
     zero = np.zeros(())
@@ -242,7 +237,8 @@ def total_cost(
     verify_s = np.asarray(sum(verify_seconds.values(), start=zero))
     own = overhead.draft_s + sum(stage.draft.host_s for stage in drafter.stages)
     lookup = np.where(speculates, overhead.verify_ratio, 0.0) * verify_s
-    extra = overhead.step_s + overhead.token_s * tokens + np.where(speculates, own, 0.0) + lookup
+    each = overhead.request_s * np.asarray(requests, dtype=np.float64)
+    extra = overhead.step_s + each + np.where(speculates, own, 0.0) + lookup
     draft_s = np.asarray(sum(draft_seconds.values(), start=zero))
     return StepCost(
         draft=draft_seconds,

@@ -170,7 +170,7 @@ def _seconds(timer: CostModelTimer, result: SimulationResult) -> dict[str, float
     overhead = timer.setting.plain_overhead
     sampled = int(result.iterations_by_sampled @ np.arange(result.iterations_by_sampled.size))
     spent[_HOST] = result.exposed_host_s
-    spent["overhead"] = result.iterations * overhead.step_s + sampled * overhead.token_s
+    spent["overhead"] = result.iterations * overhead.step_s + sampled * overhead.request_s
     spent[timer.passes.attention] = max(result.busy_s - sum(spent.values()), 0.0)
     return spent
 

@@ -123,7 +123,9 @@ def _whole_pass_seconds(replica: Replica, buffers: Buffers, t: Tables, query_tok
     )
     host_s = exposed_host_s(t, rows, replica.chunks, device_s)
     replica.host_s += host_s
-    return float(device_s + engine_seconds(t, query_tokens, replica.decode_rows, rows, sampled, device_s) + host_s)
+    requests = replica.decoding + replica.prompts_ending
+    engine_s = engine_seconds(t, query_tokens, requests, replica.decode_rows, rows, device_s)
+    return float(device_s + engine_s + host_s)
 
 
 @compiled

@@ -36,9 +36,9 @@ class Tables(NamedTuple):
     prompt_step: float
     prompt_launch_s: float
     step_s: float
-    token_s: float  # by sampled rows
+    request_s: float  # by requests that decode or begin to
     speculative_step_s: float  # on top, where anybody has drafted
-    speculative_token_s: float
+    speculative_request_s: float
     verify_ratio: float
     draft_s: NDArray[np.float64]  # as attention_s, at K = query tokens - 1
     draft_row_s: Real  # by prompt rows that the drafter reads
@@ -129,11 +129,13 @@ def exposed_host_s(t: Tables, rows: int, chunks: int, device_s: float) -> float:
 
 
 @compiled
-def engine_seconds(t: Tables, query_tokens: float, decode_rows: int, rows: int, sampled: int, device_s: float) -> float:
+def engine_seconds(
+    t: Tables, query_tokens: float, requests: int, decode_rows: int, rows: int, device_s: float
+) -> float:  # fmt: skip
     """Seconds that the engine adds to a pass."""
-    extra = t.step_s + t.token_s * sampled
+    extra = t.step_s + t.request_s * requests
     if query_tokens > 1.0:
-        extra += t.speculative_step_s + t.speculative_token_s * sampled
+        extra += t.speculative_step_s + t.speculative_request_s * requests
         extra += t.verify_ratio * device_s * decode_rows / rows
     return float(extra)
 
@@ -163,7 +165,8 @@ def target_seconds(
     sampled = decode_rows + prompts_ending
     device_s = device_seconds(t, requests, query_tokens, context_tokens, chunk_tokens, chunks, rows, sampled)
     host_s = exposed_host_s(t, rows, chunks, device_s)
-    return float(device_s + engine_seconds(t, query_tokens, decode_rows, rows, sampled, device_s) + host_s)
+    engine_s = engine_seconds(t, query_tokens, requests + prompts_ending, decode_rows, rows, device_s)
+    return float(device_s + engine_s + host_s)
 
 
 @compiled
@@ -185,6 +188,6 @@ def no_tables() -> Tables:
     return Tables(
         row_s=flat, head_s=flat, attention_s=grid, together_s=np.zeros((2, 2)), query_axis=axis, query_below=low,
         request_axis=axis, request_below=low, context_step=1.0, prompt_s=flat, reread_s=flat, prompt_step=1.0,
-        prompt_launch_s=0.0, step_s=0.0, token_s=0.0, speculative_step_s=0.0, speculative_token_s=0.0,
+        prompt_launch_s=0.0, step_s=0.0, request_s=0.0, speculative_step_s=0.0, speculative_request_s=0.0,
         verify_ratio=0.0, draft_s=grid, draft_row_s=flat, graph_rows=0, eager_s=0.0,
     )  # fmt: skip

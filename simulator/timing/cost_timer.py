@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from costmodel.answers.dynamic_step import dynamic_step
 from costmodel.answers.estimate import Setting
-from costmodel.answers.step import chain_step, riding_tokens, tree_step, verify_passes
+from costmodel.answers.step import chain_step, tree_step, verify_passes
 from costmodel.drafters.pass_costs import prompt_draft_s
 from costmodel.laws.draft_lengths import DraftLengths
 from costmodel.parallel.passes import plan_cost
@@ -233,9 +233,9 @@ class CostModelTimer:
             query_axis=queries, query_below=below(queries), request_axis=requests, request_below=below(requests),
             context_step=float(step), prompt_s=np.maximum.accumulate(prompt - prompt[0]), reread_s=reread - reread[0],
             prompt_step=float(_PROMPT_STEP), prompt_launch_s=float(prompt[0]), step_s=float(plain.step_s),
-            token_s=float(plain.token_s),
+            request_s=float(plain.request_s),
             speculative_step_s=speculative_s,
-            speculative_token_s=float(own.token_s - plain.token_s),
+            speculative_request_s=float(own.request_s - plain.request_s),
             verify_ratio=float(own.verify_ratio), draft_s=draft_s, draft_row_s=draft_row_s,
             graph_rows=self.passes.graph_rows if self.passes is not None else 0,
             eager_s=self.passes.eager_s if self.passes is not None else 0.0,
@@ -256,8 +256,6 @@ class CostModelTimer:
         alone = extended(row_s, rows)
         together = (alone - rest)[:, :, :1]
         beyond = attention + (rest - alone) + together + (head - extended(head_s, rows))
-        riding = riding_tokens(self.setting.drafter, self._speculates(queries).astype(np.float64))
-        beyond = beyond + self.setting.overhead.token_s * (riding[:, None] * requests)[:, :, None]
         return np.array(beyond), np.array(together[:, :, 0])
 
 

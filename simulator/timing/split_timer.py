@@ -71,7 +71,7 @@ class SplitTimer:
         context = decode_context_tokens / decode_requests
         shape = np.array([decode_requests, query_tokens, context, rows], dtype=np.float64)
         step = float(self.layers_s(shape[0], shape[1], shape[2])) + float(self._head_s(shape[3]))
-        return seconds + step + overhead.token_s * rows + (0.0 if prefill else overhead.step_s)
+        return seconds + step + overhead.request_s * decode_requests + (0.0 if prefill else overhead.step_s)
 
     def tables(self, size: TableSize, *, drafts: bool) -> Tables:
         """Tables of a scenario: see `TabledTimer`."""

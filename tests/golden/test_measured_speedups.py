@@ -60,7 +60,7 @@ def _row(row, trace, setting):
     return Row(row["dataset"], row["method"], int(batch), measured, predicted, float(low) * scale, float(high) * scale)
 
 
-def test_all_sixteen_rows_are_answered_with_a_median_error_of_8_percent(rows):
+def test_all_sixteen_rows_are_answered_with_a_median_error_of_3_percent(rows):
     assert len(rows) == 16
     print()
     for r in rows:
@@ -71,8 +71,9 @@ def test_all_sixteen_rows_are_answered_with_a_median_error_of_8_percent(rows):
         )
     errors = [abs(r.predicted / r.measured - 1) for r in rows]
     print(f"median error {np.median(errors):.1%}, largest {max(errors):.1%}")
-    assert np.median(errors) <= 0.08
-    assert max(errors) <= 0.2
+    assert np.median(errors) <= 0.03
+    assert max(errors) <= 0.17
+    assert max(abs(r.predicted / r.measured - 1) for r in rows if r.method == "EAGLE-3") <= 0.05
 
 
 def test_the_order_of_the_methods_is_right_in_every_cell(rows):

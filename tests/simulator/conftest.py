@@ -36,8 +36,8 @@ class Tabled:
             row_s=4e-3 + 1e-5 * np.arange(3.0), head_s=1e-6 * np.arange(3.0), attention_s=grid,
             together_s=np.zeros((2, 3)), query_axis=np.array([1.0, 6.0]), query_below=np.zeros(7, np.int32),
             request_axis=axis, request_below=below, context_step=16.0, prompt_s=1e-5 * np.arange(3.0) ** 2,
-            reread_s=1e-7 * np.arange(3.0), prompt_step=64.0, prompt_launch_s=1e-5, step_s=1e-4, token_s=1e-7,
-            speculative_step_s=1e-4, speculative_token_s=0.0, verify_ratio=0.01, draft_s=grid / 3,
+            reread_s=1e-7 * np.arange(3.0), prompt_step=64.0, prompt_launch_s=1e-5, step_s=1e-4, request_s=1e-7,
+            speculative_step_s=1e-4, speculative_request_s=0.0, verify_ratio=0.01, draft_s=grid / 3,
             draft_row_s=np.zeros(2), graph_rows=12, eager_s=6e-3,
         )  # fmt: skip
 

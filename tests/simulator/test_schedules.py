@@ -116,7 +116,7 @@ def test_the_host_bounds_iterations_outside_graphs():
 
 
 def test_the_engine_adds_its_own_time_to_every_iteration():
-    found = run(2, 2, 5, 3, Rows(step_s=0.5, token_s=0.25))
+    found = run(2, 2, 5, 3, Rows(step_s=0.5, request_s=0.25))
     assert found.clock_s == pytest.approx(10 + 2 + 2 + 3 * 0.5 + 6 * 0.25)
 
 

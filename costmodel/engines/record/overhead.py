@@ -15,7 +15,7 @@ class Overhead:
         versions: versions they were seen on.
         step_s: added to every step, speculative or not.
         draft_s: added to a step that runs a drafter, whatever its length.
-        token_s: added per query token of the target's pass (batch and draft tokens alike).
+        request_s: added per request that the step serves, however many tokens it has there.
         verify_ratio: added to a speculative step as a share of its verify pass (host lookups).
         spread_ratio: half-width of the 80 % interval of these numbers.
         source: where they come from.
@@ -25,7 +25,7 @@ class Overhead:
     versions: str
     step_s: float
     draft_s: float = 0.0
-    token_s: float = 0.0
+    request_s: float = 0.0
     verify_ratio: float = 0.0
     spread_ratio: float = 0.3
     source: str

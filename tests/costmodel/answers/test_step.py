@@ -99,10 +99,12 @@ def test_a_tree_drafts_by_levels():
 
 
 def test_overheads_are_added_once():
-    extra = Overhead(engine="x", versions="", step_s=1.0, draft_s=0.5, token_s=0.01, verify_ratio=0.0, source="test")
-    spec = chain_step(HOST, EAGLE, extra, batch=2, context=0, draft_tokens=3)
+    extra = Overhead(engine="x", versions="", step_s=1.0, draft_s=0.5, request_s=0.01, verify_ratio=0.0, source="test")
+    spec = chain_step(HOST, EAGLE, extra, batch=2, context=0, draft_tokens=np.array([3, 7]))
+    tree = tree_step(HOST, EAGLE, extra, chain_tree(5), batch=2, context=0)
     plain = chain_step(HOST, EAGLE, extra, batch=2, context=0, draft_tokens=0)
-    assert float(spec.overhead_s) == pytest.approx(1.5 + 0.01 * 2 * 4)
+    assert spec.overhead_s == pytest.approx(1.5 + 0.01 * 2)
+    assert float(tree.overhead_s) == pytest.approx(1.5 + 0.01 * 2)
     assert float(plain.overhead_s) == pytest.approx(1.0 + 0.01 * 2)
 
 
@@ -116,9 +118,9 @@ def test_vllm_overheads_follow_from_the_published_fit():
         return published - own
 
     entry = load_engine("vllm").overhead("head")
-    per_token = (left(64, 4) - left(1, 1)) / 255
-    assert entry.token_s == pytest.approx(per_token, rel=0.01)
-    assert entry.step_s == pytest.approx(left(1, 1) - per_token, abs=2e-5)
+    per_request = (left(64, 1) - left(1, 1)) / 63  # where each has one token, its seconds are those of the token
+    assert entry.request_s == pytest.approx(per_request, rel=0.01)
+    assert entry.step_s == pytest.approx(left(1, 1) - per_request, abs=2e-5)
     draft = float(chain_step(HOST, EAGLE, BARE, batch=1, context=180, draft_tokens=3).draft_s)
     assert entry.draft_s == pytest.approx(2.13526175e-3 - draft, rel=0.01)
 

@@ -92,7 +92,7 @@ def test_draft_passes_cost_what_the_step_says(setting):
 def test_a_prompt_alone_costs_what_the_estimate_says(setting):
     timer = CostModelTimer(setting)
     for tokens in (64, 512, 4096):
-        exact = float(prefill_s(setting, prompt_tokens=tokens, drafts=False)) + setting.plain_overhead.token_s
+        exact = float(prefill_s(setting, prompt_tokens=tokens, drafts=False)) + setting.plain_overhead.request_s
         assert timer(0, 0.0, 0.0, [(tokens, 0)]) == pytest.approx(exact, rel=0.03)
 
 
