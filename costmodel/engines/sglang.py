@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from costmodel.engines.record.engine import ANY, Engine, Kernels, Launches, Scheduler
+from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
 from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
@@ -58,15 +58,6 @@ ENGINE = Engine(
             "decaying to 0.098 (init_new_token_ratio, 0.14 of it at the least); the next batch is launched before the "
             "last one is processed (event_loop_overlap, the default since pull request 2067, which names the TTFT "
             "that it costs)"
-        ),
-    ),
-    launches=Launches(
-        image="lmsysorg/",
-        whole_prompts=True,
-        source=(
-            "aiconfigurator, generator/rule_plugin/benchmark/sglang.rule: max_prefill_tokens by the prompt, which "
-            "whole prompts fill (0.5's schedule_policy.py admits one that fits in what is left); the rule's mixed "
-            "chunks do not reach SGLang, whose 0.5.1 template looks for them under another name"
         ),
     ),
     options=Options(

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from costmodel.engines.record.engine import ANY, Engine, Kernels, Launches, Scheduler
+from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
 from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
@@ -62,14 +62,6 @@ ENGINE = Engine(
             "tensorrt_llm/llmapi/llm_args.py 1.0: max_num_tokens 8192, max_batch_size 2048, enable_chunked_prefill "
             "False, GUARANTEED_NO_EVICT, kv_cache_config.enable_block_reuse; step n + 1 is launched before the outcome "
             "of step n is looked at (features/overlap-scheduler of its documentation, on by default)"
-        ),
-    ),
-    launches=Launches(
-        image="nvcr.io/nvidia/tensorrt-llm/",
-        generated_ratio=0.8,
-        source=(
-            "aiconfigurator, generator/rule_plugin/benchmark/trtllm.rule: max_num_tokens by batch and prompt; "
-            "backend_templates/trtllm/extra_engine_args.*: kv_cache_config.free_gpu_memory_fraction 0.8"
         ),
     ),
     options=Options(

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from costmodel.engines.record.engine import ANY, Engine, Kernels, Launches, Scheduler
+from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
 from costmodel.engines.record.memory import DRIVER_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
@@ -79,15 +79,6 @@ ENGINE = Engine(
             "vllm/engine/arg_utils.py get_batch_defaults (server defaults by device memory, 0.10 to 0.18); decodes "
             "first, prompts in the rest of the budget, preemption by recomputation (vllm/v1/core/sched/scheduler.py); "
             "enable_prefix_caching on; asynchronous scheduling by default from 0.14.0 (its release notes)"
-        ),
-    ),
-    launches=Launches(
-        image="vllm/",
-        benchmark_batch_tokens=8192,
-        benchmark_overlaps=True,
-        source=(
-            "InferenceMAX, benchmarks/gptoss_fp4_h100.sh: max-num-batched-tokens 8192, async-scheduling; "
-            "aiconfigurator, generator/rule_plugin/benchmark/vllm.rule: --max-num-batched-tokens by batch and prompt"
         ),
     ),
     options=Options(

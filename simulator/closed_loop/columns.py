@@ -17,7 +17,7 @@ REQUIRED = ("backend", "model_path", "system", "isl", "osl")
 COUNTS = ("isl", "osl", "concurrency", "batch_size", "tp_size", "pp_size", "attention_dp_size", "moe_tp_size",
           "moe_ep_size")  # fmt: skip
 TEXTS = ("id", "backend", "model_path", "system", "precision", "gemm_quant_mode", "moe_quant_mode", "mode",
-         "backend_version", "image")  # fmt: skip
+         "backend_version", "image", "measured")  # fmt: skip
 MOST_COUNT = 1 << 20
 _TEXT_LIMIT = 300
 

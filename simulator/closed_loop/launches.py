@@ -1,20 +1,74 @@
 """How did those who measured a row of a table launch the engine, and how did they load it?
 
-Two published habits stand behind most tables of serving runs: NVIDIA's, whose generator sizes an engine's batches by
-the prompt, and InferenceMAX's, whose lengths vary. Leaves out options that no table and no script states.
+Two publishers stand behind most tables of serving runs: NVIDIA, whose generator sizes an engine's batches by the
+prompt, and InferenceX, whose scripts are public for every day and whose lengths vary. Leaves out what their scripts
+set (`simulator.closed_loop.habits`) and options that no table and no script states.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from costmodel.engines.record.engine import Engine
+from hardware_profiles.errors import InputError
+from hardware_profiles.profile import Device
+from simulator.closed_loop.habits import RANGE_LENGTHS, RANGE_SPREAD, Habit, Publisher, habit
 
-# aiconfigurator, generator/rule_plugin/benchmark: tokens of an iteration above the prompt, and above the batch where
-# the engine's rule counts it
-_SLACK_TOKENS = 1500
-# InferenceMAX, README: RANDOM_RANGE_RATIO 0.8, with these pairs of (ISL, OSL); its scripts set the most requests to
-# the concurrency
-_RANGE_SPREAD = 0.2
-_RANGE_LENGTHS = ((1024, 1024), (1024, 8192), (8192, 1024))
+_DAY = len("2026-01-31")
+_MAKERS_IMAGES = ("vllm/", "lmsysorg/", "nvcr.io/nvidia/tensorrt-llm/")
+_DYNAMO_IMAGES = "nvcr.io/nvidia/ai-dynamo/"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """What a row says of the run behind it.
+
+    Args:
+        users: requests in flight.
+        batch: largest batch that the row states; NVIDIA's tables do.
+        prompt_tokens: nominal.
+        output_tokens: nominal.
+        image: container that the engine ran in, where the row says; in pyxis' spelling `#` stands for the first `/`.
+        day: of the measurement, ISO, where the row says.
+    """
+
+    users: int
+    batch: int | None = None
+    prompt_tokens: int
+    output_tokens: int
+    image: str | None = None
+    day: str | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Measured":
+        """What the columns of a row say (`simulator.closed_loop.columns`).
+
+        Raises:
+            InputError: no load. A deployment of Dynamo's may have many engines, so that the batch that one of them
+                takes at most tells nothing of it.
+        """
+        dynamo = _plain(row["image"]).startswith(_DYNAMO_IMAGES)
+        users = row["concurrency"] or (None if dynamo else row["batch_size"])
+        if not users:
+            raise InputError("the row does not say", key="concurrency")
+        return cls(
+            users=users, batch=row["batch_size"], prompt_tokens=row["isl"], output_tokens=row["osl"],
+            image=row["image"], day=(row["measured"] or "")[:_DAY] or None,
+        )  # fmt: skip
+
+    @property
+    def publisher(self) -> Publisher | None:
+        """Who published it: InferenceX by its lengths, with a day or in an image of the engine's makers; else a batch.
+
+        NVIDIA's generator states the batch, deploys images of its own and has lengths of its own.
+        """
+        if (self.prompt_tokens, self.output_tokens) in RANGE_LENGTHS and (self.day or self._in_makers_image):
+            return "inferencex"
+        return None if self.batch is None or self._in_makers_image else "generator"
+
+    @property
+    def _in_makers_image(self) -> bool:
+        return _plain(self.image).startswith(_MAKERS_IMAGES)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,55 +77,68 @@ class Launch:
 
     Args:
         engine: with the settings it was launched with.
+        cache: number format of keys and values that was asked for; None: what the engine chooses.
         length_spread: as in `Users`.
     """
 
     engine: Engine
+    cache: str | None = None
     length_spread: float = 0.0
 
 
-def launched(
-    engine: Engine, *, users: int, batch: int | None, prompt_tokens: int, output_tokens: int, image: str | None
-) -> Launch:
+def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> Launch:
     """The launch behind a row of a table.
 
     Args:
         engine: with its defaults on the device, which stay where nothing else is known.
-        users: requests in flight.
-        batch: largest batch that the row states; NVIDIA's tables do.
-        prompt_tokens: nominal.
-        output_tokens: nominal.
-        image: container that the engine ran in, where the row says. One that the engine's makers publish means
-            InferenceMAX; NVIDIA's generator deploys images of its own.
+        row: of the table.
+        model: its name.
+        device: it ran on.
 
     Raises:
-        InputError: the engine's scheduler is not known.
+        InputError: the engine's scheduler is not known, or the row leaves open how many requests it took.
 
     >>> from costmodel.engine_library import load_engine
     >>> from hardware_profiles.loader import load_device
-    >>> engine = load_engine("trtllm").on(load_device("h100-sxm"))
-    >>> found = launched(engine, users=8, batch=8, prompt_tokens=2048, output_tokens=128, image=None)
+    >>> h100 = load_device("h100-sxm")
+    >>> row = Measured(users=8, batch=8, prompt_tokens=2048, output_tokens=128)
+    >>> found = launched(load_engine("trtllm").on(h100), row, model="llama-3.1-8b", device=h100)
     >>> found.engine.scheduling.batch_tokens
     3556
     """
-    usual, known = engine.scheduling, engine.launches
-    if known is None:
+    publisher = row.publisher
+    settings = publisher and habit(publisher, engine=engine.name, model=model, device=device.name, day=row.day)
+    if not settings:
         return Launch(engine=engine)
-    if image and image.casefold().startswith(known.image):
-        if (prompt_tokens, output_tokens) not in _RANGE_LENGTHS:
-            return Launch(engine=engine)
-        script = replace(
-            usual, requests=users, batch_tokens=known.benchmark_batch_tokens or usual.batch_tokens,
-            overlaps=usual.overlaps or known.benchmark_overlaps,
-        )  # fmt: skip
-        return Launch(engine=replace(engine, scheduler=script), length_spread=_RANGE_SPREAD)
-    if batch is None:
-        return Launch(engine=engine)
-    if known.whole_prompts:
-        tokens = prompt_tokens + _SLACK_TOKENS
-        fits = tokens < usual.batch_tokens
-        whole = replace(usual, batch_tokens=tokens, chunks=False) if fits else usual
-        return Launch(engine=replace(engine, scheduler=whole))
-    sized = replace(usual, batch_tokens=batch + prompt_tokens + _SLACK_TOKENS)
-    ratio = known.generated_ratio or engine.memory.ratio
-    return Launch(engine=replace(engine, scheduler=sized, memory=replace(engine.memory, ratio=ratio)))
+    if row.users == settings.sends:
+        rule = f"a script of that day sent {settings.sends} requests at once under a limit that the row leaves out"
+        raise InputError(rule, key="batch_size", value=row.batch)
+    return Launch(
+        engine=_set(engine, settings, row),
+        cache=settings.cache,
+        length_spread=RANGE_SPREAD if publisher == "inferencex" else 0.0,
+    )
+
+
+def _plain(image: str | None) -> str:
+    """An image in lower case and with slashes alone."""
+    return (image or "").casefold().replace("#", "/")
+
+
+def _set(engine: Engine, settings: Habit, row: Measured) -> Engine:
+    """The engine with what a habit sets."""
+    usual, memory = engine.scheduling, engine.memory
+    tokens = settings.batch_tokens or 0
+    if settings.beyond_prompt is not None:
+        batch = row.batch or row.users
+        tokens = max(tokens, row.prompt_tokens + settings.beyond_prompt + (batch if settings.beyond_users else 0))
+    if not settings.whole_prompts:
+        scheduler = replace(usual, batch_tokens=tokens or usual.batch_tokens)
+    else:
+        scheduler = replace(usual, batch_tokens=tokens, chunks=False) if tokens < usual.batch_tokens else usual
+    if settings.publisher == "inferencex":
+        requests = min(settings.requests or row.users, row.users)
+        scheduler = replace(scheduler, requests=requests, overlaps=usual.overlaps or settings.overlaps)
+    if settings.memory_ratio is not None:
+        memory = replace(memory, ratio=settings.memory_ratio, reserved_bytes=0.0)
+    return replace(engine, scheduler=scheduler, memory=memory)

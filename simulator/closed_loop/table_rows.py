@@ -23,7 +23,7 @@ from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.profile import Device
 from hardware_profiles.units import MILLI
 from simulator.closed_loop.columns import REQUIRED, read_columns
-from simulator.closed_loop.launches import launched
+from simulator.closed_loop.launches import Launch, Measured, launched
 from simulator.closed_loop.serve import serve, served_interval, timer_for
 from simulator.closed_loop.users import Users
 
@@ -125,27 +125,25 @@ def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple
 
 def _question(row: Mapping[str, Any]) -> _Question:
     missing = [name for name in REQUIRED if row[name] is None]
-    users = row["concurrency"] or row["batch_size"]
-    if missing or not users:
-        raise InputError("the row does not say", key=missing[0] if missing else "concurrency")
+    if missing:
+        raise InputError("the row does not say", key=missing[0])
+    measured = Measured.of(row)
     if (row["mode"] or "agg") != "agg":
         raise InputError("only aggregated serving is modelled", key="mode", value=row["mode"])
     for name in ("pp_size", "attention_dp_size"):
         if (row[name] or 1) > 1:
             raise InputError("only tensor and expert parallelism are modelled", key=name, value=row[name])
     device = _device(row["system"])
-    launch = launched(
-        load_engine(row["backend"]).on(device, row["backend_version"] or _tag(row["image"])),
-        users=users, batch=row["batch_size"], prompt_tokens=row["isl"], output_tokens=row["osl"], image=row["image"],
-    )  # fmt: skip
     architecture = named_model(
         row["model_path"].rstrip("/")
     )  # never a path: a table must not choose which files are read
+    engine = load_engine(row["backend"]).on(device, row["backend_version"] or _tag(row["image"]))
+    launch = launched(engine, measured, model=architecture.name, device=device)
     moe = architecture.blocks[-1][0].feed_forward.is_moe
     deployment = Deployment(
         architecture=architecture,
         device=device,
-        precision=_precision(row, moe=moe, device=device, fp8_cache=launch.engine.kernels.fp8_cache),
+        precision=_precision(row, moe=moe, device=device, launch=launch),
         tensor_parallel=row["tp_size"] or max(1, (row["moe_tp_size"] or 1) * (row["moe_ep_size"] or 1)),
     )
     p = deployment.precision
@@ -162,7 +160,10 @@ def _question(row: Mapping[str, Any]) -> _Question:
         deployment=deployment,
         engine=launch.engine,
         users=Users(
-            users=users, prompt_tokens=row["isl"], output_tokens=row["osl"], length_spread=launch.length_spread
+            users=measured.users,
+            prompt_tokens=row["isl"],
+            output_tokens=row["osl"],
+            length_spread=launch.length_spread,
         ),
     )
 
@@ -180,7 +181,7 @@ def _device(system: str) -> Device:
     return load_device(name)
 
 
-def _precision(row: Mapping[str, Any], *, moe: bool, device: Device, fp8_cache: bool) -> Precision:
+def _precision(row: Mapping[str, Any], *, moe: bool, device: Device, launch: Launch) -> Precision:
     """Formats of a row: the experts' of a mixture, else the matrix products', else the row's, else bf16."""
     modes = (row["moe_quant_mode"] if moe else None, row["gemm_quant_mode"], row["precision"], "bf16")
     mode = next(name for name in modes if name)
@@ -190,5 +191,5 @@ def _precision(row: Mapping[str, Any], *, moe: bool, device: Device, fp8_cache: 
     if arithmetic not in device.peak_flops_per_s:
         arithmetic = _WIDER.get(arithmetic, arithmetic)
     device.peak(arithmetic)
-    cache = "fp8" if fp8_cache and weights == "fp8" else "bf16"
-    return Precision(weights=weights, activations=arithmetic, kv=cache)
+    usual = "fp8" if launch.engine.kernels.fp8_cache and weights == "fp8" else "bf16"
+    return Precision(weights=weights, activations=arithmetic, kv=launch.cache or usual)

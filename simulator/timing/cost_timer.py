@@ -35,7 +35,7 @@ _EXACT_REQUESTS = 32  # beyond, the grid of requests widens by 6 % from point to
 _EXACT_QUERIES = 9
 _PROMPT_STEP = 64
 _COLUMNS = 256
-_MOST_ROWS = 16384  # of the table; larger passes follow its last slope
+_MOST_ROWS = 16384  # of the table; larger passes follow the slope of its upper half
 
 
 class TableSize(NamedTuple):
@@ -208,9 +208,9 @@ class CostModelTimer:
     def _tabulate(self, size: TableSize, drafts: bool) -> Tables:
         setting, one, none = self.setting, np.ones(()), np.zeros(())
         rows = np.arange(1.0, min(size.rows, _MOST_ROWS) + 2.0)
-        row_s = np.concatenate([[0.0], self._parts(rows, one, none, "none")[2]])
+        row_s = _sloped(np.concatenate([[0.0], self._parts(rows, one, none, "none")[2]]))
         sampled = np.arange(1.0, min(size.requests * size.query_tokens + size.requests, _MOST_ROWS) + 2.0)
-        head_s = np.concatenate([[0.0], self._parts(sampled, one, none, "all")[1]])
+        head_s = _sloped(np.concatenate([[0.0], self._parts(sampled, one, none, "all")[1]]))
         queries = query_axis(size)
         requests = request_axis(size.requests)
         step = _PROMPT_STEP * max(1.0, np.ceil(size.context_tokens / _COLUMNS / _PROMPT_STEP))
@@ -319,6 +319,13 @@ def below(axis: Real) -> NDArray[np.int32]:
     whole = np.arange(int(axis[-1]) + 1)
     found = np.searchsorted(axis, whole, side="right") - 1
     return np.clip(found, 0, max(axis.size - 2, 0)).astype(np.int32)
+
+
+def _sloped(table: Real) -> Real:
+    """A table whose last slope is that of its upper half: times of passes rise in steps, and one may be the last."""
+    end, middle = table.size - 2, (table.size - 2) // 2
+    slope = (table[end] - table[middle]) / max(end - middle, 1)
+    return np.concatenate([table[:-1], [table[end] + slope]])
 
 
 def extended(table: Real, positions: Real) -> Real:

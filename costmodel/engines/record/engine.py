@@ -1,8 +1,7 @@
 """What is known of one serving engine?
 
 An `Engine` holds every fact once: what it adds to a step, which kernels it runs, how it divides memory, how it
-schedules, how published tables launched it, and what its configuration can express. Leaves out what an operator sets:
-`replace` a part for that.
+schedules, and what its configuration can express. Leaves out what an operator sets: `replace` a part for that.
 """
 
 import re
@@ -110,27 +109,6 @@ class Scheduler:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Launches:
-    """How those who publish tables of serving runs start an engine, where that differs from its defaults.
-
-    Args:
-        image: beginning of the name of the container images that the engine's makers publish.
-        benchmark_batch_tokens: most query tokens of an iteration in InferenceMAX's scripts; None: the default.
-        benchmark_overlaps: whether those scripts switch on overlapped scheduling.
-        whole_prompts: NVIDIA's generator sizes an iteration by whole prompts; else by a batch and a prompt.
-        generated_ratio: share of the memory that its files state; None: the default.
-        source: scripts and templates that were read.
-    """
-
-    image: str
-    benchmark_batch_tokens: int | None = None
-    benchmark_overlaps: bool = False
-    whole_prompts: bool = False
-    generated_ratio: float | None = None
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Engine:
     """A serving engine.
 
@@ -141,7 +119,6 @@ class Engine:
         kernels: what it runs.
         memory: how it divides a device's memory.
         scheduler: its defaults; None where none were read.
-        launches: of published tables; None where it stands in none.
         options: what its configuration can express; None where nothing is written for it.
 
     Raises:
@@ -154,7 +131,6 @@ class Engine:
     kernels: Kernels
     memory: Memory
     scheduler: Scheduler | None = None
-    launches: Launches | None = None
     options: Options | None = None
 
     def __post_init__(self) -> None:

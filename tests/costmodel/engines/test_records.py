@@ -14,7 +14,7 @@ from costmodel import engine_library
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.engine_library import engine_module, engine_names, load_engine
-from costmodel.engines.record.engine import ANY, Engine, Kernels, Launches, Scheduler
+from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
 from costmodel.engines.record.memory import Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
@@ -63,7 +63,7 @@ def test_an_engine_without_published_numbers_says_so(engine):
         assert all("ASSUMED" in text for text in texts)
 
 
-@pytest.mark.parametrize("kind", [Engine, Overhead, Kernels, Memory, Scheduler, Launches, Options, Drafting, Gate])
+@pytest.mark.parametrize("kind", [Engine, Overhead, Kernels, Memory, Scheduler, Options, Drafting, Gate])
 def test_every_field_is_read_by_something(kind):
     """A field that no source looks at would change no answer; the records themselves do not count."""
     records = ROOT / "costmodel" / "engines"

@@ -1,24 +1,28 @@
-"""Launches behind rows of tables: batches sized by a generator, lengths varied by a benchmark, else defaults."""
+"""Launches behind rows of tables: batches sized by a generator, scripts of a benchmark by day, else defaults."""
 
 import pytest
 
 from costmodel.engine_library import load_engine
+from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
-from simulator.closed_loop.launches import launched
+from simulator.closed_loop.columns import COUNTS, TEXTS
+from simulator.closed_loop.launches import Measured, launched
 
-H100 = load_device("h100-sxm")
-ROW = {"users": 16, "batch": None, "prompt_tokens": 1024, "output_tokens": 1024, "image": None}
+H100, H200, B200 = (load_device(name) for name in ("h100-sxm", "h200-sxm", "b200-sxm"))
+ROW = {"users": 16, "prompt_tokens": 1024, "output_tokens": 1024}
+OWN = {"vllm": "vllm/vllm-openai:v0.18.0", "sglang": "lmsysorg/sglang:v0.5.8",
+       "tensorrt-llm": "nvcr.io#nvidia/tensorrt-llm/release:1.1.0rc2.post2"}  # fmt: skip
 
 
-def launch(engine="vllm", **changes):
-    return launched(load_engine(engine).on(H100), **(ROW | changes))
+def launch(engine="vllm", model="llama-3.1-8b", device=H100, **changes):
+    return launched(load_engine(engine).on(device), Measured(**(ROW | changes)), model=model, device=device)
 
 
 @pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm", "vllm"])
 def test_rows_that_say_nothing_keep_the_defaults(engine):
     found = launch(engine)
     assert found.engine == load_engine(engine).on(H100)
-    assert found.length_spread == 0.0
+    assert (found.length_spread, found.cache) == (0.0, None)
 
 
 @pytest.mark.parametrize("engine", ["vllm", "tensorrt-llm"])
@@ -32,7 +36,7 @@ def test_a_stated_batch_means_batches_sized_by_the_prompt(engine, image):
 
 def test_the_generator_leaves_tensorrt_llm_less_memory():
     assert launch("trtllm", batch=8).engine.memory.ratio == 0.8
-    assert launch("vllm", batch=8).engine.memory.ratio == load_engine("vllm").memory.ratio
+    assert launch("vllm", batch=8).engine.memory == load_engine("vllm").memory
 
 
 def test_sglang_fills_its_limit_with_whole_prompts_below_a_chunk():
@@ -41,12 +45,62 @@ def test_sglang_fills_its_limit_with_whole_prompts_below_a_chunk():
     assert launch("sglang", batch=8, prompt_tokens=8000).engine == load_engine("sglang").on(H100)
 
 
-@pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.18.0", "vllm/vllm-openai"])
-def test_an_own_image_with_benchmark_lengths_means_lengths_that_vary(image):
-    found = launch(image=image, batch=16)
+@pytest.mark.parametrize("engine", sorted(OWN))
+@pytest.mark.parametrize("said", ["image", "day"])
+def test_benchmark_lengths_with_a_day_or_an_own_image_vary(engine, said):
+    known = {"image": OWN[engine]} if said == "image" else {"day": "2025-10-29"}
+    found = launch(engine, batch=16, **known)
     assert found.length_spread == 0.2
-    usual = found.engine.scheduling
-    assert (usual.requests, usual.batch_tokens, usual.overlaps) == (16, 8192, True)
-    assert launch(image=image, batch=16, prompt_tokens=2000).engine == load_engine("vllm").on(H100)
-    assert launch(image=image, batch=16, prompt_tokens=2000).length_spread == 0.0
-    assert launch("sglang", image="lmsysorg/sglang:v0.5.8").engine.scheduling.requests == 16
+    assert found.engine.scheduling.requests == 16
+    assert found.engine.scheduling.overlaps
+    other = launch(engine, prompt_tokens=2000, image=OWN[engine], batch=16)
+    assert other.length_spread == 0.0
+    assert other.engine == load_engine(engine).on(H100)
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "device", "day", "tokens", "ratio", "cache"),
+    [
+        ("vllm", "llama-3.1-70b", H200, "2025-10-29", 8192, 0.9, "fp8"),
+        ("vllm", "gpt-oss-120b", H200, "2026-03-27", 8192, 0.9, None),
+        ("vllm", "gpt-oss-120b", B200, "2025-11-02", 8192, 0.9, None),
+        ("vllm", "gpt-oss-120b", B200, "2025-12-05", 8192, 0.9, "fp8"),
+        ("trtllm", "llama-3.1-70b", H200, "2025-10-29", 16384, 0.9, "fp8"),
+        ("trtllm", "gpt-oss-120b", H200, None, 20000, 0.85, "bf16"),
+        ("trtllm", "deepseek-v3", H200, "2025-11-02", 1024 + 64 + 16, 0.75, "fp8"),
+        ("trtllm", "deepseek-v3", H200, "2026-01-28", 8192, 0.75, "fp8"),
+        ("trtllm", "deepseek-v3", B200, None, 8192, 0.8, "fp8"),
+        ("sglang", "deepseek-v3", H200, "2026-03-25", 32768, 0.82, None),
+        ("sglang", "deepseek-v3", B200, "2026-03-25", 16384, 0.85, "fp8"),
+    ],
+)  # fmt: skip
+def test_settings_are_those_of_the_scripts_of_the_day(engine, model, device, day, tokens, ratio, cache):
+    known = {"day": day} if day else {"image": OWN[load_engine(engine).name]}
+    found = launch(engine, model, device, **known)
+    assert found.engine.scheduling.batch_tokens == tokens
+    assert found.engine.memory.ratio_of(device.memory_bytes) == pytest.approx(ratio)
+    assert found.cache == cache
+
+
+def test_a_day_before_the_first_script_takes_that_one():
+    assert launch(model="gpt-oss-120b", device=B200, day="2024-01-01").cache is None
+
+
+def test_a_load_that_hid_how_many_ran_is_refused():
+    run = {"model": "gpt-oss-120b", "batch": 512, "users": 512}
+    with pytest.raises(InputError, match="512 requests at once"):
+        launch(**run, day="2025-12-05")
+    for other in ({"day": "2025-12-09"}, {"day": "2025-11-02"}, {"day": "2025-12-05", "device": H200}):
+        assert launch(**run, **other).length_spread == 0.2
+    assert launch(**(run | {"users": 64}), day="2025-12-05").length_spread == 0.2
+
+
+def test_the_batch_of_one_engine_is_no_load_of_a_deployment():
+    row = dict.fromkeys((*COUNTS, *TEXTS)) | {"isl": 4000, "osl": 1000, "batch_size": 24}
+    assert Measured.of(row).users == 24
+    assert Measured.of(row | {"measured": "2025-10-29T00:00:00.000Z"}).day == "2025-10-29"
+    dynamo = row | {"image": "nvcr.io/nvidia/ai-dynamo/vllm-runtime:0.8.0"}
+    assert Measured.of(dynamo | {"concurrency": 48}).users == 48
+    for unsaid in (dynamo, row | {"batch_size": None}):
+        with pytest.raises(InputError, match="concurrency"):
+            Measured.of(unsaid)

@@ -138,6 +138,9 @@ def _table(rows, answers, keys):
     for group in groups:
         of = [(r, a) for r, a in zip(rows, answers, strict=True) if tuple(r[k] or "bf16" for k in keys) == group]
         good = [(r, a) for r, a in of if a.reason is None]
+        if not good:
+            lines.append(f"{' '.join(group):58} {len(of):4}    0")
+            continue
         tpot = np.array([a.tpot_ms / r["silicon_tpot_ms"] - 1 for r, a in good])
         ttft = np.array([a.ttft_ms / r["silicon_ttft_ms"] - 1 for r, a in good])
         holds = np.mean([a.tpot_ms_interval[0] <= r["silicon_tpot_ms"] <= a.tpot_ms_interval[1] for r, a in good])
