@@ -25,6 +25,7 @@ from app.figures.charts import (
     throughput_figure,
     tree_figure,
 )
+from app.figures.score_figures import times_figure
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
@@ -176,6 +177,10 @@ FIGURES: Mapping[str, Mapping[str, Draw]] = {
         "throughput": _over_batch("predictions", "tokens_per_s", "tokens/s, whole batch"),
     },
     "replay": {"acceptance": _replayed},
+    "score": {
+        "token": lambda answer, context: times_figure(answer, "tpot"),
+        "first-token": lambda answer, context: times_figure(answer, "ttft"),
+    },
     "simulate": {
         "first-token": _waiting("ttft_s", "time to first token (s)", 1.0),
         "token": _waiting("tpot_s", "time per output token (ms)", MILLI), "load": _load,

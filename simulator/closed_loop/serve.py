@@ -73,6 +73,13 @@ class Served:
         """Finished requests over the time of the run."""
         return self.result.request.size / self.result.clock_s
 
+    @property
+    def ttft_seconds(self) -> Mapping[str, float]:
+        """Mean seconds to the first token: `intake` of a prompt, its `queue` for an iteration, and `prefill`."""
+        intake_s = INTAKE_S + INTAKE_TOKEN_S * float(self.result.input_tokens.mean())
+        queue_s = float(self.result.queue_s.mean()) - intake_s
+        return {"intake": intake_s, "queue": max(queue_s, 0.0), "prefill": self.ttft_s - intake_s - queue_s}
+
 
 def timer_for(deployment: Deployment, engine: Engine) -> CostModelTimer:
     """Times the iterations of plain decoding in an engine's own kernels; closed loops of a deployment can share it."""

@@ -8,7 +8,7 @@ out reading files (the app) and values by column (`simulator.closed_loop.columns
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,8 @@ class RowAnswer:
         ttft_ms_interval: 80 % interval.
         tpot_ms_interval: 80 % interval.
         reason: why there is no answer.
+        seconds: of the run by operation; empty where there is no answer.
+        ttft_seconds: of the mean time to first token: `intake`, `queue` and `prefill`; empty where unknown.
     """
 
     id: str
@@ -60,6 +62,8 @@ class RowAnswer:
     ttft_ms_interval: tuple[float, float] | None = None
     tpot_ms_interval: tuple[float, float] | None = None
     reason: str | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    ttft_seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,6 +123,8 @@ def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple
                 tpot_ms=None if single else seen.tpot_s / MILLI,
                 ttft_ms_interval=(ttft[0] / MILLI, ttft[1] / MILLI),
                 tpot_ms_interval=None if single else (tpot[0] / MILLI, tpot[1] / MILLI),
+                seconds=seen.seconds,
+                ttft_seconds=seen.ttft_seconds,
             ),
         )
 

@@ -14,9 +14,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import yaml
 
+from app.answers.scoring.measured import COLUMNS, MARKS, measurements
 from app.cli.accepted import rates_of
 from app.cli.drafts import dynamic_shape, stop_rule
 from app.cli.main import main
+from app.cli.record_files import read_records
 from costmodel.architectures.hf.config import read_hf_config
 from costmodel.architectures.library import load_model
 from costmodel.configuration.file import read_configuration
@@ -25,6 +27,8 @@ from costmodel.optimizers.acceptance_vectors import read_acceptance as read_vect
 from costmodel.optimizers.named_drafters import drafter_source
 from hardware_profiles.errors import RooftreeError
 from hardware_profiles.loader import load_device
+from simulator.closed_loop.columns import read_columns
+from simulator.closed_loop.table_rows import RowAnswer
 from simulator.scenario.file import read_scenario
 from simulator.timing.engine_settings import read_engine
 from tests.faults.mutations import mutated_bytes, mutated_json, mutated_table, mutated_text
@@ -92,6 +96,8 @@ WORDS = [
     "eagle-3:length=2.4", "nodes=16,least=0.02", "nodes=8,depth=4,width=2,beam=2", "probability:0.6", "product:0.3",
     "ema:0.5,least=1,most=4", "n-gram:trace.parquet", "goodput", "gain:0.1",
 ]  # fmt: skip
+RUNS = [(ROOT / "tests" / "golden" / "runs.csv").read_text()]
+RUNS += ['{"backend": "vllm", "model_path": "a/b", "system": "l4", "isl": 9, "osl": 2, "tpot_ms": 7, "measurement": 1}']
 ENGINES = [
     {"model": "meta-llama/Llama-3.1-8B", "vllm_version": "0.19.0", "engine_kwargs": {
         "model": "meta-llama/Llama-3.1-8B", "tensor_parallel_size": 1, "data_parallel_size": 1, "max_num_seqs": 128,
@@ -204,6 +210,7 @@ def targets(folder):
         "configuration": Target(6, of_json([CONFIGURATION, ANSWER]), read_configuration, ".json"),
         "tree": Target(4, of_json(TREES), _tree, ".json"),
         "words": Target(8, of_text(WORDS), _words, ".txt"),
+        "measured-runs": Target(4, of_text(RUNS), _runs, ".csv"),
         "engine-settings": Target(2, of_json(ENGINES), read_engine, ".json"),
         "command": Target(2, engine_file, _command, ".log"),
     }
@@ -259,6 +266,13 @@ def _tree(path):
 def _words(path):
     text = path.read_text()
     _all_of(text, rates_of, drafter_source, dynamic_shape, stop_rule)
+
+
+def _runs(path):
+    rows = read_records(path, more=(*MARKS, *(name for names in COLUMNS.values() for name in names)))
+    for index, row in enumerate(rows):
+        read_columns(row, file=str(path), row=index)
+    measurements(rows, [RowAnswer(id=str(index), reason="not asked") for index in range(len(rows))])
 
 
 def _command(path):

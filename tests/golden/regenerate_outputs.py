@@ -30,6 +30,7 @@ CASES: Mapping[str, Sequence[str]] = {
     "breakeven": ("breakeven", *STATED, "--draft-tokens", "3"),
     "capacity": ("capacity", "--model", "llama-3.1-8b", "--device", "h100-sxm,l4", *LOAD),
     "replay": ("replay", "{recorded}", "--draft-tokens", "1,5"),
+    "score": ("score", str(FOLDER.parent / "runs.csv")),
     "tree": ("tree", "--acceptance", "smollm2-135m--early-exit--greedy", "--nodes", "8,16", "--depth", "5"),
     "simulate": ("simulate", "--model", "llama-3.1-8b", "--rate", "4", "--count", "20", "--prompt-tokens", "500",
                  "--output-tokens", "50", "--rates", "2"),

@@ -48,7 +48,8 @@ def predict(
     accepted: Accepted,
     model: Model = "",
     table: Annotated[
-        Path | None, typer.Option("--table", help="Parquet or CSV of serving runs: answer TTFT and TPOT of every row.")
+        Path | None,
+        typer.Option("--table", help="Parquet, CSV or JSON Lines of serving runs: answer TTFT and TPOT of every row."),
     ] = None,
     config: Config = None,
     method: MethodOrTraces = "",

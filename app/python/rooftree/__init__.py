@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer", "InfeasibleError", "InputError", "RooftreeError", "Trace", "acceptance", "breakeven", "capacity",
-    "export", "load_trace", "optimize", "predict", "replay", "simulate", "tree",
+    "export", "load_trace", "optimize", "predict", "replay", "score", "simulate", "tree",
 ]  # fmt: skip
 
 _ELSEWHERE = {
@@ -121,6 +121,20 @@ def replay(trace: Option, *, draft_tokens: Option = None, tree: Option = None, *
         InputError: an option that does not exist, or more than the recording tells.
     """
     return _ask("replay", trace, draft_tokens=draft_tokens, tree=tree, **options)
+
+
+def score(table: Option, *, baseline: Option = None, **options: Option) -> Answer:
+    """How far off are predictions from what I measured?
+
+    Args:
+        table: file of measured serving runs.
+        baseline: an earlier answer, or another tool's predictions by id, to stand beside.
+        options: any other option of `rooftree score`, such as `plot`.
+
+    Raises:
+        InputError: an option that does not exist, or a file that holds no measured runs.
+    """
+    return _ask("score", table, baseline=baseline, **options)
 
 
 def simulate(

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives", "unmet"), "predict": ("predictions", "rows"),
     "replay": ("chains", "trees", "varying"),
-    "simulate": ("cases", "load"), "tree": ("trees",), "breakeven": ("points",), "capacity": ("plans",),
+    "score": ("slices",), "simulate": ("cases", "load"), "tree": ("trees",),
+    "breakeven": ("points",), "capacity": ("plans",),
     "traces inspect": ("kinds",), "acceptance list": ("entries",),
 }  # fmt: skip
 """Where the rows of a verb's object stand."""

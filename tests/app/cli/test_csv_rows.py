@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.cli.csv_rows import csv_text, flat_row
 
+RUNS = Path(__file__).parents[2] / "golden" / "runs.csv"
 SERVED = ("simulate", "--model", "gpt2", "--rate", "4", "--count", "6", "--prompt-tokens", "20", "--output-tokens", "4")
 VERBS = {
     "predict": (("predict", "--model", "gpt2", "--acceptance", "0.6", "--method", "n-gram"), ["predictions"]),
@@ -19,6 +21,7 @@ VERBS = {
     "breakeven": (("breakeven", "--model", "gpt2", "--method", "n-gram", "--acceptance", "0.6"), ["points"]),
     "replay": (("replay", "{ranks}"), ["chains", "trees", "varying"]),
     "tree": (("tree", "--acceptance", "{vector}", "--nodes", "4,8"), ["trees"]),
+    "score": (("score", str(RUNS)), ["slices"]),
     "simulate": ((*SERVED, "--rates", "1,2", "--compare", "chunked"), ["cases", "load"]),
     "models": (("models",), ["models"]),
     "prices": (("models", "gpt2", "--price", "l4,h100-sxm"), ["prices"]),

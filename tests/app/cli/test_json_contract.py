@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise, product
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,7 @@ PREDICTION = {
     "tokens_per_step": float, "tokens_per_step_interval": list, "tokens_per_s": float, "tokens_per_s_interval": list,
     "speedup": float, "speedup_interval": list, "limit": str,
 }  # fmt: skip
+RUNS = Path(__file__).parents[2] / "golden" / "runs.csv"
 LIMITS = {"bandwidth", "compute", "launch"}
 
 
@@ -57,6 +59,7 @@ def words_of_every_verb(files, out):
         "optimize": ("optimize", "--trace", files.lookup, *lookup),
         "predict": ("predict", *plain, "--acceptance", "0.6"),
         "replay": ("replay", files.ranks),
+        "score": ("score", RUNS),
         "tree": ("tree", "--acceptance", files.vector, "--nodes", "8"),
         "import": ("traces", "import", position, "--format", "position-json", "-o", out / "imported.parquet"),
         "inspect": ("traces", "inspect", files.ranks),
@@ -70,7 +73,7 @@ def words_of_every_verb(files, out):
     }
 
 
-VERBS = ("optimize", "predict", "replay", "tree", "import", "inspect", "export", "devices", "device", "models",
+VERBS = ("optimize", "predict", "replay", "score", "tree", "import", "inspect", "export", "devices", "device", "models",
          "model", "methods", "method")  # fmt: skip
 
 

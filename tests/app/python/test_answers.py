@@ -13,6 +13,7 @@ import rooftree as front
 from app.exporters.registry import ENGINES
 from traces.kinds.acceptance import AcceptanceTrace
 
+RUNS = Path(__file__).parents[2] / "golden" / "runs.csv"
 SMALL = {"batch": [1, 4], "draft_tokens": [1, 3], "tree_nodes": 4}
 
 
@@ -28,6 +29,7 @@ def questions(files):
                     " --set device.bandwidth_bytes_per_s=4000000000000.0 --no-split-verify"),
         "replay": (lambda: front.replay(files.lookup, draft_tokens=range(1, 4)),
                    f"replay {files.lookup} --draft-tokens 1,2,3"),
+        "score": (lambda: front.score(RUNS), f"score {RUNS}"),
         "simulate": (lambda: front.simulate(model="llama-3.1-8b", rate=5, count=5, prompt_tokens=50, output_tokens=5,
                                             rates=[1, 2], compare=["chunked"]),
                      "simulate --model llama-3.1-8b --rate 5 --count 5 --prompt-tokens 50 --output-tokens 5"
@@ -45,7 +47,7 @@ def questions(files):
     }  # fmt: skip
 
 
-VERBS = ("optimize", "predict", "replay", "simulate", "tree", "breakeven", "capacity", "acceptance", "export")
+VERBS = ("optimize", "predict", "replay", "score", "simulate", "tree", "breakeven", "capacity", "acceptance", "export")
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +133,7 @@ def test_a_part_of_an_answer_is_named(answers):
     ("verb", "kind", "axis"),
     [("optimize", None, "speedup"), ("optimize", "throughput", "tokens/s"), ("optimize", "step-time", "ms"),
      ("optimize", "acceptance", "tokens per step"), ("predict", None, "speedup"), ("replay", None, "tokens per step"),
+     ("score", None, "predicted"),
      ("simulate", None, "first token"), ("simulate", "load", "requests/s"), ("breakeven", None, "acceptance"),
      ("capacity", None, "million tokens"), ("tree", None, "draft level")],
 )  # fmt: skip
