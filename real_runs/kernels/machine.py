@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.loader import load_device
 from hardware_profiles.units import KIB, MIB
 from real_runs.kernels.device_names import profile_here
 from real_runs.models.device import checked_device, device_title
@@ -89,15 +90,19 @@ def machine(device: str, dtype: str, *, threads: int | None = None, memory_limit
 
 
 def driver_and_clocks(place: torch.device) -> tuple[str, str]:
-    """Version of the driver, and clocks, power and their limits as its own tool reads them; empty where it cannot."""
+    """Version of the driver, and clocks, power and their limits as its own tool reads them; empty where it cannot.
+
+    Whether fp32 products may run as TF32 stands beside them, for that changes their rate eightfold.
+    """
     if place.type != "cuda":
         return "", _cpu_clock()
+    tf32 = f"TF32 {'on' if torch.get_float32_matmul_precision() != 'highest' else 'off'}"
     for query in (f"{_QUERY},{_LIMITS}", _QUERY):
         values = _asked_driver(place, query)
         if values:
             named = zip(query.split(","), values, strict=False)
-            return values[1], ", ".join(f"{name} {value}" for name, value in named)
-    return "", ""
+            return values[1], ", ".join([*(f"{name} {value}" for name, value in named), tf32])
+    return "", tf32
 
 
 def _asked_driver(place: torch.device, query: str) -> list[str]:
@@ -132,7 +137,9 @@ def _free_bytes(place: torch.device) -> int:
 
 def _cache_bytes(place: torch.device) -> int:
     if place.type == "cuda":
-        return int(torch.cuda.get_device_properties(place).L2_cache_size)
+        second, profile = int(torch.cuda.get_device_properties(place).L2_cache_size), profile_here(place)
+        # a driver counts the second level, and an MI300X has a third of 256 MB behind its 4
+        return max(second, int(load_device(profile).cache_bytes or 0)) if profile else second
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         found = re.fullmatch(r"(\d+)K", path.read_text(encoding="utf-8").strip())

@@ -72,8 +72,7 @@ class Experts:
         rows = x.reshape(-1, x.shape[-1])
         logits, chosen = self.router(rows).float().topk(self.per_token, dim=-1)
         shares = torch.softmax(logits, dim=-1).to(x.dtype)
-        can_group = x.device.type == "cuda" and x.dtype == torch.bfloat16 and hasattr(torch, "_grouped_mm")
-        made = (self.grouped if can_group else self.one_by_one)(rows, chosen, shares).view(x.shape)
+        made = (self.grouped if groups_products(x) else self.one_by_one)(rows, chosen, shares).view(x.shape)
         if self.shared is not None:
             made = self.shared(x, made)
         return made if residual is None else made + residual
@@ -111,3 +110,13 @@ class Experts:
         unsorted = torch.empty_like(made)
         unsorted[order] = made * shares.flatten()[order][:, None]
         return unsorted.view(rows.shape[0], self.per_token, -1).sum(dim=1)
+
+
+def groups_products(x: torch.Tensor) -> bool:
+    """Whether torch multiplies groups of rows in one kernel there: bf16 from Hopper and MI300 on.
+
+    On older cards its stand-in reads the groups' ends on the host, which waits in every layer and cannot be captured.
+    """
+    if x.device.type != "cuda" or x.dtype != torch.bfloat16 or not hasattr(torch, "_grouped_mm"):
+        return False
+    return torch.cuda.get_device_capability(x.device) >= (9, 0)
