@@ -51,6 +51,7 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         shared_prefix_tokens=names.shared_prefix_tokens,
         host_weights_ratio=names.host_weights_ratio,
     )
+    deployment = engine.running(deployment)
     own = (method.slug,) if method.target and method.slug not in names.transforms else ()
     chosen = (*own, *names.transforms)
     plan = plan_of(names)

@@ -32,7 +32,10 @@ ENGINE = Engine(
             source="ASSUMED: the low end of the 0.2 to 1.2 ms seen over engines; SGLang schedules ahead of the GPU",
         )
     },
-    kernels=Kernels(source="ASSUMED: its kernels split the cache; one kernel for both norms (qknorm.cuh)"),
+    kernels=Kernels(
+        source="ASSUMED: its kernels split the cache; one kernel for both norms (qknorm.cuh); inputs are "
+        "quantised apart (before its pull request 32994)"
+    ),
     memory=Memory(
         reserved_bytes=13_440 * MIB,
         activations_inside=False,

@@ -47,10 +47,13 @@ ENGINE = Engine(
     kernels=Kernels(
         unsplit=("a1", "a30", "a40", "a800", "dgx-spark", "jetson", "l20", "l4", "rtx", "t4", "v100"),
         graph_rows=512,
+        quantised_inputs=frozenset({"mixer", "feed_forward", "down"}),
         source=(
             "FlashAttention-2's variable-length kernel never splits the cache for more than one query token, and runs "
             "where FlashAttention-3 (Hopper) and FlashInfer kernels (Blackwell data centre) are not available; graphs "
-            "captured up to 512 rows (vllm/config/vllm.py); one kernel for both norms (its pull request 38621)"
+            "captured up to 512 rows (vllm/config/vllm.py); one kernel for both norms (its pull request 38621); "
+            "quantisation joins norm and activation by its passes or by Inductor, and not attention (vllm/config/"
+            "vllm.py: enable_norm_fusion, enable_act_fusion, fuse_attn_quant)"
         ),
     ),
     memory=Memory(

@@ -107,8 +107,10 @@ def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, pref
         yield from _beside_products(d, block, projections, b, n)
     width = (feed_forward.shared_width if feed_forward.is_moe else feed_forward.width) / d.tensor_parallel
     work = ops.elementwise(rows, hidden, width, activation_bytes=p.residual_bytes)
-    timing = _timed(d, work, lambda: kernels.elementwise(d.device, work), p.activations)
+    timing = _timed(d, work, lambda: kernels.elementwise(d.device, work, fused=_fused_norms(d)), p.activations)
     yield scaled(Operation("elementwise", timing, work), block.sublayers / 2.0)
+    if block.attention.qk_norm and d.head_norm_kernels:
+        yield added.head_norms(d, block.attention, rows)
     if d.tensor_parallel > 1:
         timing = kernels.allreduce(d.device, rows * hidden * p.residual_bytes, d.tensor_parallel, graphs=d.graphs)
         for _ in range(block.sublayers):
@@ -122,15 +124,24 @@ def _beside_products(
     hidden, f = d.architecture.hidden, block.feed_forward
     shapes = {projection[0]: _sharded(d, projection) for projection in projections}
     if d.precision.quantises and shapes:
-        inputs = {_SAME_INPUT.get(role, role): k for role, (_, k) in shapes.items()}
-        if f.is_moe:  # each expert's inner vector; what enters it is what enters the router
-            inputs["expert_down"] = f.experts_per_token * f.width / d.tensor_parallel
-        yield added.narrowing(d, b * n * sum(inputs.values()), len(inputs))
+        done = d.quantised_inputs
+        read = {role: k for role, (_, k) in shapes.items() if not (role == "router" and "experts" in done)}
+        if f.is_moe and "experts" not in done:  # each expert's inner vector; what enters it enters the router
+            read["expert_down"] = f.experts_per_token * f.width / d.tensor_parallel
+        inputs = {_SAME_INPUT.get(role, role): k for role, k in read.items()}
+        left = [k for name, k in inputs.items() if name not in done]
+        if left:
+            yield added.narrowing(d, b * n * sum(left), len(left))
     if d.precision.unpacks and shapes:
         weights = np.asarray(sum(outputs * k for outputs, k in shapes.values()))
         if f.is_moe:
             weights = weights + _visited(d, block, b, n) * f.expert_parameters(hidden) / d.tensor_parallel
         yield added.unpacking(d, weights, 1)
+
+
+def _fused_norms(d: Deployment) -> int:
+    """Kernels of a layer that the all-reduces after attention and feed-forward do without."""
+    return 2 if d.norms_in_reductions and d.tensor_parallel > 1 else 0
 
 
 def _sharded(d: Deployment, projection: Projection) -> tuple[float, float]:

@@ -31,6 +31,11 @@ class Deployment:
         split_verify: the attention kernel can split a request's cache among processors when it has several
             query tokens; False bills the whole context to one unit.
         graphs: passes are captured in graphs, so that the host costs nothing per layer.
+        head_norm_kernels: launches per layer to normalise queries and keys, where the model does; 0 where that is
+            part of the rotation.
+        norms_in_reductions: the all-reduce also adds the residual and normalises, so that no kernel of its own does.
+        quantised_inputs: inputs of quantised products that arrive quantised, so that no kernel of their own does it:
+            `mixer`, `output`, `feed_forward`, `down`, `experts` and other roles of products.
         expert_correlation: of the experts that one request's tokens of a pass choose, 0 to 1.
         rollback: what recurrent layers keep to undo rejected tokens: a state per token, or inputs to replay.
         shared_prefix_tokens: cached tokens at the beginning of every request that are the same for all and read once.
@@ -49,6 +54,9 @@ class Deployment:
     fidelity: Fidelity = "calibrated"
     split_verify: bool = True
     graphs: bool = True
+    head_norm_kernels: int = 1
+    norms_in_reductions: bool = False
+    quantised_inputs: frozenset[str] = frozenset()
     expert_correlation: float = 0.0
     rollback: Rollback = "copies"
     shared_prefix_tokens: int = 0

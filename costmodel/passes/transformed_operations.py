@@ -1,4 +1,4 @@
-"""Which operations do transforms and quantised formats add to a pass?
+"""Which operations do transforms, quantised formats and norms of queries and keys add to a pass?
 
 Narrowing activations before products, unpacking weights, choosing and expanding what attention reads, compressing
 what it stored. Leaves out what becomes smaller by itself because fewer bytes are read (`forward`). No kernel of
@@ -28,6 +28,19 @@ def narrowing(d: Deployment, values: Number, launches: int) -> Operation:
     p = d.precision
     moved = np.asarray(values) * (p.residual_bytes + p.activation_bytes)
     return _small(d, "quantise", moved, launches)
+
+
+def head_norms(d: Deployment, attention: Attention, rows: Number) -> Operation:
+    """Norms of queries and keys in kernels of their own: both are read and written in 16 bits.
+
+    Args:
+        d: the deployment.
+        attention: the layer.
+        rows: tokens.
+    """
+    keys, queries = _key_widths(d, attention)
+    moved = 2.0 * np.asarray(rows, dtype=np.float64) * (keys + queries) * d.precision.residual_bytes
+    return _small(d, "head_norms", moved, d.head_norm_kernels)
 
 
 def unpacking(d: Deployment, weights: Number, launches: int) -> Operation:

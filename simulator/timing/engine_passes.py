@@ -1,9 +1,10 @@
 """What does a pass cost in the kernels of a particular engine?
 
 Where matrix products run in 8 bits or fewer, everything between them (attention, norms, reductions, the output head)
-stays in 16 bits, and the products have constants of their own. Engines also differ in their all-reduce kernels and in
-the kernels that normalise queries and keys. Leaves out what the engine adds beside passes
-(`costmodel.engines.record.overhead`), and parallel plans beyond one tensor-parallel group.
+stays in 16 bits, and the products have constants of their own. Engines also differ in their all-reduce kernels, in
+the kernels that normalise queries and keys, and in which inputs of products a kernel of its own quantises. Leaves out
+what the engine adds beside passes (`costmodel.engines.record.overhead`), and parallel plans beyond one tensor-parallel
+group.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from costmodel.passes.ops import Array, Number
 from costmodel.passes.precision import Precision
 
 _REDUCTIONS = ("launch_s", "hop_s", "two_shot_s", "one_shot_efficiency", "two_shot_efficiency")
-_PRODUCTS = ("gemm", "moe")
+_PRODUCTS = ("gemm", "moe", "elementwise")  # and the quantisation of their inputs
 _ATTENTION = ("attention", "mla", "state")  # what depends on requests and contexts, not on rows alone
 _HEAD = ("head", "sampler")
 _SIXTEEN_BITS = 2.0
+# the up-projection of latent attention runs in 16 bits; expert kernels, as they were timed, convert what they read
+_ALONE = frozenset({"kv_up", "experts"})
 
 Whole = NDArray[np.int64]
 
@@ -55,15 +58,14 @@ class EnginePasses:
     """
 
     def __init__(self, deployment: Deployment, engine: Engine) -> None:
-        reduced = _with_reductions(deployment, engine.kernels.reductions)
-        self.products = with_eight_bit_products(reduced)
-        self.others = _between_products(reduced)
+        reduced = engine.running(_with_reductions(deployment, engine.kernels.reductions))
+        self.others = self.products = _between_products(reduced)
+        if self.others is not reduced:
+            alone = replace(reduced, quantised_inputs=reduced.quantised_inputs | _ALONE)
+            self.products = with_eight_bit_products(alone, engine.kernels.products)
         blocks, constants = deployment.architecture.blocks, deployment.device.constants
         self.graph_rows = engine.kernels.graph_rows
         self.eager_s = sum(count for _, count in blocks) * constants.host_layer_s
-        layers = sum(count for block, count in blocks if block.attention.qk_norm)
-        # their bytes are a hundredth of a layer's, so that launches are all that counts
-        self.head_norms_s = layers * engine.kernels.head_norm_kernels * constants.elementwise_kernel_s
         self._by_size: dict[bool, tuple[tuple[str, ...], Array]] = {}
 
     def seconds(
@@ -71,16 +73,15 @@ class EnginePasses:
     ) -> Mapping[str, Array]:
         """Seconds of a pass by operation; arguments as of `costmodel.passes.forward.pass_cost`."""
 
-        def timed(deployment: Deployment) -> Mapping[str, Array]:
+        def timed(deployment: Deployment, logits: Logits) -> Mapping[str, Array]:
             return pass_cost(
                 deployment, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
             ).seconds
 
-        found = dict(timed(self.others))
-        if self.products is not self.others:
-            products = timed(self.products)
+        found = dict(timed(self.others, logits))
+        if self.products is not self.others:  # the output head stays in 16 bits
+            products = timed(self.products, "none")
             found |= {name: products[name] for name in _PRODUCTS if name in products}
-        found["elementwise"] = np.asarray(found["elementwise"] + self.head_norms_s)
         return found
 
     @property

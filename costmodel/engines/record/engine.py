@@ -14,6 +14,8 @@ from costmodel.architectures.architecture import Architecture
 from costmodel.engines.record.memory import Memory
 from costmodel.engines.record.options import Options
 from costmodel.engines.record.overhead import Overhead
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.eight_bit import Products
 from costmodel.passes.kernels.communication import Backend
 from costmodel.passes.memory import activation_bytes
 from costmodel.passes.ops import Array, Number
@@ -21,6 +23,7 @@ from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 
+_NORMED = frozenset({"mixer", "feed_forward"})  # inputs of products that a norm makes
 ANY = "*"  # key of the overhead that holds for every drafter without an entry of its own
 
 
@@ -36,6 +39,13 @@ class Kernels:
             always do where there are graphs.
         head_norm_kernels: launches per layer to normalise queries and keys, where the model does; 0 where that is
             fused with the rotation.
+        norms_in_reductions: families (`model_type`) whose all-reduces add the residual, normalise and quantise too,
+            where the model is wider than `fused_width`.
+        fused_width: of the residual vector.
+        quantised_inputs: inputs of 8-bit products that the kernel before them writes quantised where one scale holds
+            for a tensor: `mixer` and `feed_forward` (by the norm), `output` (by attention), `down` (by the
+            activation). Scales by block are always made by a kernel of their own.
+        products: whose 8-bit products it runs.
         reductions: whose all-reduce kernels it runs.
         fp8_cache: models with fp8 weights keep their cache in fp8 too.
         source: where this comes from.
@@ -45,6 +55,10 @@ class Kernels:
     graphs: bool = True
     graph_rows: int = 0
     head_norm_kernels: int = 1
+    norms_in_reductions: frozenset[str] = frozenset()
+    fused_width: int = 0
+    quantised_inputs: frozenset[str] = frozenset()
+    products: Products = "cutlass"
     reductions: Backend = "vllm"
     fp8_cache: bool = False
     source: str
@@ -164,6 +178,18 @@ class Engine:
     def splits_verify(self, device: Device) -> bool:
         """Whether the attention of a verify pass splits a request's cache among the processors of a device."""
         return device.kind == "cpu" or not device.name.startswith(self.kernels.unsplit)
+
+    def running(self, deployment: Deployment) -> Deployment:
+        """The deployment with the engine's kernels between products; models released in fp8 have scales by block."""
+        model, k = deployment.architecture, self.kernels
+        fused = model.model_type in k.norms_in_reductions and model.hidden > k.fused_width
+        done = k.quantised_inputs | (_NORMED if fused and deployment.tensor_parallel > 1 else frozenset())
+        return replace(
+            deployment,
+            head_norm_kernels=k.head_norm_kernels,
+            norms_in_reductions=fused,
+            quantised_inputs=frozenset() if model.dtype == "fp8" else done,
+        )
 
     @property
     def pass_tokens(self) -> int:

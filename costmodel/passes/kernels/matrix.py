@@ -95,11 +95,17 @@ def experts(device: Device, work: Work, visited: Number, dtype: str) -> Timing:
     return by_share(device, Timing(launch + joined(compute, memory, c.moe_norm), compute, memory, launch), "moe")
 
 
-def elementwise(device: Device, work: Work) -> Timing:
-    """Norms, residuals, rotary embedding and activation of one layer: launches plus bytes."""
+def elementwise(device: Device, work: Work, *, fused: int = 0) -> Timing:
+    """Norms, residuals, rotary embedding and activation of one layer: launches plus bytes.
+
+    Args:
+        device: profile.
+        work: bytes of all of them.
+        fused: kernels that are part of another operation: their bytes still move, nothing is launched for them.
+    """
     c = device.constants
     memory = work.bytes / (device.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
-    launch = np.asarray(c.elementwise_kernel_s * c.elementwise_kernels_per_layer)
+    launch = np.asarray(c.elementwise_kernel_s * max(c.elementwise_kernels_per_layer - fused, 0.0))
     return Timing(launch + memory, np.zeros(()), memory, launch)
 
 

@@ -1,0 +1,110 @@
+"""Products in fp8 on Hopper against rows that hold them alone and rows that hold the conversion too; who quantises."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from costmodel.architectures.library import load_model
+from costmodel.calibration.calibrate import usable
+from costmodel.calibration.own_trace import trace_measurements
+from costmodel.calibration.tables import read_measurements
+from costmodel.calibration.timing import timed
+from costmodel.engine_library import load_engine
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.eight_bit import with_eight_bit_products
+from costmodel.passes.forward import pass_cost
+from costmodel.passes.precision import Precision
+from hardware_profiles.loader import load_device
+from real_runs.campaigns.results import SHIPPED
+
+H100 = load_device("h100-sxm")
+OWN = SHIPPED / "h100-80gb-hbm3" / "2026-11-22" / "kernels.parquet"
+FP8 = Precision(weights="fp8", activations="fp8")
+
+
+def deployment(model="llama-3.1-70b", devices=1, **changes):
+    settings = {"architecture": load_model(model), "device": H100, "precision": FP8, "tensor_parallel": devices}
+    return Deployment(**settings | changes)
+
+
+def device_of(products):
+    return with_eight_bit_products(deployment(), products).device
+
+
+def errors(rows, products, extra_s=0.0):
+    return (timed(device_of(products), rows, dtype="fp8")[0] + extra_s) / rows.seconds - 1.0
+
+
+def test_only_fp8_on_hopper_has_constants_of_its_own():
+    wide, l4 = deployment(precision=Precision()), deployment(device=load_device("l4"))
+    assert with_eight_bit_products(wide) is wide
+    assert with_eight_bit_products(l4) is l4
+    assert with_eight_bit_products(deployment(device=load_device("h200-sxm"))).device.constants.gemm_launch_s < 4e-6
+
+
+def test_products_timed_alone():
+    (rows,) = (each for each in trace_measurements(OWN) if each.operation == "gemm")
+    fp8 = rows.select(rows.dtype == "fp8")
+    error = errors(fp8, "cutlass")
+    assert len(error) == 45
+    assert np.median(np.abs(error)) < 0.03 and np.quantile(np.abs(error), 0.9) < 0.08
+    large = fp8.select(fp8.columns["rows"] == 4096)
+    work = 2.0 * large.columns["rows"] * large.columns["outputs"] * large.columns["inputs"]
+    share = np.median(work / large.seconds / H100.peak("fp8"))
+    assert device_of("cutlass").constants.prefill_compute_efficiency == pytest.approx(share, abs=0.005)
+
+
+@pytest.mark.parametrize(("products", "low", "high"), [("cutlass", -0.30, -0.15), ("trtllm", -0.04, 0.04)])
+def test_products_timed_with_the_conversion_of_their_inputs(reference_data, products, low, high):
+    """Few rows are bound by memory in anybody's kernels; many are not, and the tables are of TensorRT-LLM's."""
+    (rows,) = read_measurements(reference_data / "kernels" / "gemm_h100_sxm.csv")
+    cold = rows.select(usable(H100, rows, dtype="fp8"))
+    c, sizes = H100.constants, cold.columns
+    moved = 3.0 * sizes["rows"] * sizes["inputs"]
+    conversion_s = c.elementwise_kernel_s + moved / (H100.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
+    error = errors(cold, products, conversion_s)
+    assert abs(np.median(error[sizes["rows"] <= 128])) < 0.05
+    large = (sizes["rows"] >= 512) & (sizes["outputs"] >= 2048) & (sizes["inputs"] >= 2048)
+    assert large.sum() == 419 and low < np.median(error[large]) < high
+
+
+def quantising(engine, model="llama-3.1-70b", devices=1):
+    """Launches per layer that quantise inputs of products, the output head left out."""
+    d = load_engine(engine).running(deployment(model, devices))
+    cost = pass_cost(d, batch=8.0, query_tokens=1.0, context=512.0, logits="none")
+    found = [each for each in cost.operations if each.role == "quantise"]
+    return {round(float(each.timing.launch_s) / H100.constants.elementwise_kernel_s) for each in found} or {0}
+
+
+@pytest.mark.parametrize(
+    ("engine", "devices", "launches"),
+    [("vllm", 1, 1), ("vllm", 8, 1), ("sglang", 8, 4), ("tensorrt-llm", 1, 2), ("tensorrt-llm", 8, 0), ("none", 1, 4)],
+)
+def test_what_quantises_is_the_engines(engine, devices, launches):
+    assert quantising(engine, devices=devices) == {launches}
+
+
+def test_scales_by_block_always_take_a_kernel():
+    counts = {engine: quantising(engine, "deepseek-v3", 8) for engine in ("vllm", "sglang", "tensorrt-llm")}
+    assert len({frozenset(each) for each in counts.values()}) == 1 and min(counts["vllm"]) > 4
+
+
+@pytest.mark.parametrize(("model", "saved"), [("llama-3.1-70b", 2), ("llama-3.1-8b", 0), ("qwen3-32b", 0)])
+def test_reductions_that_normalise_save_two_launches_per_layer(model, saved):
+    wide = deployment(model, 8, precision=Precision())
+
+    def launches_s(d):
+        cost = pass_cost(d, batch=8.0, query_tokens=1.0, context=512.0)
+        return sum(
+            float(o.timing.launch_s) * o.calls for o in cost.operations if o.name == "elementwise" and not o.role
+        )
+
+    kernel_s = H100.constants.elementwise_kernel_s * wide.architecture.layers
+    running = load_engine("tensorrt-llm").running(wide)
+    assert launches_s(replace(running, norms_in_reductions=False)) - launches_s(running) == pytest.approx(
+        saved * kernel_s
+    )
+    assert launches_s(load_engine("tensorrt-llm").running(replace(wide, tensor_parallel=1))) == pytest.approx(
+        launches_s(replace(wide, tensor_parallel=1))
+    )
