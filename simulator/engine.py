@@ -19,6 +19,7 @@ from simulator.loop.drafting import GOODPUT, TREE
 from simulator.loop.histogram import Histogram
 from simulator.loop.iteration import advance
 from simulator.loop.options import Scenario
+from simulator.loop.rank_time import RankTimer
 from simulator.loop.request import ENDINGS, FAILED, FINISHED, Workload
 from simulator.loop.speculation import build_drafts, lookahead_tokens, mean_rows_by_pass, place_requests
 from simulator.loop.state import COUNTERS, Limits, Requests, new_limits, new_prefixes, new_requests
@@ -64,8 +65,12 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None, machine: b
     disaggregation = scenario.disaggregation
     closed = scenario.workload.users is not None
     by_itself = disaggregation is None and (scenario.replicas == 1 or (scenario.router == "round-robin" and not closed))
+    by_itself = by_itself and not scenario.in_step
     decoding = scenario if disaggregation is None else _after_prompts(scenario)
     machine = _pays_to_load(scenario.workload) if machine is None else machine
+    ranks = scenario.timer if scenario.in_step and isinstance(scenario.timer, RankTimer) else None
+    if ranks is not None:
+        decoding = replace(decoding, timer=ranks.own, in_step=False)
     pool = new_pool(decoding, generator, users=by_itself, machine=machine)
     if by_itself:
         replicas = [
@@ -81,6 +86,7 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None, machine: b
         scenario.router,
         prompts=prompts,
         disaggregation=disaggregation,
+        together_s=ranks.together_s if ranks is not None else None,
         progress=progress,
     )
     service.run()

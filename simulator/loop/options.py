@@ -15,6 +15,7 @@ from costmodel.laws.acceptance import MATCHING, Law
 from costmodel.laws.batching import SERIAL, check_batch
 from costmodel.method import Batch, Stop
 from hardware_profiles.errors import InputError
+from simulator.loop.rank_time import RankTimer
 from simulator.loop.request import Workload
 from simulator.loop.step_time import DraftTimer, StepTimer
 from traces.kinds.acceptance import AcceptanceTrace
@@ -22,9 +23,9 @@ from traces.kinds.tree import Tree
 from traces.replay.dynamic import TreePolicy
 
 Preemption = Literal["recompute", "swap"]
-Router = Literal["round-robin", "least-loaded", "prefix"]
+Router = Literal["round-robin", "least-loaded", "prefix", "reported-load"]
 STOPS = ("length", "probability", "product", "ema", "goodput")
-ROUTERS: tuple[Router, ...] = ("round-robin", "least-loaded", "prefix")
+ROUTERS: tuple[Router, ...] = ("round-robin", "least-loaded", "prefix", "reported-load")
 LONGEST_DRAFT = 4096
 
 
@@ -280,13 +281,15 @@ class Scenario:
         blocks: a block decoder in place of speculation.
         replicas: engines behind the router, each with the scheduler's cache.
         router: which replica takes a request.
+        in_step: the replicas are ranks with experts of each other, and begin every iteration together.
         disaggregation: None: every replica computes prompts and decodes.
         merge: runs of iterations that differ in context alone are advanced together, with the same result.
         series: states over time are noted; without them long runs of equal iterations are advanced at once.
         seed: of every random choice.
 
     Raises:
-        InputError: no replica, an unknown router, two decoders at once.
+        InputError: no replica, an unknown router, two decoders at once; ranks in step with a timer that does not tell
+            their own part, or that share their passes otherwise.
     """
 
     workload: Workload
@@ -296,6 +299,7 @@ class Scenario:
     blocks: BlockOptions | None = None
     replicas: int = 1
     router: Router = "round-robin"
+    in_step: bool = False
     disaggregation: Disaggregation | None = None
     merge: bool = True
     series: bool = True
@@ -308,3 +312,12 @@ class Scenario:
             raise InputError(f"must be one of {', '.join(ROUTERS)}", key="router", value=self.router)
         if self.speculation is not None and self.blocks is not None:
             raise InputError("a decoder speculates or commits blocks, not both", key="blocks")
+        if self.in_step:
+            self._check_ranks()
+
+    def _check_ranks(self) -> None:
+        if not isinstance(self.timer, RankTimer):
+            raise InputError("ranks in step need a timer that tells each one's own part", key="timer")
+        batch = self.speculation.batch if self.speculation is not None else SERIAL
+        if batch.parts > 1 or batch.ragged != "split" or batch.drafts_during_verify:
+            raise InputError("ranks in step verify everything in one pass after drafting", key="speculation.overlap")

@@ -18,7 +18,6 @@ from costmodel.laws.acceptance import MATCHING, drawn_recording, law_for
 from costmodel.laws.controllers import EMA_WEIGHT
 from costmodel.method import Batch, Method
 from costmodel.method_library import load_method
-from costmodel.parallel.plan import ParallelPlan
 from hardware_profiles.errors import InputError
 from simulator.loop.options import Disaggregation, Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
@@ -35,6 +34,7 @@ from simulator.scenario.arrivals import (
     sharing,
     with_priorities,
 )
+from simulator.scenario.copies import Copies, check_lengths, copies_of
 from simulator.scenario.defaults import block_options, disaggregation_of, feed_forward_of, scheduler_of
 from simulator.scenario.drafted import drafted
 from simulator.scenario.file import Requests, ScenarioFile
@@ -61,7 +61,7 @@ class Prepared:
         source: requests to take or to put at other times; None: drawn.
         setting: what the cost model times; None with a profile and no speculation.
         engine: of a profile; None without.
-        plan: how the target is spread; None: one tensor-parallel group.
+        copies: of the deployment, and how each is spread.
         scheduler: of every replica.
         timer: of iterations.
         speculation: None: plain decoding.
@@ -74,7 +74,7 @@ class Prepared:
     source: RequestTrace | None
     setting: Setting | None
     engine: EngineSettings | None
-    plan: ParallelPlan | None
+    copies: Copies
     scheduler: SchedulerOptions
     timer: StepTimer
     speculation: SpeculationOptions | None
@@ -100,14 +100,16 @@ class Prepared:
         arriving = workload(requests, self.source, np.random.default_rng(seed))
         if written.deployment.shared_prefix_tokens:
             arriving = sharing(arriving, written.deployment.shared_prefix_tokens, self.scheduler.block_tokens)
+        check_lengths(arriving, self.engine)
         return Scenario(
             workload=arriving,
             scheduler=replace(self.scheduler, **changes),
             timer=self.timer,
             speculation=self.speculation,
             blocks=None if self.blocks is None else block_options(self.blocks, seed),
-            replicas=written.replicas or (self.engine.replicas if self.engine is not None else 1),
-            router=written.router,
+            replicas=written.replicas or self.copies.schedulers,
+            router=written.router or ("reported-load" if self.copies.in_step else "round-robin"),
+            in_step=self.copies.in_step,
             disaggregation=self.disaggregation,
             seed=seed,
         )
@@ -129,8 +131,8 @@ def prepare(written: ScenarioFile) -> Prepared:
     known = _known(written)
     notes: list[str] = []
     trace = None if known is None else _walked(written, known, notes)
-    plan = _plan(written)
     engine = read_engine(written.profile.engine) if written.profile is not None else None
+    copies = copies_of(written, engine)
     setting = None if engine is not None and trace is None else _setting(written, known, engine)
     if engine is not None and written.profile is not None:
         from simulator.timing.profile_timer import ProfileTimer
@@ -142,7 +144,7 @@ def prepare(written: ScenarioFile) -> Prepared:
             notes.append("draft passes are timed by the cost model, the target's by the profile")
     else:
         assert setting is not None
-        timer = _cost_timer(written, setting, plan)
+        timer = _cost_timer(written, setting, copies)
         if written.feed_forward is not None and written.disaggregation is None:
             notes.append("prompts take the time of the whole model on one group of the attention side's devices")
     speculation = None
@@ -157,8 +159,8 @@ def prepare(written: ScenarioFile) -> Prepared:
         source=source,
         setting=setting,
         engine=engine,
-        plan=plan,
-        scheduler=_scheduler(written, source, setting, engine, plan, mean_tokens),
+        copies=copies,
+        scheduler=_scheduler(written, source, setting, engine, copies, mean_tokens),
         timer=timer,
         speculation=speculation,
         blocks=written.blocks,
@@ -223,11 +225,15 @@ def at_rate(requests: Requests, rate_per_s: float, source: RequestTrace | None) 
     return requests.model_copy(update={"speed": rate_per_s * span / count})
 
 
-def _cost_timer(written: ScenarioFile, setting: Setting, plan: ParallelPlan | None) -> StepTimer:
+def _cost_timer(written: ScenarioFile, setting: Setting, copies: Copies) -> StepTimer:
+    if copies.in_step and copies.plan is not None:
+        from simulator.timing.rank_timer import rank_timer
+
+        return rank_timer(setting, copies.plan)
     if written.feed_forward is None:
         from simulator.timing.cost_timer import CostModelTimer
 
-        return CostModelTimer(setting, plan)
+        return CostModelTimer(setting, copies.plan)
     from simulator.timing.split_timer import SplitTimer
 
     apart = written.feed_forward
@@ -240,11 +246,11 @@ def _scheduler(
     source: RequestTrace | None,
     setting: Setting | None,
     engine: EngineSettings | None,
-    plan: ParallelPlan | None,
+    copies: Copies,
     mean_tokens: int,
 ) -> SchedulerOptions:
     """The scheduler, which heeds priorities where requests have some, unless the scenario says otherwise."""
-    options = scheduler_of(written, setting, engine, plan, mean_tokens)
+    options = scheduler_of(written, setting, engine, copies, mean_tokens)
     ranked = bool(written.requests.priorities) or (source is not None and source.priority is not None)
     return options if written.scheduler.priorities is not None else replace(options, priorities=ranked)
 
@@ -339,20 +345,6 @@ def _speculation(
         group_requests=s.group_requests,
     )
     return options, note
-
-
-def _plan(written: ScenarioFile) -> ParallelPlan | None:
-    """How the target is spread beyond one tensor-parallel group."""
-    d = written.deployment
-    if not d.is_planned:
-        return None
-    return ParallelPlan(
-        tensor=d.tensor_parallel,
-        pipeline=d.pipeline_parallel,
-        expert=d.expert_parallel,
-        data=d.data_parallel,
-        context=d.context_parallel,
-    )
 
 
 def _mean_tokens(written: ScenarioFile, source: RequestTrace | None) -> int:

@@ -25,6 +25,7 @@ from hardware_profiles.loader import load_device
 from hardware_profiles.units import format_bytes
 from simulator.loop.options import BlockOptions, Disaggregation, SchedulerOptions
 from simulator.scenario.block_laws import even_commits, random_commits
+from simulator.scenario.copies import Copies
 from simulator.scenario.file import ScenarioFile
 from simulator.scenario.sections import BlocksSection, FeedForwardSection
 from simulator.timing.engine_settings import EngineSettings
@@ -34,7 +35,7 @@ def scheduler_of(
     written: ScenarioFile,
     setting: Setting | None,
     engine: EngineSettings | None,
-    plan: ParallelPlan | None,
+    copies: Copies,
     mean_tokens: int,
 ) -> SchedulerOptions:
     """What is written, over what a profile's engine was started with, over what engines do by default.
@@ -43,7 +44,7 @@ def scheduler_of(
         written: the scenario.
         setting: what the cost model times; None with a profile.
         engine: of a profile; None without.
-        plan: how the target is spread; None: one tensor-parallel group.
+        copies: of the deployment, each with a scheduler of its own.
         mean_tokens: of a request, on which the cache of layers with a window depends.
 
     Raises:
@@ -56,6 +57,7 @@ def scheduler_of(
         options = {
             "token_budget": engine.token_budget, "max_requests": engine.max_requests, "chunked_prefill":
             engine.chunked_prefill, "prefix_cache": engine.prefix_cache, "block_tokens": engine.block_tokens,
+            "overlapped_scheduling": engine.overlapped_scheduling,
         }  # fmt: skip
     elif setting is not None:
         options = engine_options(setting.engine)
@@ -73,7 +75,8 @@ def scheduler_of(
         assert setting is not None
         held = setting if apart is None else _attention_side(setting)
         groups = 1 if apart is None else apart.attention_groups
-        options["kv_blocks"] = groups * kv_blocks(held, plan, options["block_tokens"], mean_tokens)
+        blocks = groups * kv_blocks(held, copies.plan, options["block_tokens"], mean_tokens)
+        options["kv_blocks"] = int(blocks * copies.blocks_ratio)
     if options["preemption"] == "swap" and "swap_block_s" not in options:
         options["swap_block_s"] = swap_block_s(setting, options["block_tokens"])
     return SchedulerOptions(**options)

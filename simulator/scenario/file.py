@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.places import is_place
 from hardware_profiles.refusals import refusal
+from simulator.loop.options import Router
 from simulator.scenario.sections import (
     BlocksSection,
     DisaggregationSection,
@@ -232,8 +233,8 @@ class ScenarioFile(Section):
         speculation: None: plain decoding.
         blocks: a decoder of blocks in its place.
         slo: limits that goodput counts by.
-        replicas: engines behind the router.
-        router: which of them takes a request.
+        replicas: engines behind the router; None: as many as the deployment has data-parallel copies.
+        router: which of them takes a request; None: in turn, or by reported load where copies exchange tokens.
         disaggregation: None: every replica computes prompts and decodes.
         feed_forward: None: every device holds all layers.
     """
@@ -249,7 +250,7 @@ class ScenarioFile(Section):
     blocks: BlocksSection | None = None
     slo: LimitsSection = LimitsSection()
     replicas: Whole | None = None
-    router: Literal["round-robin", "least-loaded", "prefix"] = "round-robin"
+    router: Router | None = None
     disaggregation: DisaggregationSection | None = None
     feed_forward: FeedForwardSection | None = None
 

@@ -7,7 +7,7 @@ counts) and whole passes measured on a device (the calibrated form stands in).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -160,6 +160,7 @@ class CostModelTimer:
     ) -> tuple[Real, Real, Real]:
         """Seconds of attention, of the output head, and of everything else; of decode passes as the method verifies."""
         d = self.setting.deployment
+        seconds: Mapping[str, Real]
         scale: Real | float = 1.0
         if self.passes is not None:
             seconds = self.passes.seconds(
@@ -172,13 +173,7 @@ class CostModelTimer:
                 d, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
             ).seconds
         else:
-            flights = self.plan.pipeline
-            cost = plan_cost(
-                d, self.plan, batch=np.maximum(batch / flights, 1.0), query_tokens=query_tokens, context=context,
-                logits=logits, prefill=prefill,
-            )  # fmt: skip
-            seconds = cost.seconds
-            scale = np.asarray(cost.step_s(flights) / cost.total_s)
+            seconds, scale = self._spread(batch, query_tokens, context, logits, prefill)
         shape = np.broadcast_shapes(np.shape(batch), np.shape(query_tokens), np.shape(context))
 
         def total(names: set[str]) -> Real:
@@ -187,6 +182,18 @@ class CostModelTimer:
 
         others = set(seconds) - set(_ATTENTION) - set(_HEAD)
         return total(set(_ATTENTION)), total(set(_HEAD)), total(others)
+
+    def _spread(
+        self, batch: Real, query_tokens: Real, context: Real, logits: Logits, prefill: bool
+    ) -> tuple[Mapping[str, Real], Real]:
+        """Seconds by operation of passes spread by the plan, and what a step takes of their sum."""
+        assert self.plan is not None
+        flights = self.plan.pipeline
+        cost = plan_cost(
+            self.setting.deployment, self.plan, batch=np.maximum(batch / flights, 1.0), query_tokens=query_tokens,
+            context=context, logits=logits, prefill=prefill,
+        )  # fmt: skip
+        return cost.seconds, np.asarray(cost.step_s(flights) / cost.total_s)
 
     def _verify_seconds(self, batch: Real, query_tokens: Real, context: Real) -> dict[str, Real]:
         """Seconds by operation of passes that verify, with the rows that ride on them, less the layers that drafted."""

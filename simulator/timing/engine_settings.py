@@ -16,19 +16,35 @@ import numpy as np
 from costmodel.architectures.architecture import Architecture
 from costmodel.architectures.library import load_model
 from costmodel.engine_library import load_engine
-from costmodel.passes.memory import activation_bytes, kv_bytes, weight_bytes
+from costmodel.engines.record.engine import Engine
+from costmodel.parallel.plan import ParallelPlan, weight_bytes
+from costmodel.passes.memory import activation_bytes, kv_bytes
 from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.units import GIGA, NANO
 from simulator.loop.options import SchedulerOptions
+from simulator.timing.engine_keys import NO_TIME, Keys
 from traces.importers.files import expect_object, parse_json, read_text
 
 _DTYPES = {"auto": "bf16", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"}
 _KV_DTYPES = {"auto": "", "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8"} | _DTYPES
 _MOST = 1 << 24
-# vLLM 0.6 and later: prompts share iterations in chunks and their blocks are shared, unless switched off
-_ON_BY_DEFAULT = ("enable_chunked_prefill", "enable_prefix_caching")
+_TOP = frozenset({"model", "vllm_version", "engine_kwargs", "sim_config"})
+_READ = frozenset({
+    "model", "tensor_parallel_size", "data_parallel_size", "enable_expert_parallel", "max_num_seqs",
+    "max_num_batched_tokens", "max_model_len", "dtype", "kv_cache_dtype", "enable_chunked_prefill",
+    "enable_prefix_caching", "block_size", "gpu_memory_utilization", "async_scheduling", "pipeline_parallel_size",
+    "enforce_eager", "all2all_backend", "enable_eplb", "enable_dbo",
+})  # fmt: skip
+# settings with one value that is simulated
+_FIXED = (
+    ("pipeline_parallel_size", 1, "stages of a pipeline are not simulated from a profile"),
+    ("enforce_eager", False, "a profile says nothing of the host, which eager passes wait for"),
+    ("all2all_backend", "allgather_reducescatter", "must be vLLM's default, allgather_reducescatter"),
+    ("enable_eplb", False, "copies of popular experts are not simulated"),
+    ("enable_dbo", False, "exchanges hidden behind a second batch are not simulated"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +65,10 @@ class EngineSettings:
         memory_ratio: share of it that the engine uses.
         link_bytes_per_s: between the devices; 0 where not stated.
         link_latency_s: of one message.
-        replicas: engines behind one router.
+        replicas: copies of attention and dense layers, each with requests and a cache of its own.
+        expert_parallel: every routed expert lies whole on one of all the devices.
+        overlapped_scheduling: an iteration is composed while the one before it runs.
+        longest_request: most tokens of prompt and output together; None: the model's own limit.
     """
 
     model: str
@@ -66,6 +85,19 @@ class EngineSettings:
     link_bytes_per_s: float
     link_latency_s: float
     replicas: int
+    expert_parallel: bool
+    overlapped_scheduling: bool
+    longest_request: int | None
+
+    @property
+    def in_step(self) -> bool:
+        """Whether the copies begin every iteration together, since tokens of one go to experts of another."""
+        return self.replicas > 1 and self.architecture.is_moe
+
+    @property
+    def expert_devices(self) -> int:
+        """Devices among which the routed experts of a layer are divided."""
+        return self.tensor_parallel * (self.replicas if self.in_step else 1)
 
     @property
     def layers(self) -> int:
@@ -82,8 +114,11 @@ class EngineSettings:
         if self.memory_bytes <= 0.0:
             raise InputError("must be stated for the size of the cache", key="npu_mem.mem_size")
         model, shared = self.architecture, self.tensor_parallel
+        spread = ParallelPlan(tensor=shared)
+        if self.in_step:
+            spread = replace(spread, data=self.replicas, expert=self.expert_devices)
         free = replace(load_engine("vllm").memory, ratio=self.memory_ratio, unseen_bytes=0.0).cache_bytes(
-            self.memory_bytes, weights_bytes=weight_bytes(model, self.precision, shared),
+            self.memory_bytes, weights_bytes=weight_bytes(model, self.precision, spread),
             activations_bytes=activation_bytes(
                 model, self.precision, tokens=self.token_budget, logit_rows=self.max_requests
             ),
@@ -106,6 +141,7 @@ class EngineSettings:
             "chunked_prefill": self.chunked_prefill,
             "prefix_cache": self.prefix_cache,
             "block_tokens": self.block_tokens,
+            "overlapped_scheduling": self.overlapped_scheduling,
         }
         options |= changes
         if "kv_blocks" not in options:
@@ -117,92 +153,119 @@ def read_engine(path: str | Path) -> EngineSettings:
     """Read an engine's settings.
 
     Args:
-        path: JSON with `engine_kwargs` (or those keys at the top) and, for memory and links, `sim_config`. Keys
-            without a meaning for time are passed over; what is not stated is vLLM's default.
+        path: JSON with `engine_kwargs` (or those keys at the top) and, for memory and links, `sim_config`. What is not
+            stated is vLLM's default, at the release that `vllm_version` names.
 
     Raises:
-        InputError: no such JSON, a value out of range, an unknown model or format.
+        InputError: no such JSON, a value out of range, an unknown model or format, a setting that would go unread, or
+            two places that disagree.
     """
     file = str(path)
     document = expect_object(parse_json(read_text(path), file), file, "document")
-    found = _Keys(expect_object(document.get("engine_kwargs", document), file, "engine_kwargs"), file, "engine_kwargs")
-    node, instance = _machine(document, file)
-    name = found.text("model", str(document.get("model", "")))
+    top = Keys(document, file, "")
+    keys = top.inside("engine_kwargs") if "engine_kwargs" in document else Keys(document, file, "engine_kwargs")
+    if "engine_kwargs" in document:
+        top.only(_TOP)
+    keys.only(_READ, NO_TIME | (frozenset() if "engine_kwargs" in document else _TOP))
+    for key, only, why in _FIXED:
+        keys.must_be(key, only, why)
+    name = keys.text("model", top.text("model", ""))
     if not name:
         raise InputError("must name the model", file=file, key="engine_kwargs.model")
-    weights, kv = found.text("dtype", "auto"), found.text("kv_cache_dtype", "auto")
-    for key, value, known in (("dtype", weights, _DTYPES), ("kv_cache_dtype", kv, _KV_DTYPES)):
-        if value not in known:
-            raise InputError(f"must be one of {', '.join(sorted(known))}", file=file, key=key, value=value)
-    dtype = _DTYPES[weights]
-    vllm = load_engine("vllm").on(load_device("h100-sxm"))
-    usual = vllm.scheduling
-    memory = _Keys(expect_object(instance.get("npu_mem", {}), file, "npu_mem"), file, "npu_mem")
-    links = _Keys(node, file, "sim_config")
-    chunked, shared = (found.truth(key) for key in _ON_BY_DEFAULT)
+    architecture, sizes = load_model(name), _sizes(keys)
+    if sizes["replicas"] > 1 and architecture.is_moe and not sizes["expert_parallel"]:
+        rule = "copies of a model with experts need expert parallelism: kernels of experts were measured whole"
+        raise InputError(rule, file=file, key="engine_kwargs.enable_expert_parallel", value=False)
+    vllm = load_engine("vllm").on(load_device("h100-sxm"), top.text("vllm_version", "") or None)
+    overlaps = vllm.scheduling.overlaps
     return EngineSettings(
         model=name,
-        architecture=load_model(name),
-        precision=Precision(weights=dtype, activations=dtype, kv=_KV_DTYPES[kv] or dtype),
-        tensor_parallel=found.whole("tensor_parallel_size", 1),
-        token_budget=found.whole("max_num_batched_tokens", usual.batch_tokens),
-        max_requests=found.whole("max_num_seqs", usual.requests),
-        chunked_prefill=chunked,
-        prefix_cache=shared,
-        block_tokens=found.whole("block_size", vllm.memory.block_tokens),
-        memory_bytes=memory.number("mem_size", 0.0) * GIGA,
-        memory_ratio=memory.number("mem_util", found.number("gpu_memory_utilization", vllm.memory.ratio)),
-        link_bytes_per_s=links.number("link_bw", 0.0) * GIGA,
-        link_latency_s=links.number("link_latency", 0.0) * NANO,
-        replicas=found.whole("data_parallel_size", 1),
+        architecture=architecture,
+        precision=_precision(keys),
+        **sizes,
+        **_limits(keys, vllm),
+        overlapped_scheduling=keys.truth("async_scheduling", overlaps),
+        **_machine(top.inside("sim_config"), sizes, keys.number("gpu_memory_utilization", vllm.memory.ratio)),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """Checked look-ups in one JSON object; null counts as absent."""
-
-    values: Mapping[str, Any]
-    file: str
-    place: str
-
-    def whole(self, key: str, default: int) -> int:
-        value = self.values.get(key)
-        value = default if value is None else value
-        if type(value) is not int or not 1 <= value <= _MOST:
-            raise InputError(f"must be a whole number in 1..{_MOST}", file=self.file, key=self._named(key), value=value)
-        return value
-
-    def number(self, key: str, default: float) -> float:
-        value = self.values.get(key)
-        value = default if value is None else value
-        if type(value) not in (int, float) or not 0.0 <= value < float("inf"):
-            raise InputError("must be a number >= 0", file=self.file, key=self._named(key), value=value)
-        return float(value)
-
-    def truth(self, key: str) -> bool:
-        value = self.values.get(key)
-        value = True if value is None else value
-        if not isinstance(value, bool):
-            raise InputError("must be true or false", file=self.file, key=self._named(key), value=value)
-        return value
-
-    def text(self, key: str, default: str) -> str:
-        value = self.values.get(key)
-        value = default if value is None else value
-        if not isinstance(value, str):
-            raise InputError("must be text", file=self.file, key=self._named(key), value=value)
-        return value
-
-    def _named(self, key: str) -> str:
-        return f"{self.place}.{key}"
+def _precision(keys: Keys) -> Precision:
+    weights, kv = keys.text("dtype", "auto"), keys.text("kv_cache_dtype", "auto")
+    for key, value, known in (("dtype", weights, _DTYPES), ("kv_cache_dtype", kv, _KV_DTYPES)):
+        if value not in known:
+            raise InputError(f"must be one of {', '.join(sorted(known))}", file=keys.file, key=key, value=value)
+    dtype = _DTYPES[weights]
+    return Precision(weights=dtype, activations=dtype, kv=_KV_DTYPES[kv] or dtype)
 
 
-def _machine(document: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The machine's links and its first engine, empty where not stated."""
-    machine = expect_object(document.get("sim_config") or {}, file, "sim_config")
-    nodes = machine.get("nodes") or [{}]
-    node = expect_object(nodes[0] if isinstance(nodes, list) else nodes, file, "sim_config.nodes[0]")
-    instances = node.get("instances") or [{}]
-    first = instances[0] if isinstance(instances, list) else instances
-    return machine, expect_object(first, file, "sim_config.nodes[0].instances[0]")
+def _sizes(keys: Keys) -> dict[str, Any]:
+    """How the model is spread."""
+    return {
+        "tensor_parallel": keys.whole("tensor_parallel_size", 1),
+        "replicas": keys.whole("data_parallel_size", 1),
+        "expert_parallel": keys.truth("enable_expert_parallel", False),
+    }
+
+
+def _limits(keys: Keys, vllm: Engine) -> dict[str, Any]:
+    """Of the scheduler and of the cache's blocks."""
+    usual = vllm.scheduling
+    longest = keys.whole("max_model_len", _MOST)
+    return {
+        "token_budget": keys.whole("max_num_batched_tokens", usual.batch_tokens),
+        "max_requests": keys.whole("max_num_seqs", usual.requests),
+        # vLLM 0.6 and later: prompts share iterations in chunks and their blocks are shared, unless switched off
+        "chunked_prefill": keys.truth("enable_chunked_prefill", True),
+        "prefix_cache": keys.truth("enable_prefix_caching", True),
+        "block_tokens": keys.whole("block_size", vllm.memory.block_tokens),
+        "longest_request": None if longest == _MOST else longest,
+    }
+
+
+def _machine(machine: Keys, sizes: Mapping[str, Any], ratio: float) -> dict[str, Any]:
+    """Memory of a device and links between them; `sizes` are those of the engine, which the machine must agree with.
+
+    Args:
+        machine: the settings' `sim_config`, which may be empty.
+        sizes: of `_sizes`.
+        ratio: share of the memory that the engine uses where the machine states none.
+    """
+    machine.only(("num_nodes", "link_bw", "link_latency", "nodes"))
+    machine.must_be("num_nodes", 1, "links between nodes are not stated: one node is simulated")
+    nodes = machine.objects("nodes")
+    if len(nodes) > 1:
+        raise InputError("one node is simulated", file=machine.file, key=machine.named("nodes"), value=len(nodes))
+    instances: tuple[Keys, ...] = ()
+    for node in nodes:
+        node.only(("num_instances", "instances"), ("cpu_mem",))
+        instances = node.objects("instances")
+        node.must_be("num_instances", len(instances), "must be the number of instances that follow")
+    for instance in instances:
+        _check_instance(instance, instances[0], sizes, len(instances))
+    first = instances[0] if instances else Keys({}, machine.file, machine.named("nodes[0].instances[0]"))
+    memory = first.inside("npu_mem")
+    return {
+        "memory_bytes": memory.number("mem_size", 0.0) * GIGA,
+        "memory_ratio": memory.number("mem_util", ratio),
+        "link_bytes_per_s": machine.number("link_bw", 0.0) * GIGA,
+        "link_latency_s": machine.number("link_latency", 0.0) * NANO,
+    }
+
+
+def _check_instance(instance: Keys, first: Keys, sizes: Mapping[str, Any], count: int) -> None:
+    """An instance is like the first one, and as the engine was started."""
+    tensor, replicas = sizes["tensor_parallel"], sizes["replicas"]
+    instance.only(("npu_mem", "num_npus", "tp_size", "ep_size", "dp_group", "pd_type"), ("model_name", "hardware"))
+    instance.must_be("tp_size", tensor, "must be engine_kwargs.tensor_parallel_size")
+    instance.must_be("num_npus", tensor, "must be engine_kwargs.tensor_parallel_size")
+    instance.inside("npu_mem").only(("mem_size", "mem_util"), ("mem_bw", "mem_latency"))
+    together = tensor * replicas if sizes["expert_parallel"] else 1
+    instance.must_be("ep_size", together, f"must be {together}, as engine_kwargs says")
+    if count > 1 and count != replicas:
+        rule = "must be as many as engine_kwargs.data_parallel_size"
+        raise InputError(rule, file=instance.file, key="instances", value=count)
+    if instance.values.get("pd_type") is not None:
+        rule = "prompts apart are a section of the scenario: disaggregation.prefill_replicas"
+        raise InputError(rule, file=instance.file, key=instance.named("pd_type"), value=instance.values["pd_type"])
+    if dict(instance.values) != dict(first.values):
+        raise InputError("must be as the first instance", file=instance.file, key=instance.place)

@@ -7,28 +7,21 @@ which are completed here. Nothing is fitted. Leaves out looking up (`simulator.t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from hardware_profiles.places import is_place
-from hardware_profiles.units import MICRO
 from simulator.timing.engine_settings import EngineSettings
-from traces.storage.parquet_files import numbers, opened_parquet, texts
+from simulator.timing.profile_experts import ExpertsOfRanks, experts_of_ranks, read_experts
+from simulator.timing.profile_files import LEAST_ROWS, Floats, Rows, read_rows
 
-Floats = NDArray[np.float64]
-Rows = Mapping[str, NDArray[Any]]
 # kernels that a layer runs twice, and those that a pass runs once; all others run once per layer
 _TWICE = ("layernorm",)
 _ONCE = ("embedding", "final_layernorm")
-_LEAST_ROWS = 4  # of a file, below which there is nothing to interpolate between
-_MOST_SIZE = 1 << 17  # of any row count, context or batch in a profile
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -47,6 +40,7 @@ class ProfileTables:
         alone_context: their cached tokens.
         alone_s: attention [alone_requests, alone_context].
         skew: None, or what unequal contexts cost.
+        together: expert layers of ranks that begin every iteration together; None: `row_s` holds them.
     """
 
     row_s: Floats
@@ -60,6 +54,7 @@ class ProfileTables:
     alone_context: Floats
     alone_s: Floats
     skew: SkewTable | None
+    together: ExpertsOfRanks | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -96,10 +91,13 @@ def read_tables(prefix: str | Path, engine: EngineSettings) -> ProfileTables:
         InputError: a file is absent or not as described, or holds no rows for so many devices.
     """
     shared = engine.tensor_parallel
-    attention = _read(prefix, "attention", ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode"), shared)
-    dense = _read(prefix, "dense", ("layer", "tokens"), shared)
-    heads = _read(prefix, "per_sequence", ("layer", "sequences"), shared)
-    row_s = _summed(dense, "tokens", _times(engine.layers)) + _experts(prefix, engine, dense)
+    attention = read_rows(prefix, "attention", ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode"), shared)
+    dense = read_rows(prefix, "dense", ("layer", "tokens"), shared)
+    heads = read_rows(prefix, "per_sequence", ("layer", "sequences"), shared)
+    row_s = _summed(dense, "tokens", _times(engine.layers))
+    experts = read_experts(prefix, engine)
+    if experts is not None and not engine.in_step:
+        row_s += experts.table(row_s.size)
     alone = attention["prefill_chunk"] == 0
     alone_requests, alone_context, alone_s = _alone({key: values[alone] for key, values in attention.items()}, prefix)
     chunk, cached, requests, context, mixed_s = _mixed({k: values[~alone] for k, values in attention.items()}, prefix)
@@ -115,36 +113,12 @@ def read_tables(prefix: str | Path, engine: EngineSettings) -> ProfileTables:
         alone_context=alone_context,
         alone_s=alone_s * engine.layers,
         skew=_skew(prefix, shared),
+        together=experts_of_ranks(experts, engine) if experts is not None and engine.in_step else None,
     )
 
 
 def _times(layers: int) -> Any:
     return lambda name: 1 if name in _ONCE else layers * (2 if name in _TWICE else 1)
-
-
-def _read(prefix: str | Path, part: str, keys: tuple[str, ...], shared: int, time: str = "time_us") -> Rows:
-    """The rows of one file for this number of devices; `s` holds seconds."""
-    file = f"{prefix}_{part}.parquet"
-    with opened_parquet(file) as parquet:
-        table: pa.Table = parquet.read()
-    rows: dict[str, NDArray[Any]] = {}
-    for key in (*keys, time):
-        rows[key] = np.array(texts(table, key, file)) if key in ("layer", "regime") else numbers(table, key, file)
-    if "tp" in table.column_names:
-        devices = numbers(table, "tp", file)
-        if not np.any(devices == shared):
-            known = ", ".join(map(str, np.unique(devices).tolist()))
-            raise InputError(f"is measured on {known} devices", file=file, key="tp", value=shared)
-        rows = {key: values[devices == shared] for key, values in rows.items()}
-    for key, values in rows.items():
-        if values.dtype.kind not in "iuf":
-            continue
-        least, most = (np.nextafter(0.0, 1.0), np.inf) if key == time else (0, _MOST_SIZE)
-        if not np.all(np.isfinite(values)) or values.min(initial=least) < least or values.max(initial=0) > most:
-            raise InputError("holds sizes or times out of range", file=file, key=key)
-    if rows[time].size < _LEAST_ROWS:
-        raise InputError(f"must hold at least {_LEAST_ROWS} rows", file=file, key="rows", value=rows[time].size)
-    return {**rows, "s": rows[time] * MICRO}
 
 
 def _summed(rows: Rows, axis: str, times: Any) -> Floats:
@@ -157,29 +131,6 @@ def _summed(rows: Rows, axis: str, times: Any) -> Floats:
         total += times(str(name)) * np.interp(np.arange(size + 1), rows[axis][own][order], rows["s"][own][order])
     total[0] = 0.0
     return total
-
-
-def _experts(prefix: str | Path, engine: EngineSettings, dense: Rows) -> Floats:
-    """Seconds of all expert layers by query tokens; zeros where the profile has none."""
-    sizes = np.arange(int(dense["tokens"].max()) + 1, dtype=np.float64)
-    if not is_place(f"{prefix}_moe.parquet"):
-        return np.zeros(sizes.size)
-    rows = _read(prefix, "moe", ("tokens", "activated_experts"), engine.tensor_parallel)
-    routed = [(b.feed_forward, n) for b, n in engine.architecture.blocks if b.feed_forward.experts > 1]
-    if not routed:
-        raise InputError(f"{engine.model} has no experts", file=f"{prefix}_moe.parquet", key="tokens")
-    shape, layers = routed[0][0], sum(count for _, count in routed)
-    tokens = np.unique(rows["tokens"])
-    share = shape.experts_per_token / shape.experts
-    distinct = shape.experts * (1.0 - (1.0 - share) ** tokens)
-    seconds = []
-    for size, experts in zip(tokens, distinct, strict=True):
-        own = rows["tokens"] == size
-        order = np.argsort(rows["activated_experts"][own], kind="stable")
-        seconds.append(np.interp(experts, rows["activated_experts"][own][order], rows["s"][own][order]))
-    each = np.interp(sizes, tokens, seconds)
-    each[0] = 0.0
-    return np.asarray(layers * each)
 
 
 def _messages(engine: EngineSettings, size: int) -> Floats:
@@ -252,12 +203,12 @@ def _skew(prefix: str | Path, shared: int) -> SkewTable | None:
     if not is_place(file):
         return None
     keys = ("n", "nb", "skew", "pc", "kp", "kvs", "t_mean_us")
-    rows = dict(_read(prefix, "skew", keys, shared, "t_skew_us"))
+    rows = dict(read_rows(prefix, "skew", keys, shared, "t_skew_us"))
     spreads, counts = np.unique(rows["skew"], return_counts=True)
     spread = float(spreads[counts.argmax()])
     wanted = (rows["skew"] == spread) & (rows["t_mean_us"] > 0) & (rows["nb"] >= 1) & (rows["n"] >= 2)
     rows = {key: values[wanted] for key, values in rows.items()}
-    if spread <= 1.0 or rows["n"].size < _LEAST_ROWS:
+    if spread <= 1.0 or rows["n"].size < LEAST_ROWS:
         raise InputError("must hold unequal contexts", file=file, key="skew", value=spread)
     rows["share"] = rows["nb"] / rows["n"]
     share = np.unique(np.append(rows["share"], 1.0))

@@ -16,8 +16,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from simulator.loop.rank_time import RankTimer
 from simulator.timing.engine_settings import EngineSettings, read_engine
-from simulator.timing.profile_tables import Floats, ProfileTables, read_tables
+from simulator.timing.profile_files import Floats
+from simulator.timing.profile_tables import ProfileTables, read_tables
 
 Whole = NDArray[np.int64]
 _NOBODY: Whole = np.zeros((0, 2), dtype=np.int64)
@@ -73,8 +75,8 @@ class ProfileTimer:
     @classmethod
     def from_files(
         cls, prefix: str | Path, engine: str | Path | EngineSettings, *, overhead_s: float = 0.0
-    ) -> ProfileTimer:
-        """A timer of the files of a profile.
+    ) -> ProfileTimer | RankTimer:
+        """A timer of the files of a profile; one of ranks in step where these hold experts of each other.
 
         Args:
             prefix: path of the files up to `_attention.parquet`.
@@ -85,7 +87,11 @@ class ProfileTimer:
             InputError: a file that is absent or not as described.
         """
         settings = engine if isinstance(engine, EngineSettings) else read_engine(engine)
-        return cls(read_tables(prefix, settings), overhead_s=overhead_s)
+        tables = read_tables(prefix, settings)
+        own = cls(tables, overhead_s=overhead_s)
+        if tables.together is None:
+            return own
+        return RankTimer(own=own, together_s=tables.together, ranks=settings.replicas)
 
     def __call__(
         self,

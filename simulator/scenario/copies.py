@@ -1,0 +1,87 @@
+"""Which copies of attention and dense layers does a deployment have, and what have they to do with each other?
+
+Copies that hold experts of each other are ranks of one engine, which begin every iteration together; copies of a whole
+model are replicas like any others. Each has a scheduler, requests and a cache of its own. Leaves out copies within a
+pipeline or a context group, which are simulated as one scheduler over all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from costmodel.parallel.plan import ParallelPlan
+from hardware_profiles.errors import InputError
+from simulator.loop.request import Workload
+from simulator.scenario.file import ScenarioFile
+from simulator.timing.engine_settings import EngineSettings
+
+
+class Copies(NamedTuple):
+    """What a scenario is simulated with.
+
+    Args:
+        schedulers: of the deployment.
+        in_step: whether they begin every iteration together.
+        plan: how the target is spread over all devices of ranks in step, or over those of one copy; None: one
+            tensor-parallel group.
+    """
+
+    schedulers: int = 1
+    in_step: bool = False
+    plan: ParallelPlan | None = None
+
+    @property
+    def blocks_ratio(self) -> float:
+        """Share of the plan's cache that one scheduler has."""
+        return 1.0 / self.schedulers if self.in_step else 1.0
+
+
+def copies_of(written: ScenarioFile, engine: EngineSettings | None) -> Copies:
+    """The copies of a scenario's deployment, or of the engine whose profile times it.
+
+    Args:
+        written: the scenario.
+        engine: of a profile; None without.
+
+    Raises:
+        InputError: replicas of an engine whose ranks are replicas already, or prompts apart from ranks in step.
+    """
+    found = _planned(written) if engine is None else Copies(engine.replicas, engine.in_step)
+    if found.in_step:
+        for key, given in (("replicas", written.replicas), ("disaggregation", written.disaggregation)):
+            if given is not None and given != found.schedulers:
+                raise InputError("copies that hold experts of each other are one engine, without more", key=key)
+    return found
+
+
+def _planned(written: ScenarioFile) -> Copies:
+    d = written.deployment
+    if not d.is_planned:
+        return Copies()
+    plan = ParallelPlan(
+        tensor=d.tensor_parallel,
+        pipeline=d.pipeline_parallel,
+        expert=d.expert_parallel,
+        data=d.data_parallel,
+        context=d.context_parallel,
+    )
+    if plan.data == 1 or plan.pipeline > 1 or plan.context > 1:
+        return Copies(plan=plan)
+    if plan.expert > 1:
+        return Copies(plan.data, True, plan)
+    return Copies(plan.data, False, None if plan.data == plan.stage_devices else replace(plan, data=1))
+
+
+def check_lengths(workload: Workload, engine: EngineSettings | None) -> None:
+    """Check that an engine takes all requests.
+
+    Raises:
+        InputError: a request that is longer than its `max_model_len`.
+    """
+    if engine is None or engine.longest_request is None:
+        return
+    tokens = workload.prompt_tokens.astype("int64") + workload.output_tokens
+    if int(tokens.max()) > engine.longest_request:
+        rule = f"a request has {int(tokens.max())} tokens, more than the engine takes"
+        raise InputError(rule, key="max_model_len", value=engine.longest_request)
