@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
 from hardware_profiles.errors import InputError
 
 if TYPE_CHECKING:
@@ -95,7 +93,9 @@ class PublishedAcceptance:
             raise InputError(f"was published for a {self.shape}, not a chain", key="shape", value=self.data_set)
         if draft_tokens < 0:
             raise InputError("must be >= 0", key="draft_tokens", value=draft_tokens)
-        known = list(self.rates) or _spread(self.tokens_per_step)
+        from costmodel.laws.acceptance.means import rates_of_means
+
+        known = list(self.rates) or rates_of_means(self.tokens_per_step)
         last = known[-1] / known[-2] if len(known) > 1 and known[-2] > 0 else known[-1]
         while len(known) < draft_tokens:
             known.append(known[-1] * last)
@@ -151,31 +151,3 @@ def check(entry: PublishedAcceptance) -> None:
     for draft_tokens, mean in entry.tokens_per_step.items():
         if draft_tokens < 1 or not 1.0 <= mean <= draft_tokens + 1:
             raise InputError("tokens_per_step must lie in [1, K + 1]", key=where, value={draft_tokens: mean})
-
-
-def _spread(means: Mapping[int, float]) -> list[float]:
-    """Rates by depth whose sums are the measured means, as near as rates that never increase can come.
-
-    Gains per further token are made non-increasing by isotonic regression, which averages the noise of neighbouring K.
-    """
-    from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
-
-    lengths = sorted(means)
-    spans = np.diff([0, *lengths])
-    gains = np.diff([1.0, *(means[k] for k in lengths)]) / spans
-    falling = np.clip(isotonic_regression(gains, weights=spans, increasing=False).x, 0.0, 1.0)
-    found: list[float] = []
-    for span, gain in zip(spans.tolist(), (falling * spans).tolist(), strict=True):
-        before = found[-1] if found else 1.0
-        rate = _rate_of(gain / before, span) if before > 0 else 0.0
-        found += [before * rate**step for step in range(1, span + 1)]
-    return found
-
-
-def _rate_of(gain: float, steps: int) -> float:
-    """The rate r with r + r² + ... of so many steps equal to the gain, held in [0, 1]."""
-    from scipy.optimize import brentq
-
-    if gain >= steps:
-        return 1.0
-    return float(brentq(lambda rate: sum(rate**step for step in range(1, steps + 1)) - gain, 0.0, 1.0))

@@ -13,7 +13,7 @@ from costmodel.laws.acceptance import Acceptance, DepthRates, stated
 from costmodel.laws.batching import long_run
 from costmodel.laws.draft_lengths import DraftLengths, draft_lengths
 from costmodel.laws.refining import refined
-from costmodel.method import Method
+from costmodel.method import Method, Shape
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
 from traces.replay.statistics import fitted_acceptance
@@ -51,7 +51,7 @@ def rate_claim(method: Method, rates: DepthRates | float, draft_tokens: int) -> 
         raise InputError("drafts nothing: ask for 0 draft tokens", key="method", value=method.slug)
     serial = rates.chain(draft_tokens)
     b = method.batch
-    if not draft_tokens or rates.tokens_per_step == serial.tokens_per_step:
+    if not draft_tokens or draft_tokens in rates.means or rates.tokens_per_step == serial.tokens_per_step:
         return serial
     if b.slots == "likeliest" and b.budget_per_request is not None:
         whole = int(min(b.budget_per_request, draft_tokens))
@@ -67,14 +67,14 @@ def rate_claim(method: Method, rates: DepthRates | float, draft_tokens: int) -> 
 
 
 def tokens_claim(
-    method: Method, tokens_per_step: float, shape: int | Tree | None = None, *, match_rate: float = 1.0
+    method: Method, tokens_per_step: float, shape: int | Tree | Shape | None = None, *, match_rate: float = 1.0
 ) -> Acceptance:
     """Acceptance of a step whose emitted tokens were measured elsewhere, the bonus token counted.
 
     Args:
         method: the entry.
         tokens_per_step: emitted over all steps, those without a proposal counted.
-        shape: K of a chain, or a tree; None: the entry's own.
+        shape: K of a chain, a tree, or how a tree is chosen anew at every step; None: the entry's own.
         match_rate: share of steps with a proposal, for drafters that may have none.
 
     Raises:
@@ -90,25 +90,27 @@ def tokens_claim(
         return refined(method, tokens_per_step)
     if not method.drafts:
         raise InputError("drafts nothing, and emits one token per step", key="method", value=method.slug)
-    own = method.shape
+    own = shape if isinstance(shape, Shape) else method.shape
+    if isinstance(shape, Shape):
+        shape = None
     if shape is None and own.nodes and own.kind in ("chain", "window"):
         shape = own.nodes
     if shape is not None:
         return stated(tokens_per_step, shape, proposal_ratio=match_rate)
     if not own.nodes or not own.depth:
-        raise InputError("states no shape of its own: give draft tokens or a tree", key="method", value=method.slug)
+        rule = "states no shape of its own: give draft tokens or a tree, a dynamic one with nodes and depth"
+        raise InputError(rule, key="method", value=method.slug)
     if not 1.0 <= tokens_per_step <= 1.0 + own.depth:
         rule = f"must lie in [1, {1 + own.depth}], what {own.depth} draft levels can emit"
         raise InputError(rule, key="tokens_per_step", value=tokens_per_step)
     return Acceptance(
         draft_tokens=own.nodes, tokens_per_step=tokens_per_step, proposed_tokens=float(own.nodes), shape=own,
-        lengths=_own_lengths(method),
+        lengths=_tree_lengths(own),
     )  # fmt: skip
 
 
-def _own_lengths(method: Method) -> DraftLengths:
-    """Passes and rows of the entry's tree: what its beam reads at each level, or its nodes shared out evenly."""
-    own = method.shape
+def _tree_lengths(own: Shape) -> DraftLengths:
+    """Passes and rows of a tree: what its beam reads at each level, or its nodes shared out evenly."""
     read = float(own.beam) if own.beam else max((own.nodes - 1) / own.depth, 1.0)
     rows = np.array([[1.0, *[read] * (own.depth - 1)]])
     ranked = own.kind == "dynamic_tree"

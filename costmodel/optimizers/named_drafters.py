@@ -18,6 +18,7 @@ from costmodel.optimizers.sources import (
     Source,
     assumed_share,
     length_source,
+    means_source,
     proposal_share,
     rates_source,
     trace_source,
@@ -28,6 +29,8 @@ from traces.library import trace_file
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?|[+-]?(?:nan|inf)"
 _RATES = re.compile(rf"\s*(?:{_NUMBER})\s*(?:,\s*(?:{_NUMBER})\s*)*", re.ASCII)
 _LENGTH = re.compile(rf"length=(?P<tokens>{_NUMBER})(?:@(?P<at>[0-9]{{1,4}}))?", re.ASCII)
+_MEAN = rf"(?:{_NUMBER})@[0-9]{{1,4}}"
+_LENGTHS = re.compile(rf"length=(?P<all>{_MEAN}(?:\s*,\s*{_MEAN})+)", re.ASCII)
 _MOST_CHARACTERS = 1 << 16
 
 
@@ -42,7 +45,8 @@ def drafter_source(
 
     Args:
         text: a method's slug, then one rate, rates by position, `length=` tokens per step (`@K`: at that draft length),
-            or a trace; without a source the published figure that suits the model best.
+            several as `length=2.4@3,2.8@5`, or a trace; without a source the published figure that suits the model
+            best.
         model: target, for published figures.
         lengths: draft lengths asked about; tokens per step without `@K` are those of the longest.
         match_rate: share of steps with a proposal, for drafters that may have none.
@@ -62,10 +66,25 @@ def drafter_source(
     if length := _LENGTH.fullmatch(given):
         at = [int(length["at"])] if length["at"] else lengths
         return length_source(method, float(length["tokens"]), at, match_rate=match_rate)
+    if several := _LENGTHS.fullmatch(given):
+        return means_source(method, _means(several["all"], text), match_rate=match_rate)
     path = trace_file(given)
     if not given or not os.path.isfile(path):  # noqa: PTH113 - a name too long for a file is none
         raise InputError(f"names no trace that exists; a source is {FORMS}", key="drafter", value=text)
     return trace_source(path, method, match_rate, lengths=lengths, override=True)
+
+
+def _means(listed: str, text: str) -> dict[int, float]:
+    """Tokens per step by draft length, of `2.4@3,2.8@5`.
+
+    Raises:
+        InputError: a length that is given twice.
+    """
+    pairs = [part.split("@") for part in listed.split(",")]
+    found = {int(at): float(tokens) for tokens, at in pairs}
+    if len(found) < len(pairs):
+        raise InputError("gives a draft length more than once", key="drafter", value=text)
+    return found
 
 
 def slug_of(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Literal
 from costmodel.answers.settings import method_of, with_match_rate
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
-from costmodel.laws.acceptance import DepthRates, counted_rates, length_rates
+from costmodel.laws.acceptance import DepthRates, counted_rates, length_rates, means_rates
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.kinds.acceptance import AcceptanceTrace
@@ -25,7 +25,7 @@ Kind = Literal["recorded", "counted", "stated", "published"]
 
 FORMS = (
     "one rate (eagle-3:0.72), rates by position (eagle-3:0.78,0.61,0.48), tokens per step (eagle-3:length=2.4, at K=3 "
-    "eagle-3:length=2.4@3), or a trace (eagle-3:trace.parquet)"
+    "eagle-3:length=2.4@3, at several eagle-3:length=2.4@3,2.8@5), or a trace (eagle-3:trace.parquet)"
 )
 
 
@@ -152,6 +152,22 @@ def length_source(
         return Source(method=method, kind="stated", own_tokens_per_step=tokens_per_step, about=about)
     found = length_rates(tokens_per_step, at, match_rate=share)
     return Source(method=method, kind="stated", rates=found, about=f"{about} at K={at}")
+
+
+def means_source(method: str, means: Mapping[int, float], *, match_rate: float | None = None) -> Source:
+    """Stated tokens per step of chains of several lengths.
+
+    Args:
+        method: slug.
+        means: emitted over all steps, the bonus token counted, by draft tokens K >= 1.
+        match_rate: share of steps with a proposal.
+
+    Raises:
+        InputError: tokens that no chain of that length emits.
+    """
+    found = means_rates(means, match_rate=proposal_share(method, match_rate))
+    about = ", ".join(f"{mean:g} at K={draft_tokens}" for draft_tokens, mean in sorted(means.items()))
+    return Source(method=method, kind="stated", rates=found, about=f"tokens per step {about}")
 
 
 def trace_source(

@@ -46,8 +46,8 @@ def test_the_import_says_what_was_counted(counted, user):
 
 def test_counters_become_a_schedule_and_the_engines_file(counted, user, tmp_path):
     """Draft lengths fall as batches grow, and the file holds the schedule of the answer."""
-    asked = "rooftree optimize --trace counted.parquet --model llama-3.1-8b --batch 1,16,64,256 --out plan --json"
-    answer = user(asked).answer
+    asked = "rooftree optimize --trace counted.parquet --model llama-3.1-8b --batch 1,64,256,512 --context 256"
+    answer = user(f"{asked} --out plan --json").answer
     rows = answer["choices"]
     assert [row["method"] for row in rows if row["draft_tokens"]].count("eagle-3") >= 2
     first = rows[0]

@@ -227,17 +227,19 @@ def _configurations(
     source: "Source | None", drafts: "Drafts", seed: int, grid: "tuple[Setting, list[int], list[int]]"
 ) -> "list[Acceptance]":
     from app.cli.configurations import compared, plain
+    from costmodel.laws.claims import tokens_claim
     from costmodel.method_library import load_method
     from hardware_profiles.errors import InputError
 
     if source is None:
         return plain()
     if drafts.dynamic is not None or drafts.stop is not None:
-        own = load_method(source.method).shape
-        if source.own_tokens_per_step is not None and drafts.stop is None and drafts.dynamic == own:
-            return compared(source, [], None, seed)[1:]
+        stated = source.own_tokens_per_step
+        if stated is not None and drafts.dynamic is not None and drafts.stop is None and drafts.tree is None:
+            return [tokens_claim(load_method(source.method), stated, drafts.dynamic)]
         if source.positions is None or drafts.tree is not None:
-            raise InputError("dynamic trees and stop rules need a --trace, and no --tree")
+            rule = "dynamic trees and stop rules need a --trace, and no --tree; a tree's own tokens per step do as well"
+            raise InputError(f"{rule}: --drafter {source.method}:length=2.5")
         law = law_of(source.positions, source.method, drafts.lengths)
         return varying(source.positions, law, drafts.lengths, drafts.dynamic, drafts.stop, seed, grid)
     return compared(source, drafts.lengths, drafts.tree, seed)

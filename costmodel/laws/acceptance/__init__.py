@@ -11,6 +11,7 @@ from costmodel.laws.acceptance.stated import (
     from_depth_rates,
     geometric,
     length_rates,
+    means_rates,
     stated,
 )
 
@@ -30,6 +31,7 @@ __all__ = [
     "geometric",
     "law_for",
     "length_rates",
+    "means_rates",
     "replay_by",
     "several_chains",
     "sibling_law",

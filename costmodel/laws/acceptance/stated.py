@@ -6,12 +6,13 @@ a published method (`costmodel.laws.claims`).
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
+from costmodel.laws.acceptance.means import rates_of_means
 from costmodel.laws.acceptance.per_step import Acceptance
 from hardware_profiles.errors import InputError
 from traces.kinds.summary import Summary
@@ -39,6 +40,7 @@ class DepthRates:
         measured: draft tokens up to which they are known; None: the law of one rate is stated for any length.
         tokens_per_step: emitted at `measured` draft tokens over all steps, where that number is what is known and the
             rates follow from it; None: the rates are what is known.
+        means: emitted over all steps, by the draft tokens at which that was measured; empty where rates are known.
         proposal_ratio: share of steps with a proposal, 0 to 1.
         remark: what has to be said beside answers that rest on them; empty for nothing.
 
@@ -49,6 +51,7 @@ class DepthRates:
     by_depth: tuple[float, ...]
     measured: int | None = None
     tokens_per_step: float | None = None
+    means: Mapping[int, float] = field(default_factory=dict)
     proposal_ratio: float = 1.0
     remark: str = ""
 
@@ -91,6 +94,9 @@ class DepthRates:
                 f"{self.tokens_per_step:g} tokens per step are known at K={self.measured}; shorter drafts follow the "
                 "geometric law that emits as many there"
             )
+        elif 0 < draft_tokens < max(self.means, default=0) and draft_tokens not in self.means:
+            known = ", ".join(f"{mean:g} at K={k}" for k, mean in sorted(self.means.items()))
+            words.append(f"tokens per step are known to be {known}; lengths between follow the nearest rates")
         return "; ".join(words)
 
     def chain(self, draft_tokens: int) -> Acceptance:
@@ -105,6 +111,7 @@ class DepthRates:
         emitted = 1.0 + self.proposal_ratio * math.fsum(rates)
         if self.tokens_per_step is not None and draft_tokens == self.measured:
             emitted = self.tokens_per_step
+        emitted = self.means.get(draft_tokens, emitted)
         return Acceptance(
             draft_tokens=draft_tokens,
             tokens_per_step=emitted,
@@ -125,15 +132,45 @@ def length_rates(tokens_per_step: float, draft_tokens: int, *, match_rate: float
     Raises:
         InputError: fewer tokens than 1, or more than K draft tokens can emit.
     """
-    most = 1.0 + match_rate * draft_tokens
-    if draft_tokens < 1 or match_rate <= 0.0 or not 1.0 <= tokens_per_step <= most:
-        wanted = f"must lie in [1, {most:g}], what {draft_tokens} draft levels can emit"
-        raise InputError(wanted, key="tokens_per_step", value=tokens_per_step)
+    _require_possible(tokens_per_step, draft_tokens, match_rate)
     within = 1.0 + (tokens_per_step - 1.0) / match_rate
     rate = fitted_acceptance(min(within, draft_tokens + 1.0), draft_tokens)
     return DepthRates(
         by_depth=(rate,), measured=draft_tokens, tokens_per_step=tokens_per_step, proposal_ratio=match_rate
     )
+
+
+def means_rates(means: Mapping[int, float], *, match_rate: float = 1.0) -> DepthRates:
+    """The rates of chains whose tokens per step were measured at several lengths; between them the nearest law.
+
+    Args:
+        means: emitted over all steps, the bonus token counted, by draft tokens K >= 1; at least one.
+        match_rate: share of steps with a proposal, above 0; the others emit one token.
+
+    Raises:
+        InputError: a number that no chain of that length can emit.
+    """
+    if len(means) == 1:
+        ((draft_tokens, mean),) = means.items()
+        return length_rates(mean, draft_tokens, match_rate=match_rate)
+    for draft_tokens, mean in means.items():
+        _require_possible(mean, draft_tokens, match_rate)
+    within = {k: 1.0 + (mean - 1.0) / match_rate for k, mean in means.items()}
+    return DepthRates(
+        by_depth=tuple(rates_of_means(within)), measured=max(means), means=dict(means), proposal_ratio=match_rate
+    )
+
+
+def _require_possible(tokens_per_step: float, draft_tokens: int, match_rate: float) -> None:
+    """Refuse tokens per step that no chain of that length emits.
+
+    Raises:
+        InputError: fewer than 1, or more than K draft tokens can emit.
+    """
+    most = 1.0 + match_rate * draft_tokens
+    if draft_tokens < 1 or match_rate <= 0.0 or not 1.0 <= tokens_per_step <= most:
+        wanted = f"must lie in [1, {most:g}], what {draft_tokens} draft levels can emit"
+        raise InputError(wanted, key="tokens_per_step", value=tokens_per_step)
 
 
 def counted_rates(summary: Summary, *, match_rate: float = 1.0) -> DepthRates | None:

@@ -13,6 +13,7 @@ from costmodel.drafters.pass_costs import draft_pass, emitted_by
 from costmodel.laws.acceptance import geometric
 from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.laws.refining import refined
+from costmodel.method import Shape
 from costmodel.method_library import load_method, method_names
 from costmodel.passes.forward import pass_cost
 from hardware_profiles.errors import InputError
@@ -133,3 +134,14 @@ def test_masked_blocks_cost_their_passes():
     for tokens in (0.5, 33.0):
         with pytest.raises(InputError, match="tokens_per_step"):
             refined(load_method("llada"), tokens)
+
+
+def test_a_tree_of_ones_own_shape_has_the_tokens_that_are_stated():
+    shape = Shape(kind="dynamic_tree", nodes=5, depth=4, width=3, beam=3)
+    found = tokens_claim(load_method("eagle-3"), 2.5, shape)
+    assert (found.tokens_per_step, found.draft_tokens, found.shape) == (2.5, 5, shape)
+    assert found.lengths.rows.tolist() == [1.0, 3.0, 3.0, 3.0]
+    with pytest.raises(InputError, match="4 draft levels"):
+        tokens_claim(load_method("eagle-3"), 5.5, shape)
+    with pytest.raises(InputError, match="nodes and depth"):
+        tokens_claim(load_method("eagle-3"), 2.5, replace(shape, depth=0))

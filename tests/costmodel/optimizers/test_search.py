@@ -74,8 +74,8 @@ def test_a_batch_too_large_is_marked_or_dropped():
 def test_a_limit_that_some_batches_miss_leaves_the_others():
     limits = Limits(tpot_s=0.006)
     answer = found(contender(), limits=limits)
-    batches = {choices[0].batch for choices in answer.ranked}
-    assert batches and answer.unmet and batches.isdisjoint(each.batch for each in answer.unmet)
+    met = {(choices[0].batch, choices[0].context) for choices in answer.ranked}
+    assert met and answer.unmet and met.isdisjoint((each.batch, each.context) for each in answer.unmet)
     for each in answer.unmet:
         assert each.misses == "limits" and "no configuration meets TPOT <= 6 ms" in each.reason
         setting = each.contender.setting

@@ -39,6 +39,8 @@ def test_a_drafter_is_a_method_and_where_its_acceptance_is_known_from(tmp_path):
     assert drafter_source("mtp:length=1.7").rates.measured == 1, "the entry's own length"
     assert drafter_source("eagle-3:length=2.4@3").rates.measured == 3
     assert drafter_source("eagle-3:length=2.4", lengths=[0, 2, 5]).rates.measured == 5
+    several = drafter_source("eagle-3:length=2.4@3, 2.8@5").rates
+    assert (several.measured, several.means) == (5, {3: 2.4, 5: 2.8})
     own = drafter_source("eagle-3:length=4")
     assert (own.rates, own.own_tokens_per_step) == (None, 4.0), "an entry whose own shape is a tree"
     recorded = drafter_source(f"n-gram:{LOOKUP}")
@@ -68,6 +70,9 @@ def test_without_a_source_it_is_looked_up(monkeypatch):
         ("eagle-3:" + "x" * 5000, "names no trace that exists"),
         ("eagle-3:a\0b", "names no trace that exists"),
         ("eagle-3:length=9@3", "[1, 4]"),
+        ("eagle-3:length=2.4@3,9@5", "[1, 6]"),
+        ("eagle-3:length=2.4@3,2.5@3", "more than once"),
+        ("llada:length=2.4@3,2.5@4", "drafts nothing"),
         ("gear:0.5", "drafts nothing"),
         ("plain-decoding", "drafts nothing"),
         ("x" * 70000, "too long"),

@@ -1,10 +1,13 @@
 """Stated acceptance: rates of one token, rates by depth, and the number itself."""
 
+from itertools import pairwise
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.laws.acceptance import DepthRates, geometric, stated
+from costmodel.laws.acceptance import DepthRates, geometric, means_rates, stated
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
 
@@ -47,3 +50,21 @@ def test_what_no_shape_can_emit_is_refused(wrong, key):
     with pytest.raises(InputError) as caught:
         wrong()
     assert caught.value.key == key
+
+
+@given(st.lists(st.floats(0.05, 0.95), min_size=8, max_size=8), st.sets(st.integers(1, 8), min_size=1, max_size=4))
+def test_lengths_that_were_stated_keep_their_tokens(conditional, lengths):
+    kept = np.cumprod(conditional)
+    means = {k: 1.0 + float(kept[:k].sum()) for k in lengths}
+    rates = means_rates(means)
+    emitted = [rates.chain(k).tokens_per_step for k in range(max(lengths) + 1)]
+    assert all(emitted[k] == pytest.approx(mean) for k, mean in means.items())
+    known = sorted(means)
+    for short, long in pairwise(known):
+        assert all(means[short] - 1e-9 <= emitted[k] <= means[long] + 1e-9 for k in range(short + 1, long))
+
+
+@pytest.mark.parametrize("means", [{3: 4.2, 5: 3.0}, {0: 1.0, 2: 1.5}, {2: 0.9, 3: 1.5}])
+def test_lengths_that_no_chain_emits_are_refused(means):
+    with pytest.raises(InputError, match="tokens_per_step"):
+        means_rates(means)

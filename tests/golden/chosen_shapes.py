@@ -1,0 +1,189 @@
+"""Which draft does rooftree choose where others measured several, and what does its choice lose?
+
+Runs of SpecBundle (SGLang on H200: chains of 3, 5 and 7 draft tokens and two dynamic trees, five targets, seven
+drafters, seven data sets) and of vLLM on one H100 (chains of 2 to 7). Only accepted lengths are told: all that were
+measured, or the one at a single K, from which only chains are chosen: it does not tell what a tree keeps. Questions are
+asked as a user asks them, through `import rooftree`; no constant knows these runs. SpecBundle does not state its tensor
+parallelism: that whose plain decoding comes nearest to the plain runs is taken, so that no run with a drafter enters.
+`python -m tests.golden.chosen_shapes FOLDER` prints what is lost, FOLDER being the reference data.
+"""
+
+import csv
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import mean, median
+
+import rooftree
+
+WIDTHS = (1, 2, 4, 8)
+TREES = {"tree of 5": "nodes=5,depth=5,width=3,beam=3", "tree of 7": "nodes=7,depth=7,width=4,beam=4"}
+TARGETS = {
+    "Qwen3-30B-A3B-Instruct-2507": ("qwen3-30b-a3b", "bf16"),
+    "Qwen3-Coder-30B-A3B-Instruct": ("qwen3-coder-30b-a3b", "bf16"),
+    "Kimi-K2-Instruct": ("kimi-k2", "fp8"),
+    "Llama-3.1-8B-Instruct": ("llama-3.1-8b", "bf16"),
+    "Llama-3.3-70B-Instruct": ("llama-3.3-70b", "bf16"),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one shape did: tokens per step, and its throughput against plain decoding's."""
+
+    length: float
+    speedup: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """Shapes that were measured on one target, drafter, data set and batch.
+
+    Args:
+        name: target, drafter and data set.
+        target: as published.
+        place: options that say where it ran.
+        method: slug of the drafter's method.
+        batch: requests in flight.
+        plain_tokens_per_s: without a drafter; None where it is not comparable.
+        runs: by shape: K of a chain as a text, or the name of a tree.
+    """
+
+    name: str
+    target: str
+    place: Mapping[str, object]
+    method: str
+    batch: int
+    plain_tokens_per_s: float | None
+    runs: Mapping[str, Run]
+
+    @property
+    def chains(self) -> list[int]:
+        """The draft lengths that were measured."""
+        return sorted(int(shape) for shape in self.runs if shape.isdigit())
+
+    def loss(self, shape: str) -> float:
+        """Share of the best measured throughput that a shape loses."""
+        return 1.0 - self.runs[shape].speedup / max(run.speedup for run in self.runs.values())
+
+
+def spec_bundle(folder: Path) -> list[Group]:
+    """The groups of SpecBundle; `folder` holds the reference data."""
+    found = defaultdict(list)
+    for row in _rows(folder):
+        if "spec_bundle" in row["source"]:
+            key = ("model", "drafter", "dataset", "concurrency_or_batch", "baseline")
+            found[tuple(row[name] for name in key)].append(row)
+    groups = []
+    for (target, drafter, data, batch, plain), rows in found.items():
+        model, dtype = TARGETS[target]
+        place: dict[str, object] = {"model": model, "dtype": dtype, "device": "h200-sxm", "engine": "sglang"}
+        plains = tuple(float(key[4]) for key in found if key[0] == target)
+        wide = _width(tuple(place.items()), int(batch), plains)
+        groups.append(
+            Group(f"{target}, {drafter}, {data}", target, {**place, "tp": wide}, "eagle-3", int(batch), float(plain),
+                  {_shape(row): Run(float(row["acceptance_length"]), float(row["speedup"])) for row in rows})
+        )  # fmt: skip
+    return groups
+
+
+def vllm_chains(folder: Path) -> list[Group]:
+    """Chains of 2 to 7 tokens of one head, in vLLM on one H100."""
+    place = {"model": "llama-3.1-8b", "device": "h100-sxm", "engine": "vllm"}
+    rows = [row for row in _rows(folder) if "issue 20780" in row["source"] and row["method"] == "EAGLE-3"]
+    runs = {row["K"]: Run(float(row["acceptance_length"]), float(row["speedup"])) for row in rows}
+    return [Group("vLLM, EAGLE-3, MT-Bench", "Llama-3.1-8B in vLLM", place, "eagle-3", 1, None, runs)]
+
+
+def predicted(group: Group, known: Sequence[int]) -> dict[str, float]:
+    """Predicted speedup of every shape whose acceptance is told or follows from what is told.
+
+    Args:
+        group: the shapes.
+        known: draft lengths whose accepted length is told; where it is all of them, those of trees are told as well.
+    """
+    told = ",".join(f"{group.runs[str(k)].length}@{k}" for k in known)
+    at = {**group.place, "batch": group.batch}
+    answer = rooftree.predict(drafter=f"{group.method}:length={told}", draft_tokens=group.chains, **at)
+    found = {str(row["draft_tokens"]): row["speedup"] for row in answer["predictions"]}
+    if list(known) == group.chains:
+        for tree in group.runs.keys() & TREES.keys():
+            one = rooftree.predict(
+                drafter=f"{group.method}:length={group.runs[tree].length}", dynamic_tree=TREES[tree], **at
+            )
+            found[tree] = one["predictions"][0]["speedup"]
+    return found
+
+
+def chosen(group: Group, known: Sequence[int]) -> str:
+    """The chain that `optimize` puts first."""
+    told = ",".join(f"{group.runs[str(k)].length}@{k}" for k in known)
+    answer = rooftree.optimize(
+        drafter=f"{group.method}:length={told}", draft_tokens=group.chains, **group.place, batch=group.batch
+    )
+    return str(answer["choices"][0]["draft_tokens"])
+
+
+def choice(found: Mapping[str, float]) -> str:
+    """The shape with the greatest predicted speedup."""
+    return max(found, key=found.__getitem__)
+
+
+def losses(groups: Sequence[Group]) -> dict[str, list[float]]:
+    """Lost shares of the best measured throughput: of rooftree's choices by what it was told, and of fixed shapes."""
+    shapes = sorted({shape for group in groups for shape in group.runs}, key=lambda shape: (len(shape), shape))
+    ways = {"all accepted lengths": groups[0].chains}
+    ways |= {f"accepted length at K={k} alone": [k] for k in groups[0].chains}
+    found = {way: [g.loss(choice(predicted(g, known))) for g in groups] for way, known in ways.items()}
+    return found | {f"always {shape}": [g.loss(shape) for g in groups] for shape in shapes}
+
+
+def errors(groups: Sequence[Group]) -> dict[tuple[str, str], list[float]]:
+    """Predicted over measured speedup, less 1, with all accepted lengths told, by target and kind of shape."""
+    found = defaultdict(list)
+    for group in groups:
+        for shape, speedup in predicted(group, group.chains).items():
+            kind = "chains" if shape.isdigit() else "trees"
+            found[group.target, kind].append(speedup / group.runs[shape].speedup - 1)
+    return dict(found)
+
+
+def _rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "acceptance" / "speculative_measured.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def _shape(row: Mapping[str, str]) -> str:
+    return row["K"] if row["tree"] == "chain" else f"tree of {row['K']}"
+
+
+@cache
+def _width(place: tuple[tuple[str, object], ...], batch: int, plain_tokens_per_s: tuple[float, ...]) -> int:
+    """Tensor parallelism whose plain decoding comes nearest to what was measured, of the widths that fit."""
+    ratios = {}
+    for width in WIDTHS:
+        try:
+            answer = rooftree.predict(**dict(place), tp=width, batch=batch, draft_tokens=0)
+        except rooftree.InfeasibleError:
+            continue
+        rate = answer["predictions"][0]["tokens_per_s"] / median(plain_tokens_per_s)
+        ratios[width] = max(rate, 1.0 / rate)
+    return min(ratios, key=ratios.__getitem__)
+
+
+def show(groups: Sequence[Group]) -> None:
+    """Print what choices lose, and how far speedups are off."""
+    print(f"{len(groups)} groups, {sum(len(group.runs) for group in groups)} measured runs")
+    for way, lost in losses(groups).items():
+        print(f"  {way:32} loses {mean(lost):6.2%} of the best on average, {max(lost):.1%} at most")
+    for (target, kind), off in sorted(errors(groups).items()):
+        size = median(abs(each) for each in off)
+        print(f"  {target:28} {kind:7} speedup off by {size:.1%} in the median, bias {median(off):+.1%}")
+
+
+if __name__ == "__main__":
+    for measured in (spec_bundle(Path(sys.argv[1])), vllm_chains(Path(sys.argv[1]))):
+        show(measured)
