@@ -16,11 +16,13 @@ from costmodel.passes import kernels, ops
 from costmodel.passes.forward import pass_cost
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
+from real_runs.calibration import device
 from real_runs.calibration.device import _jobs, fit_results, profile_name
 from real_runs.calibration.operations import fit_operations
 from real_runs.calibration.passes import fit_passes, pass_rows, predicted_passes
 from real_runs.campaigns.file import Campaign
 from real_runs.campaigns.results import read_results
+from real_runs.kernels.attention_forms import FORMS
 from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, read_kernels, write_kernels
 
 TITLE = "CPU: AMD EPYC 9999 12-Core Processor"
@@ -158,6 +160,26 @@ def test_the_jobs_are_a_campaign_that_fits_its_budget():
         campaign = Campaign.model_validate(yaml.safe_load(yaml.safe_dump({"schema": 1, "jobs": jobs})))
         assert sum(job.estimate_s for job in campaign.jobs) < 240.0
         assert next(job.name for job in campaign.by_priority()) == "copy"
+
+
+def test_a_gpu_is_calibrated_on_shapes_that_are_served_and_forms_that_need_no_compiler(tmp_path, monkeypatch):
+    """FlexAttention would compile anew for every shape, and a small model's shapes time launches alone."""
+    asked = {}
+
+    def ran(plan, **_):
+        asked.update(yaml.safe_load(plan.read_text()))
+        raise InterruptedError
+
+    monkeypatch.setattr(device, "run_campaign", ran)
+    monkeypatch.setattr(device, "checked_device", lambda name: name)
+    monkeypatch.setattr(device, "device_title", lambda place: "NVIDIA H100 80GB HBM3")
+    monkeypatch.setattr(device, "profile_here", lambda place: "h100-sxm")
+    with pytest.raises(InterruptedError):
+        device.calibrate_device(out=tmp_path / "out", device="cuda")
+    jobs = asked["jobs"]
+    assert {job["model"] for job in jobs if "model" in job} == {"llama-3.1-8b"}
+    forms = [job["implementations"] for job in jobs if job["kind"] == "attention"]
+    assert forms and all(form in FORMS and form != "flex" for each in forms for form in each)
 
 
 def test_a_fit_of_passes_scores_rows_that_it_did_not_see(trace, truth):
