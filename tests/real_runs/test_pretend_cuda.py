@@ -53,7 +53,10 @@ def test_a_campaign_of_every_timed_kind_finishes(tmp_path):
 import yaml
 from pathlib import Path
 from real_runs.campaigns.campaign import run_campaign
-from real_runs.kernels import attention, gemm, step
+from real_runs.kernels import attention, gemm, moe, step
+from tests.real_runs.models.loading.test_weights_like import shrunk
+few = shrunk(moe.load_model("qwen3-30b-a3b"))
+moe.load_model = lambda name: few
 for module in (attention, gemm, step):
     module.load_model = lambda name: TINY
 sizes = dict(requests=[1], query_tokens=[1, 2], context=[32])
@@ -63,6 +66,7 @@ jobs = [
     dict(name="launch", kind="launch", kernels=[2]), dict(name="eager", kind="launch", kernels=[2], graph=False),
     dict(name="attention", kind="attention", model="smollm2-135m", implementations=["flash", "split-flash"], **sizes),
     dict(name="steps", kind="steps", model="smollm2-135m", masks=["causal", "tree"], **sizes),
+    dict(name="moe", kind="moe", model="qwen3-30b-a3b", rows=[1, 8]),
     dict(name="prefill", kind="prefill", model="smollm2-135m", requests=[1], chunk=[8], prefix=[0]),
 ]
 common = dict(estimate_s=10, repeats=3, budget_s=0.001, kernel_names=False)
@@ -74,4 +78,4 @@ for each in report.outcomes:
     assert each.state == "finished" and each.rows > 0, each
     print(each.name)
 """)
-    assert sorted(kinds) == ["attention", "copy", "eager", "gemm", "launch", "prefill", "steps"]
+    assert sorted(kinds) == ["attention", "copy", "eager", "gemm", "launch", "moe", "prefill", "steps"]
