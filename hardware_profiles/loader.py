@@ -8,14 +8,16 @@ device has none of its own. Overrides are in `hardware_profiles.overrides`. Meas
 import re
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardware_profiles.corrections import Correction
 from hardware_profiles.errors import CollectedError, InputError, UnknownNameError, joined
+from hardware_profiles.formats import FORMAT_OPERATIONS, FORMATS, FormatGroup
 from hardware_profiles.overrides import overridden
-from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Constants, Device, Provenance
+from hardware_profiles.profile import CONSTANT_NAMES, NEUTRAL, OPERATIONS, Constants, Device, Provenance
 from hardware_profiles.regime_lines import parse_regime
 from hardware_profiles.residuals import Regime, Residuals
 from hardware_profiles.units import GIGA, MEGA, MIB, MICRO
@@ -150,7 +152,9 @@ def _device(file: "DeviceFile", path: Path) -> Device:
     given = {name: each for name, each in scalars.items() if each is not None}
     given |= {f"peak_flops_per_s.{dtype}": each for dtype, each in peaks.items()}
     provenance = {name: Provenance(kind=each.kind, source=each.source) for name, each in given.items()}
-    constants, origins = _constants(_ancestry(file, path))
+    ancestry = _ancestry(file, path)
+    constants, origins = _constants(ancestry)
+    formats, narrow = _formats(ancestry)
     own = [getattr(file.constants, operation) for operation in ("gemm", "attention")]
     return Device(
         name=file.name,
@@ -161,7 +165,8 @@ def _device(file: "DeviceFile", path: Path) -> Device:
         **numbers,
         peak_flops_per_s={dtype: each.si for dtype, each in peaks.items()},
         constants=constants,
-        provenance=provenance | origins,
+        formats=formats,
+        provenance=provenance | origins | narrow,
         calibrated=all(group is not None and group.kind == "measured" for group in own),
         constants_from=file.constants.like or file.name,
         driver_names=tuple(file.names),
@@ -182,6 +187,14 @@ def _ancestry(file: "DeviceFile", path: Path) -> list["DeviceFile"]:
     return found
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Read:
+    """One group of constants as the cost model knows it, and where each of its numbers comes from."""
+
+    group: FormatGroup
+    origins: dict[str, Provenance]
+
+
 def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Provenance]]:
     """The constants of the first file, its own or a relative's, with where each comes from."""
     values: dict[str, Any] = {}
@@ -191,42 +204,83 @@ def _constants(ancestry: list["DeviceFile"]) -> tuple[Constants, dict[str, Prove
     origins: dict[str, Provenance] = {}
     mistakes: list[InputError] = []
     for operation in OPERATIONS:
-        depth = next((i for i, each in enumerate(ancestry) if getattr(each.constants, operation)), None)
-        if depth is None:
+        try:
+            read = _inherited(ancestry, operation, "constants")
+        except CollectedError as several:
+            mistakes += several.errors
+            continue
+        except InputError as error:
+            mistakes.append(error)
+            continue
+        if read is None:
             mistakes.append(InputError("is missing, here and in every relative", key=f"constants.{operation}"))
             continue
-        owner = ancestry[depth]
-        group: Group = getattr(owner.constants, operation)
-        wrong = _wrong_keys(operation, group)
-        if wrong:
-            mistakes += wrong
-            continue
-        numbers, sources, residual = _group(operation, group)
-        parts, correction = _parts(operation, group)
-        if depth > 0:
-            # carried over twice is not twice as wrong: the widest of the factors passed on the way counts
-            factor = max(_widening(each) for each in ancestry[:depth])
-            residual, parts = widened(residual, factor), tuple(each.wider(factor) for each in parts)
-            numbers = _rescaled(numbers, owner, ancestry[0])
-            sources = {name: _carried_over(each, owner.name, factor) for name, each in sources.items()}
-        elif correction is not None:  # which kernels a library picks is not handed down
-            corrections[operation] = correction
-        values |= numbers
-        residuals[operation], regimes[operation] = residual, parts
-        origins |= sources
+        values |= read.group.values
+        residuals[operation], regimes[operation] = read.group.residual_ratio, read.group.regimes
+        if read.group.correction is not None:
+            corrections[operation] = read.group.correction
+        origins |= read.origins
     if mistakes:
         raise joined(mistakes)
     table = Residuals(residuals, regimes)
     return Constants(**values, residual_ratio=table, corrections=corrections), origins
 
 
-def _parts(operation: str, group: "Group") -> tuple[tuple[Regime, ...], Correction | None]:
+def _formats(ancestry: list["DeviceFile"]) -> tuple[dict[str, dict[str, FormatGroup]], dict[str, Provenance]]:
+    """The groups of narrow formats that the device computes in, its own or a relative's, by format and operation."""
+    found: dict[str, dict[str, FormatGroup]] = {}
+    origins: dict[str, Provenance] = {}
+    for dtype in FORMATS:
+        for operation in FORMAT_OPERATIONS:
+            read = _inherited(ancestry, operation, f"formats.{dtype}") if getattr(ancestry[0].peak, dtype) else None
+            if read is not None:
+                found.setdefault(dtype, {})[operation] = read.group
+                origins |= read.origins
+    return found, origins
+
+
+def _inherited(ancestry: list["DeviceFile"], operation: str, table: str) -> _Read | None:
+    """A group of a table of the first file, or of its nearest relative that has one; None where none has.
+
+    Raises:
+        InputError: keys that the operation does not have, or keys that are missing.
+    """
+    groups = [_table(each, table).get(operation) for each in ancestry]
+    depth = next((i for i, each in enumerate(groups) if each is not None), None)
+    if depth is None:
+        return None
+    group, owner = groups[depth], ancestry[depth]
+    assert group is not None
+    wrong = _wrong_keys(operation, group, f"{table}.{operation}")
+    if wrong:
+        raise joined(wrong)
+    numbers, sources, residual = _group(operation, group, table)
+    parts, correction = _parts(group, f"{table}.{operation}")
+    if depth > 0:
+        # carried over twice is not twice as wrong: the widest of the factors passed on the way counts
+        factor = max(_widening(each) for each in ancestry[:depth])
+        residual, parts = widened(residual, factor), tuple(each.wider(factor) for each in parts)
+        numbers = _rescaled(numbers, owner, ancestry[0])
+        sources = {name: _carried_over(each, owner.name, factor) for name, each in sources.items()}
+        correction = None  # which kernels a library picks is not handed down
+    read = FormatGroup(values=numbers, residual_ratio=residual, regimes=parts, correction=correction)
+    return _Read(group=read, origins=sources)
+
+
+def _table(file: "DeviceFile", table: str) -> dict[str, "Group | None"]:
+    """The groups of `constants`, or of one of the `formats`, by operation."""
+    dtype = table.partition(".")[2]
+    entry = getattr(file.formats, dtype) if dtype else file.constants
+    return {name: getattr(entry, name, None) for name in OPERATIONS} if entry is not None else {}
+
+
+def _parts(group: "Group", path: str) -> tuple[tuple[Regime, ...], Correction | None]:
     """Regimes and correction of a group, as the cost model knows them."""
     try:
         regimes = tuple(parse_regime(line) for line in group.regimes)
         return regimes, group.correction.correction if group.correction else None
     except InputError as error:
-        error.key = f"constants.{operation}.{error.key}"
+        error.key = f"{path}.{error.key}"
         raise
 
 
@@ -261,30 +315,30 @@ def _tails(operation: str) -> list[str]:
     return [name.removeprefix(f"{operation}_") for name in CONSTANT_NAMES if name.startswith(f"{operation}_")]
 
 
-def _wrong_keys(operation: str, group: "Group") -> list[InputError]:
+def _wrong_keys(operation: str, group: "Group", path: str) -> list[InputError]:
     """Keys of a group that its operation does not have, or those that are missing."""
     written = [_written(tail) for tail in _tails(operation)]
-    given, path = group.__pydantic_extra__, f"constants.{operation}"
+    given = group.__pydantic_extra__
     known = [*written, *type(group).model_fields]
     unknown: list[InputError] = [UnknownNameError("key", key, known, key=path) for key in given if key not in written]
-    return unknown or [InputError("is missing", key=f"{path}.{key}") for key in written if key not in given]
+    needed = [_written(tail) for tail in _tails(operation) if f"{operation}_{tail}" not in NEUTRAL]
+    return unknown or [InputError("is missing", key=f"{path}.{key}") for key in needed if key not in given]
 
 
-def _group(operation: str, group: "Group") -> tuple[dict[str, float], dict[str, Provenance], float]:
+def _group(operation: str, group: "Group", table: str) -> tuple[dict[str, float], dict[str, Provenance], float]:
     """Constants by name, provenance by dotted name, and the residual, of one group of a file."""
     written = {_written(tail): tail for tail in _tails(operation)}
     given = group.__pydantic_extra__
-    path = f"constants.{operation}"
     values: dict[str, float] = {}
     origins: dict[str, Provenance] = {}
     for key, tail in written.items():
-        entry = given[key]
+        entry = given.get(key, NEUTRAL.get(f"{operation}_{tail}", 0.0))
         number = entry if isinstance(entry, int | float) else entry.value
         where = group if isinstance(entry, int | float) else entry
         values[f"{operation}_{tail}"] = number * MICRO if key.endswith("_us") else number
-        origins[f"{path}_{tail}"] = Provenance(kind=where.kind, source=where.source)
+        origins[f"{table}.{operation}_{tail}"] = Provenance(kind=where.kind, source=where.source)
     kind, source = group.residual.kind or group.kind, group.residual.source or group.source
-    origins[f"constants.residual_ratio.{operation}"] = Provenance(kind=kind, source=source)
+    origins[f"{table}.residual_ratio.{operation}"] = Provenance(kind=kind, source=source)
     return values, origins, group.residual.interval_ratio
 
 
@@ -299,9 +353,10 @@ def _file_key(name: str) -> str:
         return ".".join(SCALARS[name][:2])
     if name.startswith("peak_flops_per_s."):
         return f"peak.{name.split('.')[1]}.TFLOP_per_s"
-    if name.startswith("constants.residual_ratio."):
-        return f"constants.{name.split('.')[2]}.residual"
-    if name.removeprefix("constants.") in CONSTANT_NAMES:
-        operation, tail = name.removeprefix("constants.").split("_", 1)
-        return f"constants.{operation}.{_written(tail)}"
+    table, _, tail = name.rpartition(".")
+    if table.endswith(".residual_ratio"):
+        return f"{table.removesuffix('.residual_ratio')}.{tail}.residual"
+    if tail in CONSTANT_NAMES:
+        operation, constant = tail.split("_", 1)
+        return f"{table}.{operation}.{_written(constant)}"
     return name

@@ -6,14 +6,15 @@ How the numbers turn into times is left to the cost model.
 """
 
 import math
-import numbers
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from hardware_profiles.corrections import CORRECTED, Correction
-from hardware_profiles.errors import InputError, joined
+from hardware_profiles.errors import InputError
+from hardware_profiles.formats import FormatGroup
 from hardware_profiles.frozen_table import FrozenTable
+from hardware_profiles.ranges import bounded, check_number, check_range, efficiency, launch, neutral, share
 from hardware_profiles.residuals import Residuals
 
 Kind = Literal["datasheet", "measured", "assumed"]
@@ -51,24 +52,6 @@ class Provenance:
     source: str
 
 
-def _bounded(low: float, high: float) -> float:
-    """A required dataclass field that holds a number in [low, high]; `check_range` enforces it."""
-    return field(metadata={"range": (low, high)})  # type: ignore[no-any-return]
-
-
-def _launch() -> float:
-    return _bounded(0.0, 1.0)
-
-
-def _efficiency() -> float:
-    # above 1 happens: the fitted peak may exceed the datasheet's, whose clock is conservative on some boards
-    return _bounded(1e-3, 2.0)
-
-
-def _share() -> float:
-    return _bounded(0.0, 1.0)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Constants:
     """Fitted constants of the operation models: times in seconds, efficiencies as ratios of the peaks.
@@ -81,6 +64,8 @@ class Constants:
         gemm_norm: p of the p-norm that joins both roofs; 1 adds them, infinity takes the larger.
         gemm_tile_ratio: how much slower arithmetic in small output tiles is: by this times (128/rows - 1)/2.
         gemm_wave_ratio: how far a partly filled wave of tiles counts as a full one; 0 not at all, 1 fully.
+        gemm_fill_ratio: share of the bandwidth, in multiples of a processor's own, that one processor cannot draw
+            more of: 1 over what it draws at most. 0 where a library splits the inner dimension, so that all draw.
         attention_launch_s: fixed cost of one split-KV attention call.
         attention_wave_s: cost of each wave of work over the processors, more than 256 tokens cached.
         attention_combine_s: cost of merging the splits, where there is more than one.
@@ -112,11 +97,18 @@ class Constants:
         context_bandwidth_efficiency: its share of the bandwidth.
         context_compute_efficiency: its share of the peak.
         context_norm: p of the p-norm that joins the walk of the tiles and the roofs.
+        context_row_tile: query rows of a block.
+        context_width_ratio: share of a tile's time that grows with the width of a head; the rest is the softmax's.
+        context_append_ratio: time to write new keys and values into the cache beforehand, in that of their own
+            traffic at the full bandwidth; 0 where no kernel of its own does it.
         mla_launch_s: fixed cost of absorbed latent attention.
         mla_bandwidth_efficiency: its share of the bandwidth.
         mla_compute_efficiency: its share of the peak.
         mla_tile_s: time of 64 cached tokens, where the cache of a request is not split.
         mla_norm: p of the p-norm that joins that walk and the roofs.
+        mla_wave_s: cost of each wave of requests' head tiles over the processors.
+        mla_reread_ratio: share of the cache that a further tile of 16 query heads reads from memory again, where
+            fewer than 64 rows share a request's cache.
         moe_launch_s: fixed cost of one mixture-of-experts layer.
         moe_expert_s: cost of each distinct expert touched.
         moe_bandwidth_efficiency: its share of the bandwidth.
@@ -149,74 +141,80 @@ class Constants:
         corrections: what measurements leave of the forms of some operations, to interpolate in.
     """
 
-    gemm_launch_s: float = _launch()
-    gemm_compute_efficiency: float = _efficiency()
-    gemm_bandwidth_efficiency: float = _efficiency()
-    gemm_output_efficiency: float = _efficiency()
-    gemm_norm: float = _bounded(1.0, math.inf)
-    gemm_tile_ratio: float = _bounded(0.0, 10.0)
-    gemm_wave_ratio: float = _share()
-    attention_launch_s: float = _launch()
-    attention_wave_s: float = _launch()
-    attention_combine_s: float = _launch()
-    attention_bandwidth_efficiency: float = _efficiency()
-    attention_compute_efficiency: float = _efficiency()
-    attention_tile_s: float = _launch()
-    attention_wave_ratio: float = _share()
-    attention_short_wave_s: float = _launch()
-    verify_launch_s: float = _launch()
-    verify_wave_s: float = _launch()
-    verify_combine_s: float = _launch()
-    verify_bandwidth_efficiency: float = _efficiency()
-    verify_compute_efficiency: float = _efficiency()
-    verify_tile_s: float = _launch()
-    verify_wave_ratio: float = _share()
-    verify_mask_ratio: float = _bounded(0.25, 2.0)
-    unsplit_launch_s: float = _launch()
-    unsplit_unit_s: float = _launch()
-    unsplit_tile_s: float = _launch()
-    unsplit_wave_ratio: float = _share()
-    unsplit_reread_ratio: float = _bounded(0.0, 100.0)
-    unsplit_bandwidth_efficiency: float = _efficiency()
-    context_launch_s: float = _launch()
-    context_unit_s: float = _launch()
-    context_tile_s: float = _launch()
-    context_wave_ratio: float = _share()
-    context_bandwidth_efficiency: float = _efficiency()
-    context_compute_efficiency: float = _efficiency()
-    context_norm: float = _bounded(1.0, math.inf)
-    mla_launch_s: float = _launch()
-    mla_bandwidth_efficiency: float = _efficiency()
-    mla_compute_efficiency: float = _efficiency()
-    mla_tile_s: float = _launch()
-    mla_norm: float = _bounded(1.0, math.inf)
-    moe_launch_s: float = _launch()
-    moe_expert_s: float = _launch()
-    moe_bandwidth_efficiency: float = _efficiency()
-    moe_compute_efficiency: float = _efficiency()
-    moe_norm: float = _bounded(1.0, math.inf)
-    prefill_compute_efficiency: float = _bounded(1e-3, 1.0)
-    elementwise_kernel_s: float = _launch()
-    elementwise_kernels_per_layer: float = _bounded(0.0, 1000.0)
-    elementwise_bandwidth_efficiency: float = _efficiency()
-    sampler_launch_s: float = _launch()
-    sampler_row_s: float = _launch()
-    allreduce_launch_s: float = _launch()
-    allreduce_hop_s: float = _launch()
-    allreduce_two_shot_s: float = _launch()
-    allreduce_one_shot_efficiency: float = _efficiency()
-    allreduce_two_shot_efficiency: float = _efficiency()
-    allreduce_eager_s: float = _launch()
-    trtllm_launch_s: float = _launch()
-    trtllm_hop_s: float = _launch()
-    trtllm_two_shot_s: float = _launch()
-    trtllm_one_shot_efficiency: float = _efficiency()
-    trtllm_two_shot_efficiency: float = _efficiency()
-    trtllm_most_bytes: float = _bounded(0.0, 1e12)
-    nccl_launch_s: float = _launch()
-    nccl_hop_s: float = _launch()
-    nccl_efficiency: float = _efficiency()
-    host_layer_s: float = _launch()
+    gemm_launch_s: float = launch()
+    gemm_compute_efficiency: float = efficiency()
+    gemm_bandwidth_efficiency: float = efficiency()
+    gemm_output_efficiency: float = efficiency()
+    gemm_norm: float = bounded(1.0, math.inf)
+    gemm_tile_ratio: float = bounded(0.0, 10.0)
+    gemm_wave_ratio: float = share()
+    gemm_fill_ratio: float = neutral(0.0, 1.0, 0.0)
+    attention_launch_s: float = launch()
+    attention_wave_s: float = launch()
+    attention_combine_s: float = launch()
+    attention_bandwidth_efficiency: float = efficiency()
+    attention_compute_efficiency: float = efficiency()
+    attention_tile_s: float = launch()
+    attention_wave_ratio: float = share()
+    attention_short_wave_s: float = launch()
+    verify_launch_s: float = launch()
+    verify_wave_s: float = launch()
+    verify_combine_s: float = launch()
+    verify_bandwidth_efficiency: float = efficiency()
+    verify_compute_efficiency: float = efficiency()
+    verify_tile_s: float = launch()
+    verify_wave_ratio: float = share()
+    verify_mask_ratio: float = bounded(0.25, 2.0)
+    unsplit_launch_s: float = launch()
+    unsplit_unit_s: float = launch()
+    unsplit_tile_s: float = launch()
+    unsplit_wave_ratio: float = share()
+    unsplit_reread_ratio: float = bounded(0.0, 100.0)
+    unsplit_bandwidth_efficiency: float = efficiency()
+    context_launch_s: float = launch()
+    context_unit_s: float = launch()
+    context_tile_s: float = launch()
+    context_wave_ratio: float = share()
+    context_bandwidth_efficiency: float = efficiency()
+    context_compute_efficiency: float = efficiency()
+    context_norm: float = bounded(1.0, math.inf)
+    context_row_tile: float = neutral(16.0, 1024.0, 64.0)
+    context_width_ratio: float = neutral(0.0, 1.0, 1.0)
+    context_append_ratio: float = neutral(0.0, 50.0, 0.0)
+    mla_launch_s: float = launch()
+    mla_bandwidth_efficiency: float = efficiency()
+    mla_compute_efficiency: float = efficiency()
+    mla_tile_s: float = launch()
+    mla_norm: float = bounded(1.0, math.inf)
+    mla_wave_s: float = neutral(0.0, 1.0, 0.0)
+    mla_reread_ratio: float = neutral(0.0, 2.0, 0.0)
+    moe_launch_s: float = launch()
+    moe_expert_s: float = launch()
+    moe_bandwidth_efficiency: float = efficiency()
+    moe_compute_efficiency: float = efficiency()
+    moe_norm: float = bounded(1.0, math.inf)
+    prefill_compute_efficiency: float = bounded(1e-3, 1.0)
+    elementwise_kernel_s: float = launch()
+    elementwise_kernels_per_layer: float = bounded(0.0, 1000.0)
+    elementwise_bandwidth_efficiency: float = efficiency()
+    sampler_launch_s: float = launch()
+    sampler_row_s: float = launch()
+    allreduce_launch_s: float = launch()
+    allreduce_hop_s: float = launch()
+    allreduce_two_shot_s: float = launch()
+    allreduce_one_shot_efficiency: float = efficiency()
+    allreduce_two_shot_efficiency: float = efficiency()
+    allreduce_eager_s: float = launch()
+    trtllm_launch_s: float = launch()
+    trtllm_hop_s: float = launch()
+    trtllm_two_shot_s: float = launch()
+    trtllm_one_shot_efficiency: float = efficiency()
+    trtllm_two_shot_efficiency: float = efficiency()
+    trtllm_most_bytes: float = bounded(0.0, 1e12)
+    nccl_launch_s: float = launch()
+    nccl_hop_s: float = launch()
+    nccl_efficiency: float = efficiency()
+    host_layer_s: float = launch()
     residual_ratio: Mapping[str, float]
     corrections: Mapping[str, Correction] = field(default_factory=dict)
 
@@ -229,7 +227,7 @@ class Constants:
                 key="constants.residual_ratio",
             )
         for name, ratio in self.residual_ratio.items():
-            _check_number(f"constants.residual_ratio.{name}", ratio, RESIDUAL_RANGE)
+            check_number(f"constants.residual_ratio.{name}", ratio, RESIDUAL_RANGE)
         for name, correction in self.corrections.items():
             if name not in CORRECTED or len(correction.axes) != len(CORRECTED[name]):
                 known = "; ".join(f"{each} by {', '.join(axes)}" for each, axes in CORRECTED.items())
@@ -244,6 +242,7 @@ class Constants:
         return given if isinstance(given, Residuals) else Residuals(given)
 
 
+NEUTRAL = {each.name: float(each.default) for each in fields(Constants) if isinstance(each.default, float)}
 CONSTANT_NAMES = tuple(each.name for each in fields(Constants) if "range" in each.metadata)
 RESIDUAL_RANGE = (1e-4, 5.0)
 PEAK_RANGE = (1e8, 1e19)
@@ -269,6 +268,7 @@ class Device:
         power_w: board power limit.
         price_usd_per_hour: rent, or None where unknown.
         constants: fitted constants of the operation models.
+        formats: constants of operations that compute in fewer than 16 bits, by format and operation.
         provenance: where each number comes from, by dotted name ("bandwidth_bytes_per_s",
             "peak_flops_per_s.bf16", "constants.gemm_launch_s", "constants.residual_ratio.gemm").
         calibrated: whether the constants of GEMM and attention, of which every pass is made, were measured on
@@ -283,20 +283,21 @@ class Device:
     vendor: str
     kind: Literal["gpu", "cpu", "accelerator"]
     year: int = field(metadata={"range": (1990, 2100)})
-    memory_bytes: float = _bounded(1e7, 1e15)
-    bandwidth_bytes_per_s: float = _bounded(1e7, 1e16)
+    memory_bytes: float = bounded(1e7, 1e15)
+    bandwidth_bytes_per_s: float = bounded(1e7, 1e16)
     peak_flops_per_s: Mapping[str, float]
-    cache_bytes: float = _bounded(0.0, 1e13)
+    cache_bytes: float = bounded(0.0, 1e13)
     processors: int = field(metadata={"range": (1, 1_000_000)})
-    link_bytes_per_s: float = _bounded(1e6, 1e16)
-    host_link_bytes_per_s: float = _bounded(1e6, 1e16)
-    power_w: float = _bounded(0.1, 1e6)
+    link_bytes_per_s: float = bounded(1e6, 1e16)
+    host_link_bytes_per_s: float = bounded(1e6, 1e16)
+    power_w: float = bounded(0.1, 1e6)
     price_usd_per_hour: float | None = field(default=None, metadata={"range": (0.0, 1e6)})
     constants: Constants
     provenance: Mapping[str, Provenance]
     calibrated: bool
     constants_from: str
     driver_names: tuple[str, ...] = ()
+    formats: Mapping[str, Mapping[str, FormatGroup]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_range(self, "")
@@ -306,9 +307,13 @@ class Device:
             if dtype not in DTYPES:
                 allowed = ", ".join(DTYPES)
                 raise InputError(f"a dtype must be one of {allowed}", key="peak_flops_per_s", value=dtype)
-            _check_number(f"peak_flops_per_s.{dtype}", peak, PEAK_RANGE)
+            check_number(f"peak_flops_per_s.{dtype}", peak, PEAK_RANGE)
         object.__setattr__(self, "peak_flops_per_s", FrozenTable(self.peak_flops_per_s))
         object.__setattr__(self, "provenance", FrozenTable(self.provenance))
+        for dtype, groups in self.formats.items():
+            _check_groups(f"formats.{dtype}.", groups)
+        tables = {dtype: FrozenTable(groups) for dtype, groups in self.formats.items()}
+        object.__setattr__(self, "formats", FrozenTable(tables))
 
     def peak(self, dtype: str) -> float:
         """Dense peak for `dtype`, FLOP/s; no other dtype stands in for one that the device lacks.
@@ -321,24 +326,34 @@ class Device:
             raise InputError(f"{self.name} has no such peak; it has {has}", key="dtype", value=dtype)
         return self.peak_flops_per_s[dtype]
 
+    def in_format(self, dtype: str) -> "Device":
+        """The device whose constants are those of kernels that compute in `dtype`, where it has some of their own.
 
-def check_range(record: "Constants | Device", prefix: str) -> None:
-    """Raise InputError for all fields of `record` whose numbers lie outside their stated ranges."""
-    mistakes = []
-    for each in fields(record):
-        value = getattr(record, each.name)
-        if "range" in each.metadata and not (value is None and each.default is None):
-            try:
-                _check_number(prefix + each.name, value, each.metadata["range"])
-            except InputError as error:
-                mistakes.append(error)
-    if mistakes:
-        raise joined(mistakes)
+        Operations without keep the constants of 16 bits; so does everything where the profile knows of none.
+        """
+        groups = self.formats.get(dtype)
+        if not groups:
+            return self
+        values = {name: value for group in groups.values() for name, value in group.values.items()}
+        residuals, corrections = self.constants.residuals, dict(self.constants.corrections)
+        for operation, group in groups.items():
+            residuals = residuals.changed(operation, group.residual_ratio, group.regimes)
+            corrections.pop(operation, None)
+            if group.correction is not None:
+                corrections[operation] = group.correction
+        prefix = f"formats.{dtype}."
+        origins = {
+            f"constants.{name.removeprefix(prefix)}": each
+            for name, each in self.provenance.items()
+            if name.startswith(prefix)
+        }
+        constants = replace(self.constants, **values, residual_ratio=residuals, corrections=corrections)
+        return replace(self, constants=constants, provenance={**self.provenance, **origins})
 
 
-def _check_number(key: str, value: float, allowed: tuple[float, float]) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InputError("must be a number", key=key, value=value)
-    low, high = allowed
-    if not low <= value <= high:
-        raise InputError(f"must lie between {low:g} and {high:g}", key=key, value=value)
+def _check_groups(prefix: str, groups: Mapping[str, FormatGroup]) -> None:
+    ranges = {each.name: each.metadata["range"] for each in fields(Constants) if "range" in each.metadata}
+    for operation, group in groups.items():
+        for name, value in group.values.items():
+            check_number(prefix + name, value, ranges[name])
+        check_number(f"{prefix}residual_ratio.{operation}", group.residual_ratio, RESIDUAL_RANGE)

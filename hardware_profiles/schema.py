@@ -211,6 +211,23 @@ class ConstantsFile(_FileModel):
     host: Group | None = None
 
 
+class FormatFile(_FileModel):
+    """Fitted constants of one number format, by operation."""
+
+    gemm: Group | None = None
+    mla: Group | None = None
+    moe: Group | None = None
+    prefill: Group | None = None
+
+
+class FormatsFile(_FileModel):
+    """Number formats whose kernels have constants of their own."""
+
+    fp8: FormatFile | None = None
+    int8: FormatFile | None = None
+    fp4: FormatFile | None = None
+
+
 class DeviceFile(_FileModel):
     """One device file."""
 
@@ -230,6 +247,7 @@ class DeviceFile(_FileModel):
     price: DollarsPerHour | None = None
     peak: Peaks
     constants: ConstantsFile
+    formats: FormatsFile = FormatsFile()
 
 
 def eightieth_percentile(median: float, p90: float) -> float:

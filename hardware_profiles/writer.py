@@ -56,22 +56,29 @@ def _head(device: Device) -> Iterator[str]:
 
 def _constants(device: Device) -> Iterator[str]:
     for operation in OPERATIONS:
-        names = [name for name in CONSTANT_NAMES if name.startswith(f"{operation}_")]
-        common = device.provenance[f"constants.{names[0]}"]
-        yield ""
-        yield f"[constants.{operation}]"
-        yield f"kind = {_quoted(common.kind)}"
-        yield f"source = {_quoted(common.source)}"
-        residual = float(device.constants.residual_ratio[operation])
-        origin = _origin(device.provenance[f"constants.residual_ratio.{operation}"])
-        yield f"residual = {{ p80_ratio = {residual!r}, {origin} }}"
-        yield from _regimes(device.constants.residuals.regimes.get(operation, ()))
-        correction = device.constants.corrections.get(operation)
-        if correction is not None:
-            axes, values = [list(axis) for axis in correction.axes], list(correction.values)
-            yield f"correction = {{ axes = {axes}, values = {values} }}"
-        for name in names:
-            yield _constant(device, name, name.removeprefix(f"{operation}_"), common)
+        yield from _group(device, "constants", operation)
+    for dtype, groups in device.formats.items():
+        for operation in groups:
+            yield from _group(device.in_format(dtype), f"formats.{dtype}", operation)
+
+
+def _group(device: Device, table: str, operation: str) -> Iterator[str]:
+    names = [name for name in CONSTANT_NAMES if name.startswith(f"{operation}_")]
+    common = device.provenance[f"constants.{names[0]}"]
+    yield ""
+    yield f"[{table}.{operation}]"
+    yield f"kind = {_quoted(common.kind)}"
+    yield f"source = {_quoted(common.source)}"
+    residual = float(device.constants.residual_ratio[operation])
+    origin = _origin(device.provenance[f"constants.residual_ratio.{operation}"])
+    yield f"residual = {{ p80_ratio = {residual!r}, {origin} }}"
+    yield from _regimes(device.constants.residuals.regimes.get(operation, ()))
+    correction = device.constants.corrections.get(operation)
+    if correction is not None:
+        axes, values = [list(axis) for axis in correction.axes], list(correction.values)
+        yield f"correction = {{ axes = {axes}, values = {values} }}"
+    for name in names:
+        yield _constant(device, name, name.removeprefix(f"{operation}_"), common)
 
 
 def _regimes(regimes: Sequence[Regime]) -> Iterator[str]:

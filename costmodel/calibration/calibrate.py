@@ -1,7 +1,7 @@
 """How well does a profile time a table of kernels, and what would it be after a fit to part of it?
 
-Filters rows, fits constants to a seeded quarter, and scores the other three quarters. Leaves out reading tables
-(`tables`) and writing profiles (`hardware_profiles.writer`).
+Filters rows, fits constants to a seeded share of them, a quarter unless told otherwise, and scores the others. Leaves
+out reading tables (`tables`) and writing profiles (`hardware_profiles.writer`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +11,7 @@ import numpy as np
 
 from costmodel.calibration.corrections import correction
 from costmodel.calibration.fit import fitted, search, with_constants
+from costmodel.calibration.formats import with_format
 from costmodel.calibration.intervals import bounds_by_row, fitted_residuals, interval, part_labels
 from costmodel.calibration.measurements import Measurements, together
 from costmodel.calibration.parameters import GROUPS, group_of
@@ -18,7 +19,7 @@ from costmodel.calibration.timing import VerifyForm, expert_work, timed, timings
 from costmodel.passes.kernels.timing import Timing
 from costmodel.passes.ops import Array, Mask
 from costmodel.passes.precision import BYTES_PER_VALUE
-from hardware_profiles.errors import UnknownNameError
+from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.profile import OPERATIONS, Device, Provenance
 
 COLD_RATIO = 1.5  # bytes touched over the last-level cache, from which a row counts as cold
@@ -81,6 +82,7 @@ def calibrate(
     fit: bool = True,
     dtype: str = "bf16",
     seed: int = 0,
+    share: float = FITTED_SHARE,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Calibration:
     """Score a profile on tables, after a fit of its constants to a quarter of the rows where `fit` is set.
@@ -90,21 +92,24 @@ def calibrate(
         device: its profile.
         fit: fit constants; else the profile is scored as it is, on the same rows.
         dtype: number format whose rows are used; bf16 and fp16 count as one.
-        seed: of the split into a quarter and three quarters.
+        seed: of the split into the rows that are fitted to, by default a quarter, and those that are scored.
+        share: of the rows to fit to, in (0, 1).
         progress: called with what is being done.
 
     Raises:
         UnknownNameError: an unknown dtype.
-        InputError: a dtype that the device lacks.
+        InputError: a dtype that the device lacks, or a share out of its range.
     """
+    if not 0.0 < share < 1.0:
+        raise InputError("must lie between 0 and 1", key="--share", value=share)
     if dtype not in BYTES_PER_VALUE:
         raise UnknownNameError("number format", dtype, list(BYTES_PER_VALUE))
     device.peak(dtype)
-    scores = {}
+    scores, narrow = {}, device.in_format(dtype)
     for operation, rows in together(tables).items():
         progress(f"{operation}: {len(rows)} rows")
-        device, scores[operation] = _operation(device, rows, fit=fit, dtype=dtype, seed=seed)
-    return Calibration(device=device, scores=scores)
+        narrow, scores[operation] = _operation(narrow, rows, fit=fit, dtype=dtype, seed=seed, share=share)
+    return Calibration(device=with_format(device, dtype, narrow) if fit else device, scores=scores)
 
 
 def usable(device: Device, rows: Measurements, *, dtype: str = "bf16") -> Mask:
@@ -163,23 +168,25 @@ def expert_matrices(device: Device, rows: Measurements, *, dtype: str = "bf16") 
     return matrices
 
 
-def set_aside(rows: Measurements, seed: int) -> Mask:
-    """A quarter of the rows, drawn within every part; none where a part has fewer than `LEAST_SPLIT` rows."""
+def set_aside(rows: Measurements, seed: int, share: float = FITTED_SHARE) -> Mask:
+    """A share of the rows, drawn within every part; none where a part has fewer than `LEAST_SPLIT` rows."""
     generator = np.random.default_rng(seed)
     chosen = np.zeros(len(rows), dtype=bool)
     labels = part_labels(rows)
     for part in np.unique(labels):
         mine = np.flatnonzero(labels == part)
         if len(mine) >= LEAST_SPLIT:
-            chosen[generator.permutation(mine)[: round(FITTED_SHARE * len(mine))]] = True
+            chosen[generator.permutation(mine)[: round(share * len(mine))]] = True
     return chosen
 
 
-def _operation(device: Device, rows: Measurements, *, fit: bool, dtype: str, seed: int) -> tuple[Device, Score]:
+def _operation(
+    device: Device, rows: Measurements, *, fit: bool, dtype: str, seed: int, share: float
+) -> tuple[Device, Score]:
     matrices = expert_matrices(device, rows, dtype=dtype)
     kept = usable(device, rows, dtype=dtype)
     used, layers = rows.select(kept), None if matrices is None else matrices[kept]
-    aside = set_aside(used, seed)
+    aside = set_aside(used, seed, share)
     form = _verify_form(device, used.select(aside if aside.any() else ~aside), dtype, fit)
     near = anchors(device, rows, dtype=dtype, count=round(ANCHOR_SHARE * aside.sum()), seed=seed)
     plain = _uncorrected(device, rows.operation)

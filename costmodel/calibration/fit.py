@@ -12,17 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from costmodel.calibration.measurements import Measurements
-from costmodel.calibration.parameters import GROUPS, TRTLLM_MOST_BYTES, Parameter, group_of
+from costmodel.calibration.parameters import CONTEXT_ROW_TILES, GROUPS, TRTLLM_MOST_BYTES, Parameter, group_of
 from costmodel.calibration.timing import VerifyForm, timed
 from costmodel.passes.kernels.communication import VLLM_MOST_BYTES
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
-from hardware_profiles.profile import Device
+from hardware_profiles.profile import NEUTRAL, Device
 
 SOFT_RATIO = 0.05  # errors beyond this count linearly instead of squared
 PRIOR_WEIGHT = 0.003  # pull towards the profile's value, per row and per width of a parameter's range
 LEAST_PULL = 0.1  # of the same, where rows are few: a tenth of a range weighs like an error of 1 %
-CLEARLY = 0.05
+CLEARLY = 0.05  # by which a step of a constant has to lower the cost
+WORTH = 0.2  # by which a further mechanism has to
 LEAST_ROWS = 3  # rows per parameter below which a group is left as it is
 
 Predict = Callable[[Device], Array]
@@ -55,10 +56,25 @@ def fitted(
     parameters = GROUPS[group_of(rows.operation, form)]
     if len(rows) < LEAST_ROWS * len(parameters):
         return {}
-    values, _ = search(
-        device, parameters, rows.seconds, lambda d: timed(d, rows, dtype=dtype, verify=form, matrices=matrices)[0]
-    )
-    return values
+
+    def predict(d: Device) -> Array:
+        return timed(d, rows, dtype=dtype, verify=form, matrices=matrices)[0]
+
+    steps = CONTEXT_ROW_TILES if rows.operation == "attention_context" else ()
+    return _fewest(device, parameters, rows.seconds, predict, "context_row_tile", steps)
+
+
+def _fewest(
+    device: Device, parameters: Sequence[Parameter], seconds: Array, predict: Predict, name: str, steps: Sequence[float]
+) -> dict[str, float]:
+    """The parameters, those with a neutral value only where they lower the cost by `WORTH`."""
+    few = [each for each in parameters if each.name not in NEUTRAL]
+    without = {each.name: NEUTRAL[each.name] for each in parameters if each.name in NEUTRAL}
+    values, cost = search(with_constants(device, without), few, seconds, predict)
+    if not without:
+        return values
+    more, less = _stepped(device, parameters, seconds, predict, name, steps)
+    return more if less < (1.0 - WORTH) * cost else values | without | ({name: NEUTRAL[name]} if steps else {})
 
 
 def search(
@@ -127,19 +143,28 @@ def _allreduce(device: Device, rows: Measurements) -> dict[str, float]:
 
 
 def _trtllm(device: Device, rows: Measurements) -> dict[str, float]:
-    """TensorRT-LLM's constants, the ring's that it hands over to, and the message from which it does.
-
-    A smaller threshold has to lower the cost by `CLEARLY`: few rows tell little about where the change is.
-    """
+    """TensorRT-LLM's constants, the ring's that it hands over to, and the message from which it does."""
     parameters = (*GROUPS["trtllm"], *GROUPS["nccl"])
-    best: tuple[float, dict[str, float]] | None = None
-    for most in reversed(TRTLLM_MOST_BYTES):
-        there = with_constants(device, {"trtllm_most_bytes": most})
-        values, cost = search(there, parameters, rows.seconds, lambda d: timed(d, rows)[0])
-        if best is None or cost < (1.0 - CLEARLY) * best[0]:
-            best = (cost, values | {"trtllm_most_bytes": most})
+    thresholds = tuple(reversed(TRTLLM_MOST_BYTES))
+    return _stepped(device, parameters, rows.seconds, lambda d: timed(d, rows)[0], "trtllm_most_bytes", thresholds)[0]
+
+
+def _stepped(
+    device: Device, parameters: Sequence[Parameter], seconds: Array, predict: Predict, name: str, steps: Sequence[float]
+) -> tuple[dict[str, float], float]:
+    """The parameters, one more constant that takes one of a few values, and the cost.
+
+    A later value has to lower the cost by `CLEARLY`: few rows tell little about such steps.
+    """
+    if not steps:
+        return search(device, parameters, seconds, predict)
+    best: tuple[dict[str, float], float] | None = None
+    for value in steps:
+        values, cost = search(with_constants(device, {name: value}), parameters, seconds, predict)
+        if best is None or cost < (1.0 - CLEARLY) * best[1]:
+            best = (values | {name: value}, cost)
     assert best is not None
-    return best[1]
+    return best
 
 
 def _least_squares() -> Callable[..., Any]:

@@ -111,9 +111,19 @@ class Layout:
     measurements: Callable[[Reader], list[Measurements]]
 
 
+_FORMATS = {"nvfp4": "fp4"}  # names of tables for formats that go by another one here
+
+
+def _formats(r: Reader) -> Texts:
+    return np.asarray([_FORMATS.get(name, name) for name in r.texts("dtype").tolist()], dtype=np.str_)
+
+
 def _products(r: Reader) -> list[Measurements]:
-    sizes: dict[str, npt.ArrayLike] = {"rows": r.sizes("m"), "outputs": r.sizes("n"), "inputs": r.sizes("k")}
-    return [measurements("gemm", sizes, r.seconds("us", MICRO), file=r.file, dtype=r.texts("dtype"))]
+    """Linear layers of TensorRT-LLM, which convert what they read where they compute in fewer than 16 bits."""
+    sizes: dict[str, npt.ArrayLike] = {
+        "rows": r.sizes("m"), "outputs": r.sizes("n"), "inputs": r.sizes("k"), "converts": 1.0,
+    }  # fmt: skip
+    return [measurements("gemm", sizes, r.seconds("us", MICRO), file=r.file, dtype=_formats(r))]
 
 
 def _decode_attention(r: Reader) -> list[Measurements]:
@@ -155,7 +165,7 @@ def _expert_layers(r: Reader) -> list[Measurements]:
         "experts_per_token": chosen, "visited": visited, "padded_rows": padded,
     }  # fmt: skip
     seconds = r.seconds("us", MICRO)
-    return [measurements("moe", sizes, seconds, file=r.file, dtype=r.texts("dtype"), part=spread)]
+    return [measurements("moe", sizes, seconds, file=r.file, dtype=_formats(r), part=spread)]
 
 
 def _visited(file: str, row: int, spread: str, tokens: float, experts: float, chosen: float) -> tuple[float, float]:

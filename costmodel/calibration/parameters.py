@@ -41,6 +41,7 @@ GROUPS: dict[str, tuple[Parameter, ...]] = {
         _share("gemm_bandwidth_efficiency", 0.85),
         _share("gemm_output_efficiency", 0.7), _norm("gemm_norm"),
         Parameter(name="gemm_tile_ratio", low=0.0, high=5.0, start=0.2), _rounding("gemm_wave_ratio", 0.2),
+        _rounding("gemm_fill_ratio", 0.2),
     ),
     "attention": (
         _time("attention_launch_s", 12, 60), _time("attention_wave_s", 2, 40), _time("attention_combine_s", 2, 30),
@@ -61,11 +62,13 @@ GROUPS: dict[str, tuple[Parameter, ...]] = {
     "context": (
         _time("context_launch_s", 10, 60), _time("context_unit_s", 1, 40), _time("context_tile_s", 0.6, 10),
         _rounding("context_wave_ratio"), _share("context_bandwidth_efficiency", 0.6),
-        _share("context_compute_efficiency", 0.6), _norm("context_norm"),
+        _share("context_compute_efficiency", 0.6), _norm("context_norm"), _rounding("context_width_ratio"),
+        Parameter(name="context_append_ratio", low=0.0, high=30.0, start=3.0),
     ),
     "mla": (
         _time("mla_launch_s", 12, 60), _share("mla_bandwidth_efficiency", 0.8), _share("mla_compute_efficiency", 0.6),
         _time("mla_tile_s", 3, 30), _norm("mla_norm", 2.0),
+        _time("mla_wave_s", 2, 20), Parameter(name="mla_reread_ratio", low=0.0, high=2.0, start=0.3),
     ),
     "moe": (
         _time("moe_launch_s", 35, 200), _time("moe_expert_s", 0.2, 10), _share("moe_bandwidth_efficiency", 0.9),
@@ -83,6 +86,7 @@ GROUPS: dict[str, tuple[Parameter, ...]] = {
     "nccl": (_time("nccl_launch_s", 30, 500), _time("nccl_hop_s", 1, 50), _share("nccl_efficiency", 0.75)),
 }  # fmt: skip
 
+CONTEXT_ROW_TILES = (64.0, 128.0, 256.0)  # query rows of a block of prompt attention that a fit tries
 TRTLLM_MOST_BYTES = tuple(2.0**power for power in range(18, 25))  # thresholds that a fit tries, 256 KiB to 16 MiB
 
 

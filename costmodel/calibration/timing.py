@@ -71,8 +71,23 @@ def timings(
 
 def _gemm(device: Device, c: Columns, dtype: str) -> Timed:
     width = BYTES_PER_VALUE[dtype]
-    work = ops.gemm(c["rows"], c["outputs"], c["inputs"], weight_bytes=width, activation_bytes=width)
-    return kernels.gemm(device, work, c["rows"], dtype, outputs=c["outputs"]), work.bytes
+    wide = max(width, 2.0)
+    work = ops.gemm(c["rows"], c["outputs"], c["inputs"], weight_bytes=width, activation_bytes=wide)
+    read = c["rows"] * c["inputs"]
+    work = work._replace(bytes=work.bytes - read * (wide - width))
+    timing = kernels.gemm(device, work, c["rows"], dtype, outputs=c["outputs"])
+    narrowed = c["converts"] * (width < wide)
+    return (_after_narrowing(device, timing, narrowed, read * (wide + width)) if narrowed.any() else timing), work.bytes
+
+
+def _after_narrowing(device: Device, timing: Timing, narrowed: Array, moved: Array) -> Timing:
+    """Products of tables that time the conversion of their inputs from 16 bits with them, where `narrowed` is 1."""
+    constants = device.constants
+    extra = narrowed * moved / (device.bandwidth_bytes_per_s * constants.elementwise_bandwidth_efficiency)
+    launch = narrowed * constants.elementwise_kernel_s
+    return Timing(
+        timing.seconds + launch + extra, timing.compute_s, timing.memory_s + extra, timing.launch_s + launch
+    )  # fmt: skip
 
 
 def _work(c: Columns, dtype: str) -> Work:
@@ -121,7 +136,10 @@ def _mla(device: Device, c: Columns, dtype: str) -> Timed:
         c["requests"], 1.0, c["context"], heads=c["heads"], latent=MLA_LATENT, rope=MLA_ROPE, kv_bytes=width,
         activation_bytes=width,
     )  # fmt: skip
-    return kernels.latent_attention(device, work, dtype, context=c["context"]), work.bytes
+    timing = kernels.latent_attention(
+        device, work, dtype, context=c["context"], requests=c["requests"], rows=c["heads"]
+    )  # fmt: skip
+    return timing, work.bytes
 
 
 def expert_work(c: Columns, dtype: str, matrices: Array | float) -> Work:

@@ -209,7 +209,14 @@ def _attention(
             yield added.indexing(d, attention, b, n, context)
         if attention.index_tokens:
             context = np.minimum(context, float(attention.index_tokens))
-        timing = _timed(d, work, lambda: kernels.latent_attention(d.device, work, dtype, context=context), dtype)
+        if "mla" in d.device.formats.get(p.kv, ()):  # its kernel computes in the format of the cache
+            dtype = p.kv
+        device = d.device.in_format(dtype)
+
+        def latent() -> Timing:
+            return kernels.latent_attention(device, work, dtype, context=context, requests=b, rows=heads * n)
+
+        timing = _timed(d, work, latent, dtype)
         yield Operation("mla", timing, work, sizes={"requests": b, "context": context, "heads": heads})
         return
     kv_heads = max(1.0, attention.kv_heads / d.tensor_parallel)

@@ -1,8 +1,8 @@
-"""How fast are 8-bit matrix products on a device whose constants were fitted to 16-bit ones?
+"""How fast are 8-bit and 4-bit matrix products on a device whose constants were fitted to 16-bit ones?
 
-Fitted constants for Hopper, whose kernels were timed in both formats. They are those of the products alone: what
-quantises their inputs is an operation of its own. Leaves out other devices, which keep their constants, and the output
-head, which engines run in 16 bits.
+A profile's constants for the format, where it has some; else fitted constants for Hopper, whose kernels were timed in
+both formats. They are those of the products alone: what quantises their inputs is an operation of its own. Leaves out
+other devices, which keep their constants, and the output head, which engines run in 16 bits.
 """
 
 from collections.abc import Mapping
@@ -35,21 +35,24 @@ _SHARES: Mapping[Products, _Share] = {
     # the same 45 products; prompts: median of the five of 4096 rows, 0.72 to 0.79. CUTLASS's kernels in vLLM and SGLang
     # accumulate as fast (KernelTmaWarpSpecializedPingpongFP8FastAccum)
     "cutlass": _Share(0.764, 0.741),
-    # 419 rows of the tables (TensorRT-LLM's own linear layer) with M from 512 to 1024 and N, K of at least 2048, the
+    # 441 rows of the tables (TensorRT-LLM's own linear layer) with M from 512 to 1024 and N, K of at least 2048, the
     # conversion taken off: 2 % too long in the median, median error 19 % (with the share above 20 % too short)
     "trtllm": _Share(0.58, 0.58),
 }
 
 
 def with_eight_bit_products(deployment: Deployment, products: Products = "cutlass") -> Deployment:
-    """The deployment with constants of fp8 products, where it computes in fp8 and they are known.
+    """The deployment with constants of narrow products, where it computes in such a format and they are known.
 
     Args:
         deployment: model, device and how they run; its constants apply to 16-bit products.
-        products: whose kernels run: CUTLASS's or TensorRT-LLM's.
+        products: whose kernels run on Hopper: CUTLASS's or TensorRT-LLM's.
     """
     device = deployment.device
-    if deployment.precision.activations != "fp8" or not device.name.startswith(_HOPPER):
+    narrow = deployment.precision.activations
+    if narrow in deployment.device.formats:
+        return replace(deployment, device=deployment.device.in_format(narrow))
+    if narrow != "fp8" or not device.name.startswith(_HOPPER):
         return deployment
     share = _SHARES[products]
     constants = replace(

@@ -82,13 +82,15 @@ def attention(
         activation_bytes: bytes of one activation.
 
     Returns:
-        FLOPs of the score and value products (causal), bytes of the cache and of queries and outputs.
+        FLOPs of the score and value products (causal), bytes of the cache and of queries and outputs; written are the
+        new keys and values.
     """
     b, n, c = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
     read = c + n if window is None else np.minimum(c + n, window + n - 1.0)
     flops = 4.0 * b * n * heads * head_dim * attention_context(n, c, window)
-    moved = b * (read * 2.0 * kv_heads * head_dim * kv_bytes + 2.0 * n * heads * head_dim * activation_bytes)
-    return Work(flops, moved)
+    token_bytes = 2.0 * kv_heads * head_dim * kv_bytes
+    moved = b * (read * token_bytes + 2.0 * n * heads * head_dim * activation_bytes)
+    return Work(flops, moved, b * n * token_bytes)
 
 
 def latent_attention(

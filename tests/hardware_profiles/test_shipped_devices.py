@@ -107,6 +107,9 @@ def test_every_number_has_provenance(device):
     wanted |= {f"constants.residual_ratio.{operation}" for operation in OPERATIONS}
     if device.price_usd_per_hour is not None:
         wanted.add("price_usd_per_hour")
+    for dtype, groups in device.formats.items():
+        wanted |= {f"formats.{dtype}.{name}" for group in groups.values() for name in group.values}
+        wanted |= {f"formats.{dtype}.residual_ratio.{operation}" for operation in groups}
     assert set(device.provenance) == wanted
     assert all(each.kind in KINDS and len(each.source) >= 10 for each in device.provenance.values())
 
@@ -187,7 +190,9 @@ def test_calibrated_means_that_gemm_and_attention_were_measured_here(device):
 
 
 def test_which_devices_are_calibrated():
-    assert {name for name in EXPECTED if load_device(name).calibrated} == {"h100-sxm", "a100-sxm-80", "rtx-pro-6000"}
+    assert {name for name in EXPECTED if load_device(name).calibrated} == {
+        "h100-sxm", "a100-sxm-80", "b200-sxm", "rtx-pro-6000",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EXPECTED)

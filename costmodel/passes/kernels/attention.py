@@ -10,6 +10,7 @@ from costmodel.passes.kernels.timing import Timing, joined, rounded
 from costmodel.passes.ops import Array, Mask, Number, Work
 from hardware_profiles.profile import Device
 
+LATENT_TILE = 16  # query rows of a tile of latent attention, up to 64
 ROW_TILE = 64  # query rows that one attention tile holds
 SPLIT_CONTEXT = 128  # least context of one split
 SHORT_CONTEXT = 256  # longest context that decode kernels for short caches take
@@ -186,9 +187,11 @@ def prefill_attention(
     heads: Number,
     head_dim: Number = HEAD_DIM,
 ) -> Timing:
-    """Causal attention over a prompt or chunk: ta + ‖walk of the tiles, the larger of the two roofs‖ₚ.
+    """Causal attention over a prompt or chunk: ta + append + ‖walk of the tiles, the larger of the two roofs‖ₚ.
 
-    The walk is that of `unsplit_attention`, with constants of prompt kernels.
+    The walk is that of `unsplit_attention`, with constants of prompt kernels: blocks of their own number of query
+    rows, and tiles of which only a part of the time grows with the head. New keys and values may be written into the
+    cache by a kernel of its own beforehand.
 
     Args:
         device: profile.
@@ -202,27 +205,44 @@ def prefill_attention(
     """
     c = device.constants
     b, n, ctx = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
-    blocks = np.ceil(n / ROW_TILE - 1e-9)
+    blocks = np.ceil(n / c.context_row_tile - 1e-9)
     longest = np.ceil((ctx + n) / ROW_TILE)
-    mean = np.minimum(ctx / ROW_TILE + (blocks + 1.0) / 2.0, longest)
-    tile_s = c.context_tile_s * head_dim / HEAD_DIM
+    mean = np.minimum(ctx / ROW_TILE + (blocks + 1.0) / 2.0 * (c.context_row_tile / ROW_TILE), longest)
+    tile_s = c.context_tile_s * (1.0 + c.context_width_ratio * (np.asarray(head_dim) / HEAD_DIM - 1.0))
     unit_s = c.context_unit_s + longest * tile_s
     total_s = b * heads * blocks * (c.context_unit_s + mean * tile_s)
     walk = unit_s * rounded(total_s / np.maximum(device.processors * unit_s, 1e-300), c.context_wave_ratio)
     compute = work.flops / (device.peak(dtype) * c.context_compute_efficiency)
     memory = work.bytes / (device.bandwidth_bytes_per_s * c.context_bandwidth_efficiency)
+    append = work.written_bytes * (c.context_append_ratio / device.bandwidth_bytes_per_s)
     launch = np.asarray(c.context_launch_s)
-    return Timing(launch + joined(walk, np.maximum(compute, memory), c.context_norm), compute, memory, launch)
+    seconds = launch + append + joined(walk, np.maximum(compute, memory), c.context_norm)
+    return Timing(seconds, compute, np.asarray(memory + append), launch)
 
 
-def latent_attention(device: Device, work: Work, dtype: str, *, context: Number) -> Timing:
-    """Absorbed multi-head latent attention: ta + ‖the larger of the two derated roofs, ⌈context/64⌉·t_tile‖ₚ.
+def latent_attention(
+    device: Device, work: Work, dtype: str, *, context: Number, requests: Number, rows: Number
+) -> Timing:
+    """Absorbed multi-head latent attention: ta + tw·waves + ‖the larger derated roof, ⌈context/64⌉·t_tile‖ₚ.
 
-    The second term is one unit's walk over a cache that its kernel does not split; about 0 where it does.
+    The last term is one unit's walk over a cache that its kernel does not split; about 0 where it does. Fewer than 64
+    query rows of a request run in tiles of 16, each of which reads part of the cache from memory again; 64 and more
+    run together. A wave is one tile for every processor.
+
+    Args:
+        device: profile.
+        work: FLOPs and bytes of the operation.
+        dtype: format that the matrix units compute in.
+        context: cached tokens per request.
+        requests: batch b.
+        rows: query rows that share a request's cache: heads of one device times query tokens.
     """
     c = device.constants
+    tiles = np.where(np.asarray(rows) < ROW_TILE, np.ceil(np.asarray(rows) / LATENT_TILE - 1e-9), 1.0)
     walk = np.ceil(np.asarray(context, dtype=np.float64) / ROW_TILE) * c.mla_tile_s
     compute = work.flops / (device.peak(dtype) * c.mla_compute_efficiency)
     memory = work.bytes / (device.bandwidth_bytes_per_s * c.mla_bandwidth_efficiency)
-    launch = np.asarray(c.mla_launch_s)
+    memory = memory * (1.0 + c.mla_reread_ratio * (tiles - 1.0))
+    waves = np.maximum(np.asarray(requests, dtype=np.float64) * tiles / device.processors, 1.0)
+    launch = np.asarray(c.mla_launch_s + c.mla_wave_s * waves)
     return Timing(launch + joined(np.maximum(compute, memory), walk, c.mla_norm), compute, memory, launch)

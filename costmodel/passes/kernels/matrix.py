@@ -54,6 +54,8 @@ def gemm(device: Device, work: Work, rows: Number, dtype: str, *, outputs: Numbe
         penalty = 1.0 / c.gemm_output_efficiency - 1.0 / c.gemm_bandwidth_efficiency
         moved = moved + work.written_bytes * penalty
     memory = moved / device.bandwidth_bytes_per_s
+    if outputs is not None and c.gemm_fill_ratio:
+        memory = memory * _unfilled(device, m, outputs)
     launch = np.asarray(c.gemm_launch_s)
     timing = Timing(launch + joined(compute, memory, c.gemm_norm), compute, memory, launch)
     if outputs is None or "gemm" not in c.corrections:
@@ -84,6 +86,12 @@ def _tile_factor(device: Device, m: Array, outputs: Number | None) -> Array:
         best = rows if best is None else np.minimum(best, rows)
     assert best is not None
     return np.asarray(best / m)
+
+
+def _unfilled(device: Device, m: Array, outputs: Number) -> Array:
+    """How much longer traffic takes because fewer tiles than processors ask for it."""
+    tiles = np.ceil(m / COLUMN_TILE - 1e-9) * np.ceil(np.asarray(outputs, dtype=np.float64) / COLUMN_TILE)
+    return np.asarray(1.0 + device.constants.gemm_fill_ratio * (np.maximum(device.processors / tiles, 1.0) - 1.0))
 
 
 def experts(device: Device, work: Work, visited: Number, dtype: str) -> Timing:

@@ -72,6 +72,8 @@ def test_attention_constants_are_recovered(operation, truth):
         "context": 2.0 ** generator.integers(10, 16, count), "heads": 32.0, "kv_heads": 8.0, "head_dim": 128.0,
         "beside_requests": 0.0, "beside_context": 0.0,
     }  # fmt: skip
+    if operation == "mla_generation":  # with one number of heads, rereads and the bandwidth cannot be told apart
+        sizes["heads"] = 2.0 ** generator.integers(3, 8, count)
     if operation == "attention_verify":
         sizes |= {"requests": 1.0, "query_tokens": 64.0 * generator.integers(1, 17, count), "beside_requests": 1.0}
     rows = measurements(operation, sizes, np.ones(count), file="made.csv")
@@ -241,3 +243,25 @@ def test_tables_of_one_operation_are_joined():
     both = together([products(10), products(7), experts(0.9)])
     assert {name: len(rows) for name, rows in both.items()} == {"gemm": 17, "moe": 40}
     assert isinstance(both["gemm"], Measurements) and both["gemm"].file == "made.csv"
+
+
+def test_narrow_products_are_fitted_beside_those_of_sixteen_bits():
+    b200 = load_device("b200-sxm")
+    truth = {"gemm_launch_s": 6e-6, "gemm_bandwidth_efficiency": 0.7}
+    rows = products(least=16_384)
+    rows = replace(rows, dtype=np.full(400, "fp8"), columns={**rows.columns, "converts": np.ones(400)})
+    seconds = timed(with_constants(b200.in_format("fp8"), truth), rows, dtype="fp8")[0]
+    found = calibrate([replace(rows, seconds=seconds)], b200, dtype="fp8").device
+    for name, value in truth.items():
+        assert found.formats["fp8"]["gemm"].values[name] == pytest.approx(value, rel=0.1), name
+    assert found.formats["fp8"]["moe"] == b200.formats["fp8"]["moe"]
+    assert found.constants == b200.constants
+    assert found.provenance["formats.fp8.gemm_launch_s"].source.startswith("fitted to")
+    assert found.provenance["constants.gemm_launch_s"] == b200.provenance["constants.gemm_launch_s"]
+    assert calibrate([rows], b200, dtype="fp8", fit=False).device == b200
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -1.0])
+def test_a_share_leaves_rows_on_both_sides(share):
+    with pytest.raises(InputError, match="--share"):
+        calibrate([products(60)], H100, share=share)

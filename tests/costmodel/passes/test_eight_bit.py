@@ -32,8 +32,8 @@ def device_of(products):
     return with_eight_bit_products(deployment(), products).device
 
 
-def errors(rows, products, extra_s=0.0):
-    return (timed(device_of(products), rows, dtype="fp8")[0] + extra_s) / rows.seconds - 1.0
+def errors(rows, products):
+    return timed(device_of(products), rows, dtype="fp8")[0] / rows.seconds - 1.0
 
 
 def test_only_fp8_on_hopper_has_constants_of_its_own():
@@ -48,7 +48,7 @@ def test_products_timed_alone():
     fp8 = rows.select(rows.dtype == "fp8")
     error = errors(fp8, "cutlass")
     assert len(error) == 45
-    assert np.median(np.abs(error)) < 0.03 and np.quantile(np.abs(error), 0.9) < 0.08
+    assert np.median(np.abs(error)) < 0.035 and np.quantile(np.abs(error), 0.9) < 0.08
     large = fp8.select(fp8.columns["rows"] == 4096)
     work = 2.0 * large.columns["rows"] * large.columns["outputs"] * large.columns["inputs"]
     share = np.median(work / large.seconds / H100.peak("fp8"))
@@ -60,13 +60,11 @@ def test_products_timed_with_the_conversion_of_their_inputs(reference_data, prod
     """Few rows are bound by memory in anybody's kernels; many are not, and the tables are of TensorRT-LLM's."""
     (rows,) = read_measurements(reference_data / "kernels" / "gemm_h100_sxm.csv")
     cold = rows.select(usable(H100, rows, dtype="fp8"))
-    c, sizes = H100.constants, cold.columns
-    moved = 3.0 * sizes["rows"] * sizes["inputs"]
-    conversion_s = c.elementwise_kernel_s + moved / (H100.bandwidth_bytes_per_s * c.elementwise_bandwidth_efficiency)
-    error = errors(cold, products, conversion_s)
+    sizes, error = cold.columns, errors(cold, products)
+    assert (sizes["converts"] == 1.0).all()
     assert abs(np.median(error[sizes["rows"] <= 128])) < 0.05
     large = (sizes["rows"] >= 512) & (sizes["outputs"] >= 2048) & (sizes["inputs"] >= 2048)
-    assert large.sum() == 419 and low < np.median(error[large]) < high
+    assert large.sum() == 441 and low < np.median(error[large]) < high
 
 
 def quantising(engine, model="llama-3.1-70b", devices=1):

@@ -131,10 +131,47 @@ def test_a_cache_that_is_not_split_is_walked_whatever_the_batch():
 
     def seconds(b, ctx):
         work = ops.latent_attention(b, 1, ctx, heads=16, latent=512, rope=64, kv_bytes=2.0, activation_bytes=2.0)
-        return float(kernels.latent_attention(device, work, "bf16", context=ctx).seconds)
+        return float(kernels.latent_attention(device, work, "bf16", context=ctx, requests=b, rows=16).seconds)
 
     assert seconds(2, 16_384) < 1.1 * seconds(1, 16_384)
     assert seconds(1, 16_384) > 1.8 * seconds(1, 8192)
+
+
+def test_few_query_rows_over_a_latent_cache_read_it_once_per_tile_of_sixteen():
+    """B200: 32 heads take half as long again as 16, and 64 run together in less time than 32."""
+    device = load_device("b200-sxm")
+
+    def seconds(heads):
+        work = ops.latent_attention(
+            256, 1, 16_384, heads=heads, latent=512, rope=64, kv_bytes=2.0, activation_bytes=2.0
+        )  # fmt: skip
+        timing = kernels.latent_attention(device, work, "bf16", context=16_384, requests=256, rows=heads)
+        return float(timing.seconds)
+
+    assert seconds(32) / seconds(16) == pytest.approx(1.0 + device.constants.mla_reread_ratio, rel=0.02)
+    assert seconds(64) < seconds(32)
+
+
+@pytest.mark.parametrize("outputs", [1024, 4096, 65_536])
+def test_products_with_few_output_tiles_stream_their_weights_with_few_processors(outputs):
+    device = load_device("b200-sxm").in_format("fp8")
+    even = replace(device, constants=replace(device.constants, gemm_fill_ratio=0.0))
+    work = ops.gemm(1, outputs, 65_536, weight_bytes=1.0, activation_bytes=2.0)
+    slower = [kernels.gemm(each, work, 1, "fp8", outputs=outputs).memory_s for each in (device, even)]
+    idle = max(device.processors * 128 / outputs, 1.0) - 1.0
+    assert slower[0] / slower[1] == pytest.approx(1.0 + device.constants.gemm_fill_ratio * idle)
+
+
+def test_a_narrower_head_saves_arithmetic_and_no_softmax():
+    device = load_device("b200-sxm")
+    shape = {"requests": 8, "query_tokens": 8192, "context": 0, "heads": 32}
+    times = []
+    for width in (64, 128):
+        work = ops.attention(
+            8, 8192, 0, heads=32, kv_heads=4, head_dim=width, window=None, kv_bytes=2.0, activation_bytes=2.0
+        )  # fmt: skip
+        times.append(float(kernels.prefill_attention(device, work, "bf16", head_dim=width, **shape).seconds))
+    assert 0.6 < times[0] / times[1] < 1.0
 
 
 def test_more_tokens_than_experts_take_larger_tiles():

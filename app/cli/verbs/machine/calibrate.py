@@ -21,6 +21,7 @@ def calibrate(
     score_only: Annotated[bool, typer.Option("--score-only", help="Score the profile as it is; fit nothing.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Profile to write, a .toml file.")] = None,
     dtype: Annotated[str, typer.Option("--dtype", help="Number format whose rows are used.")] = "bf16",
+    share: Annotated[float, typer.Option("--share", help="Share of the rows to fit to, or that was.")] = 0.25,
     model: Annotated[
         str | None, typer.Option("--model", help="Shipped model behind tables that name layers without shapes.")
     ] = None,
@@ -42,7 +43,7 @@ def calibrate(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a quarter of the rows, score the other three; --score-only scores the same rows without a fit.
+    """Fit a quarter of the rows (--share), score the others; --score-only scores the same rows without a fit.
 
     Without tables it measures this machine: --here cpu or --here cuda says which device.
     """
@@ -74,13 +75,13 @@ def calibrate(
     with progress_line(quiet) as tell:
         tell("reading tables")
         rows = read_all(tables, model=model)
-        found = calibrated(rows, profile, fit=not score_only, dtype=dtype, seed=seed, progress=tell)
+        found = calibrated(rows, profile, fit=not score_only, dtype=dtype, seed=seed, share=share, progress=tell)
     if out is not None:
         _write(found.device, out)
     if json:
         inputs = {
             "kernels": [str(each) for each in tables], "device": profile.name, "score_only": score_only, "dtype": dtype,
-            "seed": seed, "model": model, "overrides": list(overrides or []),
+            "share": share, "seed": seed, "model": model, "overrides": list(overrides or []),
         }  # fmt: skip
         emit_json({
             "inputs": inputs,

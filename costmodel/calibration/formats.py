@@ -1,0 +1,55 @@
+"""Where in a profile do constants go that were fitted to kernels of a narrow number format?
+
+Beside those of 16 bits, which they leave as they were. Leaves out the fit (`calibrate`).
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from hardware_profiles.formats import FORMAT_OPERATIONS, FORMATS, FormatGroup
+from hardware_profiles.profile import CONSTANT_NAMES, Device, Provenance
+
+
+def with_format(before: Device, dtype: str, fitted: Device) -> Device:
+    """The fitted device, in which operations that ran in a narrow format left those of 16 bits alone.
+
+    Args:
+        before: the device as it was.
+        dtype: the format that rows were measured in.
+        fitted: `before.in_format(dtype)`, with fitted constants.
+    """
+    if dtype not in FORMATS:
+        return fitted
+    groups: dict[str, FormatGroup] = dict(before.formats.get(dtype, {}))
+    origins: dict[str, Provenance] = dict(fitted.provenance)
+    kept: dict[str, Any] = {}
+    was = before.in_format(dtype).constants
+    for operation in FORMAT_OPERATIONS:
+        names = [name for name in CONSTANT_NAMES if name.startswith(f"{operation}_")]
+        kept |= {name: getattr(before.constants, name) for name in names}
+        if any(getattr(fitted.constants, name) != getattr(was, name) for name in names):
+            groups[operation] = _group(fitted, operation, names)
+        for name in (*names, f"residual_ratio.{operation}"):
+            if operation in groups:
+                origins[f"formats.{dtype}.{name}"] = fitted.provenance[f"constants.{name}"]
+            origins[f"constants.{name}"] = before.provenance[f"constants.{name}"]
+    residuals, wide = fitted.constants.residuals, before.constants.residuals
+    for operation in FORMAT_OPERATIONS:
+        residuals = residuals.changed(operation, wide[operation], wide.regimes.get(operation, ()))
+    others = {name: each for name, each in fitted.constants.corrections.items() if name not in FORMAT_OPERATIONS}
+    own = {name: each for name, each in before.constants.corrections.items() if name in FORMAT_OPERATIONS}
+    constants = replace(fitted.constants, **kept, residual_ratio=residuals, corrections=others | own)
+    formats = {**before.formats, dtype: groups} if groups else before.formats
+    return replace(
+        fitted, constants=constants, formats=formats, provenance=origins, calibrated=before.calibrated
+    )  # fmt: skip
+
+
+def _group(fitted: Device, operation: str, names: list[str]) -> FormatGroup:
+    residuals = fitted.constants.residuals
+    return FormatGroup(
+        values={name: getattr(fitted.constants, name) for name in names},
+        residual_ratio=residuals[operation],
+        regimes=tuple(residuals.regimes.get(operation, ())),
+        correction=fitted.constants.corrections.get(operation),
+    )

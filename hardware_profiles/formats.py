@@ -1,0 +1,35 @@
+"""Which constants does an operation have when it computes in fewer than 16 bits?
+
+Kernels of 8 and 4 bits are other kernels: a profile may hold fitted constants of theirs beside those of 16 bits, which
+stand in where it has none. Leaves out how they are fitted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hardware_profiles.corrections import Correction
+from hardware_profiles.frozen_table import FrozenTable
+from hardware_profiles.residuals import Regime
+
+FORMATS = ("fp8", "int8", "fp4")  # number formats that may have constants of their own
+FORMAT_OPERATIONS = ("gemm", "mla", "moe", "prefill")  # what differs in them
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormatGroup:
+    """The constants of one operation in one number format.
+
+    Attributes:
+        values: constants by their name in `Constants`.
+        residual_ratio: half width of the 80 % interval of measured / predicted - 1.
+        regimes: intervals of parts of the range.
+        correction: what measurements leave of the form; None without a table.
+    """
+
+    values: Mapping[str, float]
+    residual_ratio: float
+    regimes: tuple[Regime, ...] = ()
+    correction: Correction | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", FrozenTable(self.values))
