@@ -3,6 +3,7 @@
 from functools import partial
 
 from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
+from costmodel.engines.record.host import Host
 from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
@@ -35,6 +36,10 @@ ENGINE = Engine(
     kernels=Kernels(
         source="ASSUMED: its kernels split the cache; one kernel for both norms (qknorm.cuh); inputs are "
         "quantised apart (before its pull request 32994)"
+    ),
+    host=Host(
+        idle_s=0.3e-3,
+        source="ASSUMED as the overhead above: sampling and the launch of the next graph",
     ),
     memory=Memory(
         reserved_bytes=13_440 * MIB,

@@ -3,6 +3,7 @@
 from functools import partial
 
 from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
+from costmodel.engines.record.host import Host
 from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
@@ -47,6 +48,15 @@ ENGINE = Engine(
             "EagerFusionConfig), Qwen3 does not (modeling_qwen3.py); kv_cache_config.dtype `auto` follows the "
             "checkpoint, and NVIDIA's fp8 checkpoints carry kv_cache_quant_algo FP8; the PyTorch backend captures "
             "graphs of generation-only batches (cuda_graph_config); ASSUMED: its kernels split the cache"
+        ),
+    ),
+    host=Host(
+        layer_ratio=1.2,
+        prompt_s=9.5e-3,
+        idle_s=0.3e-3,
+        source=(
+            "fitted by simulator.closed_loop.fit to measured serving runs of release 1.0.0rc3, Llama-3.1-8B (32 "
+            "layers) and Qwen3-32B (64) on 1 to 8 H100; its PyTorch backend captures no graph of a batch with prompts"
         ),
     ),
     memory=Memory(

@@ -3,6 +3,7 @@
 from functools import partial
 
 from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
+from costmodel.engines.record.host import Host
 from costmodel.engines.record.memory import DRIVER_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
@@ -48,13 +49,22 @@ ENGINE = Engine(
         unsplit=("a1", "a30", "a40", "a800", "dgx-spark", "jetson", "l20", "l4", "rtx", "t4", "v100"),
         graph_rows=512,
         quantised_inputs=frozenset({"mixer", "feed_forward", "down"}),
+        cut_bytes=800.0,
+        cuts_until=(0, 17),
         source=(
             "FlashAttention-2's variable-length kernel never splits the cache for more than one query token, and runs "
             "where FlashAttention-3 (Hopper) and FlashInfer kernels (Blackwell data centre) are not available; graphs "
             "captured up to 512 rows (vllm/config/vllm.py); one kernel for both norms (its pull request 38621); "
             "quantisation joins norm and activation by its passes or by Inductor, and not attention (vllm/config/"
-            "vllm.py: enable_norm_fusion, enable_act_fusion, fuse_attn_quant)"
+            "vllm.py: enable_norm_fusion, enable_act_fusion, fuse_attn_quant); "
+            "top-k and top-p sort all logits on every rank (vllm/v1/sample/ops/topk_topp_sampler.py) until 0.17, which "
+            "has a kernel for batches of 8 and more (its pull request 33538); traffic fitted to Qwen3-32B on 2 to 8 "
+            "H100, release 0.12: 0.24 ns a logit, of which top-k alone takes 0.11 (its pull request 32558)"
         ),
+    ),
+    host=Host(
+        idle_s=0.1e-3,
+        source="fitted to runs with asynchronous scheduling, gpt-oss-120b on H100: what remains of steps of 4 requests",
     ),
     memory=Memory(
         ratio=0.9,

@@ -81,13 +81,19 @@ class Served:
         return {"intake": intake_s, "queue": max(queue_s, 0.0), "prefill": self.ttft_s - intake_s - queue_s}
 
 
-def timer_for(deployment: Deployment, engine: Engine) -> CostModelTimer:
-    """Times the iterations of plain decoding in an engine's own kernels; closed loops of a deployment can share it."""
+def timer_for(deployment: Deployment, engine: Engine, *, cuts: bool = False) -> CostModelTimer:
+    """Times the iterations of plain decoding in an engine's own kernels; closed loops of a deployment can share it.
+
+    Args:
+        deployment: model, device and how they run.
+        engine: with its defaults on the device.
+        cuts: requests are sampled by top-k or top-p.
+    """
     drafter, overhead = build_drafter(load_method("plain-decoding"), deployment.architecture), engine.overhead("none")
     setting = Setting(
         deployment=deployment, drafter=drafter, overhead=overhead, plain_overhead=overhead, engine=engine
     )  # fmt: skip
-    return CostModelTimer(setting, passes=EnginePasses(deployment, engine), least=_USUAL_SIZE)
+    return CostModelTimer(setting, passes=EnginePasses(deployment, engine, cuts=cuts), least=_USUAL_SIZE)
 
 
 def scheduler_for(deployment: Deployment, engine: Engine, users: Users) -> SchedulerOptions:
@@ -177,7 +183,11 @@ def _seconds(timer: CostModelTimer, result: SimulationResult) -> dict[str, float
     overhead = timer.setting.plain_overhead
     sampled = int(result.iterations_by_sampled @ np.arange(result.iterations_by_sampled.size))
     spent[_HOST] = result.exposed_host_s
-    spent["overhead"] = result.iterations * overhead.step_s + sampled * overhead.request_s
+    host = timer.passes.host
+    step_s, request_s = (
+        (host.idle_s, host.idle_request_s) if timer.passes.overlapped else (overhead.step_s, overhead.request_s)
+    )
+    spent["overhead"] = result.iterations * step_s + sampled * request_s
     spent[timer.passes.attention] = max(result.busy_s - sum(spent.values()), 0.0)
     return spent
 

@@ -24,6 +24,7 @@ from hardware_profiles.profile import Device
 from hardware_profiles.units import MILLI
 from simulator.closed_loop.columns import REQUIRED, read_columns
 from simulator.closed_loop.launches import Launch, Measured, launched
+from simulator.closed_loop.sampling import cuts_by_default
 from simulator.closed_loop.serve import serve, served_interval, timer_for
 from simulator.closed_loop.users import Users
 
@@ -74,6 +75,7 @@ class _Question:
     deployment: Deployment
     engine: Engine
     users: Users
+    cuts: bool
 
 
 def answer_rows(records: Sequence[Mapping[str, Any]], *, file: str, seed: int = 0) -> list[RowAnswer]:
@@ -106,7 +108,7 @@ def answer_rows(records: Sequence[Mapping[str, Any]], *, file: str, seed: int = 
 def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple[int, RowAnswer]]:
     """Answers of rows that differ in users, lengths and limits alone: one timer serves them all."""
     first = members[0][1]
-    timer = timer_for(first.deployment, first.engine)
+    timer = timer_for(first.deployment, first.engine, cuts=first.cuts)
     for index, q in members:
         try:
             seen = serve(q.deployment, q.engine, q.users, timer=timer)
@@ -153,6 +155,7 @@ def _question(row: Mapping[str, Any]) -> _Question:
         tensor_parallel=row["tp_size"] or max(1, (row["moe_tp_size"] or 1) * (row["moe_ep_size"] or 1)),
     )
     p = deployment.precision
+    cuts = measured.publisher == "generator" and cuts_by_default(architecture.name)
     return _Question(
         key=(
             architecture.name,
@@ -162,7 +165,11 @@ def _question(row: Mapping[str, Any]) -> _Question:
             p.activations,
             p.kv,
             deployment.tensor_parallel,
+            launch.engine.scheduling.overlaps,
+            launch.engine.kernels.cut_bytes,
+            cuts,
         ),
+        cuts=cuts,
         deployment=deployment,
         engine=launch.engine,
         users=Users(

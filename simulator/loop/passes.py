@@ -121,9 +121,9 @@ def _whole_pass_seconds(replica: Replica, buffers: Buffers, t: Tables, query_tok
     device_s = device_seconds(
         t, replica.decoding, query_tokens, float(replica.context_tokens), buffers.chunks, replica.chunks, rows, sampled
     )
-    host_s = exposed_host_s(t, rows, replica.chunks, device_s)
-    replica.host_s += host_s
     requests = replica.decoding + replica.prompts_ending
+    host_s = exposed_host_s(t, requests, rows, replica.chunks, device_s)
+    replica.host_s += host_s
     engine_s = engine_seconds(t, query_tokens, requests, replica.decode_rows, rows, device_s)
     return float(device_s + engine_s + host_s)
 

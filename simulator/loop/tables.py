@@ -44,6 +44,10 @@ class Tables(NamedTuple):
     draft_row_s: Real  # by prompt rows that the drafter reads
     graph_rows: int  # largest pass with prompt rows that is launched as one graph
     eager_s: float  # host seconds to launch a larger one layer by layer
+    prompt_host_s: float  # host seconds for every prompt of a pass
+    overlapped: int  # 1: the host prepares an iteration while the device runs the one before
+    idle_s: float  # then the device idles for this after every iteration
+    idle_request_s: float  # and for this by request that it served
 
 
 @compiled
@@ -123,17 +127,25 @@ def device_seconds(
 
 
 @compiled
-def exposed_host_s(t: Tables, rows: int, chunks: int, device_s: float) -> float:
-    """Seconds by which the host is slower than the device at launching a pass that no graph holds."""
-    return max(t.eager_s - device_s, 0.0) if chunks > 0 and rows > t.graph_rows else 0.0
+def exposed_host_s(t: Tables, requests: int, rows: int, chunks: int, device_s: float) -> float:
+    """Seconds that the device waits for its host.
+
+    A pass that no graph holds is launched while it runs, and takes no less than that. What else the host does comes
+    before the launch, or beside the iteration before where the two overlap.
+    """
+    launch_s = t.eager_s if chunks > 0 and rows > t.graph_rows else 0.0
+    prompts_s = t.prompt_host_s * chunks
+    if t.overlapped:
+        return float(max(launch_s + prompts_s + t.step_s + t.request_s * requests - device_s, 0.0))
+    return float(max(launch_s - device_s, 0.0) + prompts_s)
 
 
 @compiled
 def engine_seconds(
     t: Tables, query_tokens: float, requests: int, decode_rows: int, rows: int, device_s: float
 ) -> float:  # fmt: skip
-    """Seconds that the engine adds to a pass."""
-    extra = t.step_s + t.request_s * requests
+    """Seconds that the engine adds to a pass, whatever the device does."""
+    extra = t.idle_s + t.idle_request_s * requests if t.overlapped else t.step_s + t.request_s * requests
     if query_tokens > 1.0:
         extra += t.speculative_step_s + t.speculative_request_s * requests
         extra += t.verify_ratio * device_s * decode_rows / rows
@@ -164,7 +176,7 @@ def target_seconds(
         return t.step_s
     sampled = decode_rows + prompts_ending
     device_s = device_seconds(t, requests, query_tokens, context_tokens, chunk_tokens, chunks, rows, sampled)
-    host_s = exposed_host_s(t, rows, chunks, device_s)
+    host_s = exposed_host_s(t, requests + prompts_ending, rows, chunks, device_s)
     engine_s = engine_seconds(t, query_tokens, requests + prompts_ending, decode_rows, rows, device_s)
     return float(device_s + engine_s + host_s)
 
@@ -190,4 +202,5 @@ def no_tables() -> Tables:
         request_axis=axis, request_below=low, context_step=1.0, prompt_s=flat, reread_s=flat, prompt_step=1.0,
         prompt_launch_s=0.0, step_s=0.0, request_s=0.0, speculative_step_s=0.0, speculative_request_s=0.0,
         verify_ratio=0.0, draft_s=grid, draft_row_s=flat, graph_rows=0, eager_s=0.0,
+        prompt_host_s=0.0, overlapped=0, idle_s=0.0, idle_request_s=0.0,
     )  # fmt: skip

@@ -246,6 +246,10 @@ class CostModelTimer:
             verify_ratio=float(own.verify_ratio), draft_s=draft_s, draft_row_s=draft_row_s,
             graph_rows=self.passes.graph_rows if self.passes is not None else 0,
             eager_s=self.passes.eager_s if self.passes is not None else 0.0,
+            prompt_host_s=self.passes.host.prompt_s if self.passes is not None else 0.0,
+            overlapped=int(self.passes.overlapped) if self.passes is not None else 0,
+            idle_s=self.passes.host.idle_s if self.passes is not None else 0.0,
+            idle_request_s=self.passes.host.idle_request_s if self.passes is not None else 0.0,
         )  # fmt: skip
 
     def _decode_grid(

@@ -40,10 +40,13 @@ class EnginePasses:
     Args:
         deployment: model, device and how they run.
         engine: whose kernels run.
+        cuts: requests are sampled by top-k or top-p.
 
     Attributes:
         graph_rows: largest iteration with prompt tokens that runs from a captured graph.
         eager_s: host seconds to launch a larger one layer by layer, during which the device may wait.
+        host: what else costs the host time.
+        overlapped: the host prepares an iteration while the device runs the one before.
 
     Example:
         >>> from costmodel.architectures.library import load_model
@@ -57,15 +60,19 @@ class EnginePasses:
         True
     """
 
-    def __init__(self, deployment: Deployment, engine: Engine) -> None:
+    def __init__(self, deployment: Deployment, engine: Engine, *, cuts: bool = False) -> None:
         reduced = engine.running(_with_reductions(deployment, engine.kernels.reductions))
         self.others = self.products = _between_products(reduced)
         if self.others is not reduced:
             alone = replace(reduced, quantised_inputs=reduced.quantised_inputs | _ALONE)
             self.products = with_eight_bit_products(alone, engine.kernels.products)
-        blocks, constants = deployment.architecture.blocks, deployment.device.constants
         self.graph_rows = engine.kernels.graph_rows
-        self.eager_s = sum(count for _, count in blocks) * constants.host_layer_s
+        self.eager_s = engine.host.eager_s(deployment.architecture, deployment.device.constants.host_layer_s)
+        self.host = engine.host
+        self.overlapped = engine.scheduler is not None and engine.scheduler.overlaps
+        # every rank sorts the whole vocabulary
+        moved = engine.kernels.cut_bytes * deployment.architecture.vocab if cuts else 0.0
+        self.cut_row_s = moved / deployment.device.bandwidth_bytes_per_s
         self._by_size: dict[bool, tuple[tuple[str, ...], Array]] = {}
 
     def seconds(
@@ -82,6 +89,9 @@ class EnginePasses:
         if self.products is not self.others:  # the output head stays in 16 bits
             products = timed(self.products, "none")
             found |= {name: products[name] for name in _PRODUCTS if name in products}
+        if "sampler" in found:
+            rows = np.asarray(batch) * (np.asarray(query_tokens) if logits == "all" else 1.0)
+            found["sampler"] = found["sampler"] + rows * self.cut_row_s
         return found
 
     @property

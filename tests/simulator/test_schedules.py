@@ -115,6 +115,16 @@ def test_the_host_bounds_iterations_outside_graphs():
     assert run(1, 1, 5, 3, Rows(eager_s=9.0, graph_rows=5)).exposed_host_s == 0.0
 
 
+def test_an_overlapping_host_shows_only_where_it_is_slower_than_the_device():
+    law = {"step_s": 0.5, "request_s": 0.25, "prompt_host_s": 4.0, "idle_s": 0.125, "overlapped": 1}
+    hidden = run(2, 2, 5, 3, Rows(**law))  # 10 rows at once, then twice 2: the host is done before the device
+    assert (hidden.exposed_host_s, hidden.clock_s) == (0.0, pytest.approx(10 + 2 + 2 + 3 * 0.125))
+    slow = run(2, 2, 5, 3, Rows(**law | {"prompt_host_s": 6.0}))
+    assert slow.exposed_host_s == 2 * 6.0 + 0.5 + 2 * 0.25 - 10
+    alone = run(2, 2, 5, 3, Rows(**law | {"overlapped": 0}))
+    assert alone.clock_s == pytest.approx(hidden.clock_s + 2 * 4.0 + 3 * (0.5 + 2 * 0.25 - 0.125))
+
+
 def test_the_engine_adds_its_own_time_to_every_iteration():
     found = run(2, 2, 5, 3, Rows(step_s=0.5, request_s=0.25))
     assert found.clock_s == pytest.approx(10 + 2 + 2 + 3 * 0.5 + 6 * 0.25)

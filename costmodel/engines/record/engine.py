@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.architectures.architecture import Architecture
+from costmodel.engines.record.host import USUAL_HOST, Host
 from costmodel.engines.record.memory import Memory
 from costmodel.engines.record.options import Options
 from costmodel.engines.record.overhead import Overhead
@@ -25,6 +26,12 @@ from hardware_profiles.profile import Device
 
 _NORMED = frozenset({"mixer", "feed_forward"})  # inputs of products that a norm makes
 ANY = "*"  # key of the overhead that holds for every drafter without an entry of its own
+
+
+def _release(version: str | None) -> tuple[float, float]:
+    """Major and minor number of a release; None and what has no numbers count as the newest."""
+    numbers = re.match(r"v?(\d+)\.(\d+)", version or "")
+    return (float("inf"), 0.0) if numbers is None else (float(numbers[1]), float(numbers[2]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +55,8 @@ class Kernels:
         products: whose 8-bit products it runs.
         reductions: whose all-reduce kernels it runs.
         fp8_cache: models with fp8 weights keep their cache in fp8 too.
+        cut_bytes: traffic per logit where top-k or top-p are applied by sorting the vocabulary.
+        cuts_until: first release that no longer does, as (major, minor); (0, 0): none ever did.
         source: where this comes from.
     """
 
@@ -61,7 +70,13 @@ class Kernels:
     products: Products = "cutlass"
     reductions: Backend = "vllm"
     fp8_cache: bool = False
+    cut_bytes: float = 0.0
+    cuts_until: tuple[int, int] = (0, 0)
     source: str
+
+    def at(self, version: str | None) -> "Kernels":
+        """Those of a release; None: of the newest one known."""
+        return self if _release(version) < self.cuts_until else replace(self, cut_bytes=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,9 +129,7 @@ class Scheduler:
 
     def on(self, device: Device, version: str | None) -> "Scheduler":
         """The defaults that hold on a device, at a release; None: the newest one known."""
-        numbers = re.match(r"v?(\d+)\.(\d+)", version or "")
-        old = numbers is not None and (int(numbers[1]), int(numbers[2])) < self.overlaps_from
-        here = replace(self, overlaps=self.overlaps and not old)
+        here = replace(self, overlaps=self.overlaps and _release(version) >= self.overlaps_from)
         if device.memory_bytes >= self.large_bytes and not any(part in device.name for part in self.small_devices):
             return here
         return replace(here, batch_tokens=self.small_batch_tokens, requests=self.small_requests)
@@ -131,6 +144,7 @@ class Engine:
         aliases: other names, in lower case.
         overheads: what it adds to a step, by who drafts (`Draft.by`); `ANY` holds for all others.
         kernels: what it runs.
+        host: what iterations with prompts cost its host.
         memory: how it divides a device's memory.
         scheduler: its defaults; None where none were read.
         options: what its configuration can express; None where nothing is written for it.
@@ -143,6 +157,7 @@ class Engine:
     aliases: tuple[str, ...] = ()
     overheads: Mapping[str, Overhead]
     kernels: Kernels
+    host: Host = USUAL_HOST
     memory: Memory
     scheduler: Scheduler | None = None
     options: Options | None = None
@@ -158,7 +173,9 @@ class Engine:
             device: defaults depend on its memory, some on its name too.
             version: release such as `0.12.0`; None: the newest one known.
         """
-        return self if self.scheduler is None else replace(self, scheduler=self.scheduler.on(device, version))
+        if self.scheduler is None:
+            return self
+        return replace(self, scheduler=self.scheduler.on(device, version), kernels=self.kernels.at(version))
 
     @property
     def scheduling(self) -> Scheduler:

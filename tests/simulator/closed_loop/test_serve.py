@@ -8,6 +8,7 @@ import pytest
 from costmodel.architectures.library import load_model
 from costmodel.engine_library import load_engine
 from costmodel.engines.record.engine import ANY
+from costmodel.engines.record.host import Host
 from costmodel.engines.record.overhead import BARE
 from costmodel.passes.forward import Deployment, pass_cost
 from costmodel.passes.precision import Precision
@@ -147,13 +148,16 @@ def test_intervals_hold_the_estimate_and_repeat(generator):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("users", "prompt", "output"), [(4, 700, 20), (48, 3000, 200)])
 def test_a_written_scenario_and_a_row_of_a_table_get_the_same_times(engine, users, prompt, output):
-    """In 16 bits, where an engine's own kernels are those of every pass."""
-    row = serve(LLAMA, load_engine(engine).on(H100), Users(users=users, prompt_tokens=prompt, output_tokens=output))
+    """In 16 bits, where an engine's own kernels are those of every pass, and with a host that nothing hides."""
+    usual = load_engine(engine).on(H100)
+    plain = replace(usual, host=Host(layer_ratio=0.0), scheduler=replace(usual.scheduling, overlaps=False))
+    row = serve(LLAMA, plain, Users(users=users, prompt_tokens=prompt, output_tokens=output))
     written = {
         "requests": {"arrivals": "closed", "users": users, "count": 10 * users, "prompt_tokens": prompt,
                      "output_tokens": output},
         "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm", "engine": engine},
-        "scheduler": {"intake_s": front.INTAKE_S, "intake_token_s": front.INTAKE_TOKEN_S},
+        "scheduler": {"intake_s": front.INTAKE_S, "intake_token_s": front.INTAKE_TOKEN_S,
+                      "overlapped_scheduling": False},
     }  # fmt: skip
     result = simulate(prepare(checked_scenario(written)).scenario())
     assert result.iterations == row.result.iterations

@@ -89,3 +89,27 @@ def test_states_are_billed_by_request_and_not_by_row():
     assert "state" not in passes.spent_s(np.ones(9, dtype=np.int64), np.ones(9, dtype=np.int64))
     assert passes.attention == "attention"
     assert EnginePasses(deployment("deepseek-v3", 8), load_engine("vllm")).attention == "mla"
+
+
+@pytest.mark.parametrize("logits", ["all", "last", "none"])
+def test_vllm_sorts_the_vocabulary_of_every_sampled_row_until_it_has_a_kernel_for_that(logits):
+    d, engine = deployment("qwen3-32b", 4), load_engine("vllm")
+    plain, cut, later = (
+        EnginePasses(d, engine.on(H100, version), cuts=cuts).seconds(**WHOLE | {"query_tokens": 2.0}, logits=logits)
+        for version, cuts in (("0.12.0", False), ("0.12.0", True), ("0.18.0", True))
+    )  # fmt: skip
+    moved = engine.kernels.cut_bytes * d.architecture.vocab * WHOLE["batch"] * {"all": 2, "last": 1, "none": 0}[logits]
+    assert set(cut) == set(plain)
+    for name in plain:
+        extra = moved / H100.bandwidth_bytes_per_s if name == "sampler" else 0.0
+        np.testing.assert_allclose(cut[name] - plain[name], extra, rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(later[name], plain[name])
+
+
+def test_the_host_launches_layers_one_by_one():
+    llama, qwen = (
+        EnginePasses(deployment(name), load_engine("trtllm")).eager_s for name in ("llama-3.1-8b", "qwen3-32b")
+    )
+    assert qwen == pytest.approx(2 * llama)  # 64 and 32 layers of the same kind
+    moe, latent = (EnginePasses(deployment(n, 8), load_engine("trtllm")) for n in ("gpt-oss-120b", "deepseek-v3"))
+    assert llama / 32 < moe.eager_s / 36 < latent.eager_s / 61
