@@ -93,9 +93,27 @@ def with_options(base: "DecodingConfiguration", options: Mapping[str, Any]) -> "
         changes["match_rate"] = ratio(changes["match_rate"], "--match-rate")
     if changes.get("trace") is not None:
         changes["trace"] = str(changes["trace"])
+    if options.get("engine_log") is not None:
+        names["cache_tokens"] = _cache_tokens(options["engine_log"], names.get("engine", base.deployment.engine))
     if names:
         changes["deployment"] = replace(base.deployment, **names)
     return replace(base, **changes)
+
+
+def _cache_tokens(log: Path, engine: str) -> int:
+    """Tokens that the cache of a running engine holds.
+
+    Raises:
+        InputError: a file that does not tell.
+    """
+    from costmodel.engine_library import load_engine
+    from hardware_profiles.errors import InputError
+    from traces.importers.engines.started import read_engine_facts
+
+    tokens = read_engine_facts(log).tokens(load_engine(engine).memory.block_tokens)
+    if tokens is None:
+        raise InputError("tells limits of the scheduler, and no cache", file=log, key="--engine-log")
+    return tokens
 
 
 def _name_value(option: str, value: Any) -> Any:

@@ -20,6 +20,7 @@ from app.cli.options import (
     DraftPasses,
     Dtype,
     Engine,
+    EngineLog,
     ExitLayer,
     HostWeights,
     KvDtype,
@@ -41,6 +42,7 @@ class Formats:
     dtype: Dtype = None
     kv_dtype: KvDtype = None
     overrides: Overrides = None
+    engine_log: EngineLog = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -154,6 +154,13 @@ SplitVerify = Annotated[
 SharedPrefix = Annotated[
     int, typer.Option("--shared-prefix", min=0, help="Cached tokens that all requests begin with, read once for all.")
 ]
+EngineLog = Annotated[
+    Path | None,
+    typer.Option(
+        "--engine-log",
+        help="Log (or JSON) of the running engine: the cache that it said it has, in place of the one that follows.",
+    ),
+]
 HostWeights = Annotated[
     float, typer.Option("--host-weights", min=0.0, max=1.0, help="Share of the layers' weights kept in host memory.")
 ]

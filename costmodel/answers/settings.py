@@ -11,10 +11,12 @@ from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.drafter import Drafter, build_drafter, custom_drafter
 from costmodel.engine_library import load_engine
+from costmodel.engines.record.engine import Engine
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names, named_transforms
 from costmodel.parallel.plan import plan_of
 from costmodel.passes.forward import Deployment
+from costmodel.passes.memory import kv_bytes
 from costmodel.passes.precision import Precision, precision
 from costmodel.passes.transform import apply
 from costmodel.transforms.declared import Transform
@@ -58,14 +60,33 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     if plan is not None:
         plan.check(target)
     deployment = apply(deployment, named_transforms(chosen))
+    drafter = _drafter(configuration, method, deployment, named_transforms(chosen, reach_drafter=True))
+    if names.cache_tokens is not None:
+        engine = _holding(engine, names, deployment, drafter)
     return Setting(
         deployment=deployment,
-        drafter=_drafter(configuration, method, deployment, named_transforms(chosen, reach_drafter=True)),
+        drafter=drafter,
         overhead=engine.overhead(method.drafted_by),
         plain_overhead=engine.overhead("none"),
         engine=engine,
         plan=plan,
     )
+
+
+def _holding(engine: Engine, names: DeploymentNames, d: Deployment, drafter: Drafter) -> Engine:
+    """An engine whose cache holds as many tokens as it said, of the target and of a drafter that keeps a cache.
+
+    Raises:
+        InputError: a model that is spread beyond one tensor-parallel group.
+    """
+    if plan_of(names) is not None:
+        rule = "is known of one tensor-parallel group; leave out pipeline stages, data copies and spread experts"
+        raise InputError(rule, key="deployment.cache_tokens", value=names.cache_tokens)
+    share = d.tensor_parallel
+    one = {"batch": 1, "context": 1, "tensor_parallel": share, "page_tokens": 1, "states": 0}
+    each = float(kv_bytes(d.architecture, d.precision, **one))
+    each += drafter.kv_values_per_token * d.precision.kv_bytes / share
+    return replace(engine, memory=replace(engine.memory, stated_bytes=each * float(names.cache_tokens or 0)))
 
 
 def method_of(trace_method: str) -> str:

@@ -13,6 +13,7 @@ from costmodel.configuration.typed import require_types
 from hardware_profiles.errors import InputError
 
 MOST_DEVICES = 1 << 16
+MOST_CACHE_TOKENS = 1 << 40
 MOST_TEXT = 4096
 MOST_NAMES = 256
 
@@ -37,6 +38,7 @@ class DeploymentNames:
         transforms: names of compression and skipping presets, in order.
         shared_prefix_tokens: cached tokens at the beginning of every request that are the same for all and read once.
         host_weights_ratio: share of the layers' weights that stays in the host's memory, 0 to 1.
+        cache_tokens: that the cache of the running engine holds, as it said itself; None: they follow from the memory.
         overrides: `device.KEY=VALUE` settings of the device.
 
     Raises:
@@ -58,6 +60,7 @@ class DeploymentNames:
     transforms: tuple[str, ...] = ()
     shared_prefix_tokens: int = 0
     host_weights_ratio: float = 0.0
+    cache_tokens: int | None = None
     overrides: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -70,6 +73,9 @@ class DeploymentNames:
             if not 1 <= devices <= MOST_DEVICES:
                 rule = f"must lie in 1..{MOST_DEVICES} (--{name[0]}p on the command line)"
                 raise InputError(rule, key=f"deployment.{name}_parallel", value=devices)
+        if self.cache_tokens is not None and not 1 <= self.cache_tokens <= MOST_CACHE_TOKENS:
+            rule = f"must lie in 1..{MOST_CACHE_TOKENS}"
+            raise InputError(rule, key="deployment.cache_tokens", value=self.cache_tokens)
         for name in ("model", "device", "engine", "dtype", "kv_dtype"):
             require_name(getattr(self, name), f"deployment.{name}")
         for name in ("transforms", "overrides"):

@@ -29,6 +29,7 @@ from simulator.scenario.copies import Copies
 from simulator.scenario.file import ScenarioFile
 from simulator.scenario.sections import BlocksSection, FeedForwardSection
 from simulator.timing.engine_settings import EngineSettings
+from traces.importers.engines.started import read_engine_facts
 
 
 def scheduler_of(
@@ -65,7 +66,9 @@ def scheduler_of(
             options["prefix_cache"] = setting.engine.scheduler.shares_prefixes
     if written.deployment.shared_prefix_tokens:
         options["prefix_cache"] = True
-    options |= {key: value for key, value in limits.model_dump().items() if value is not None}
+    if limits.engine_log is not None:
+        options |= logged_options(limits.engine_log, limits.block_tokens or options.get("block_tokens", 1))
+    options |= {key: value for key, value in limits.model_dump(exclude={"engine_log"}).items() if value is not None}
     if slo.admission:
         options |= {"slo_ttft_s": slo.ttft_s, "slo_tpot_s": slo.tpot_s}
     apart = written.feed_forward
@@ -80,6 +83,27 @@ def scheduler_of(
     if options["preemption"] == "swap" and "swap_block_s" not in options:
         options["swap_block_s"] = swap_block_s(setting, options["block_tokens"])
     return SchedulerOptions(**options)
+
+
+def logged_options(log: str, block_tokens: int) -> dict[str, Any]:
+    """Fields of `SchedulerOptions` that a running engine told of itself.
+
+    Args:
+        log: its log, or JSON of its configuration.
+        block_tokens: of a block, where the engine does not say.
+
+    Raises:
+        InputError: a file that tells nothing.
+    """
+    facts = read_engine_facts(log)
+    block = facts.block_tokens or block_tokens
+    tokens = facts.tokens(block)
+    blocks = None if tokens is None else max(tokens // block, 1)
+    told = {
+        "block_tokens": block, "kv_blocks": blocks, "token_budget": facts.token_budget,
+        "max_requests": facts.max_requests,
+    }  # fmt: skip
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def engine_options(engine: Engine) -> dict[str, Any]:

@@ -35,7 +35,7 @@ Process = Literal["recorded", "poisson", "gamma", "modulated", "closed"]
 _PATHS = (
     ("requests", "file"), ("deployment", "model"), ("deployment", "device"), ("profile", "prefix"),
     ("profile", "engine"), ("speculation", "trace"), ("speculation", "tree"), ("speculation", "draft"),
-    ("feed_forward", "device"),
+    ("feed_forward", "device"), ("scheduler", "engine_log"),
 )  # fmt: skip
 _NAMES_TOO = ("model", "device", "draft")  # a shipped name unless such a file stands there
 
@@ -176,7 +176,9 @@ class SchedulerSection(Section):
         prefill_first: prompts run alone, before anybody decodes, not beside decodes.
         prefix_cache: prompts share cache blocks.
         block_tokens: tokens of a cache block; None: 16.
-        kv_blocks: blocks of the cache; None: what memory leaves.
+        kv_blocks: blocks of the cache; None: what the engine said, else what memory leaves.
+        engine_log: log or JSON of the running engine: the cache and the limits that it said it has, where this section
+            does not state them.
         watermark_ratio: share of the blocks that admission leaves free.
         preemption: how a request that loses its blocks goes on.
         swap_block_s: seconds to swap a block one way; None: over the device's link to its host.
@@ -196,6 +198,7 @@ class SchedulerSection(Section):
     prefix_cache: bool | None = None
     block_tokens: Whole | None = None
     kv_blocks: Whole | None = None
+    engine_log: str | None = None
     watermark_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.0
     preemption: Literal["recompute", "swap"] = "recompute"
     swap_block_s: NotNegative | None = None

@@ -22,7 +22,7 @@ from costmodel.passes.memory import activation_bytes, kv_bytes
 from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
-from hardware_profiles.units import GIGA, NANO
+from hardware_profiles.units import GIB, GIGA, NANO
 from simulator.loop.options import SchedulerOptions
 from simulator.timing.engine_keys import NO_TIME, Keys
 from traces.importers.files import expect_object, parse_json, read_text
@@ -30,12 +30,16 @@ from traces.importers.files import expect_object, parse_json, read_text
 _DTYPES = {"auto": "bf16", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"}
 _KV_DTYPES = {"auto": "", "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8"} | _DTYPES
 _MOST = 1 << 24
-_TOP = frozenset({"model", "vllm_version", "engine_kwargs", "sim_config"})
+_TOP = frozenset({"model", "vllm_version", "engine_kwargs", "sim_config", "kv_cache"})
 _READ = frozenset({
     "model", "tensor_parallel_size", "data_parallel_size", "enable_expert_parallel", "max_num_seqs",
     "max_num_batched_tokens", "max_model_len", "dtype", "kv_cache_dtype", "enable_chunked_prefill",
     "enable_prefix_caching", "block_size", "gpu_memory_utilization", "async_scheduling", "pipeline_parallel_size",
-    "enforce_eager", "all2all_backend", "enable_eplb", "enable_dbo",
+    "num_gpu_blocks_override", "num_gpu_blocks", "enforce_eager", "all2all_backend", "enable_eplb", "enable_dbo",
+})  # fmt: skip
+# of the running engine's cache, said beside its blocks
+_CACHE_TOO = frozenset({
+    "num_cpu_blocks", "num_kv_tokens", "gpu_memory_utilization", "enable_prefix_caching", "kv_cache_memory_bytes",
 })  # fmt: skip
 # settings with one value that is simulated
 _FIXED = (
@@ -61,6 +65,7 @@ class EngineSettings:
         chunked_prefill: prompts are split over iterations.
         prefix_cache: prompts share blocks.
         block_tokens: tokens of a cache block.
+        stated_blocks: of its cache, as it said itself or was told; None: what the memory leaves.
         memory_bytes: of one device; 0 where not stated.
         memory_ratio: share of it that the engine uses.
         link_bytes_per_s: between the devices; 0 where not stated.
@@ -80,6 +85,7 @@ class EngineSettings:
     chunked_prefill: bool
     prefix_cache: bool
     block_tokens: int
+    stated_blocks: int | None
     memory_bytes: float
     memory_ratio: float
     link_bytes_per_s: float
@@ -105,12 +111,14 @@ class EngineSettings:
         return sum(count for _, count in self.architecture.blocks)
 
     def kv_blocks(self) -> int:
-        """Cache blocks that the stated memory leaves beside the weights.
+        """Cache blocks: as many as the engine said, else what the stated memory leaves beside the weights.
 
         Raises:
             InputError: the memory is not stated.
             InfeasibleError: not one block is left.
         """
+        if self.stated_blocks is not None:
+            return self.stated_blocks
         if self.memory_bytes <= 0.0:
             raise InputError("must be stated for the size of the cache", key="npu_mem.mem_size")
         model, shared = self.architecture, self.tensor_parallel
@@ -183,7 +191,7 @@ def read_engine(path: str | Path) -> EngineSettings:
         architecture=architecture,
         precision=_precision(keys),
         **sizes,
-        **_limits(keys, vllm),
+        **_limits(keys, top.inside("kv_cache"), vllm),
         overlapped_scheduling=keys.truth("async_scheduling", overlaps),
         **_machine(top.inside("sim_config"), sizes, keys.number("gpu_memory_utilization", vllm.memory.ratio)),
     )
@@ -207,9 +215,13 @@ def _sizes(keys: Keys) -> dict[str, Any]:
     }
 
 
-def _limits(keys: Keys, vllm: Engine) -> dict[str, Any]:
-    """Of the scheduler and of the cache's blocks."""
+def _limits(keys: Keys, cache: Keys, vllm: Engine) -> dict[str, Any]:
+    """Of the scheduler and of the cache's blocks, which `cache` holds as the running engine had them."""
     usual = vllm.scheduling
+    cache.only(("num_gpu_blocks", "block_size"), _CACHE_TOO)
+    block_tokens = cache.whole("block_size", keys.whole("block_size", vllm.memory.block_tokens))
+    told = keys.whole("num_gpu_blocks_override", keys.whole("num_gpu_blocks", _MOST))
+    blocks = cache.whole("num_gpu_blocks", told)
     longest = keys.whole("max_model_len", _MOST)
     return {
         "token_budget": keys.whole("max_num_batched_tokens", usual.batch_tokens),
@@ -217,7 +229,8 @@ def _limits(keys: Keys, vllm: Engine) -> dict[str, Any]:
         # vLLM 0.6 and later: prompts share iterations in chunks and their blocks are shared, unless switched off
         "chunked_prefill": keys.truth("enable_chunked_prefill", True),
         "prefix_cache": keys.truth("enable_prefix_caching", True),
-        "block_tokens": keys.whole("block_size", vllm.memory.block_tokens),
+        "block_tokens": block_tokens,
+        "stated_blocks": None if blocks == _MOST else blocks,
         "longest_request": None if longest == _MOST else longest,
     }
 
@@ -245,7 +258,8 @@ def _machine(machine: Keys, sizes: Mapping[str, Any], ratio: float) -> dict[str,
     first = instances[0] if instances else Keys({}, machine.file, machine.named("nodes[0].instances[0]"))
     memory = first.inside("npu_mem")
     return {
-        "memory_bytes": memory.number("mem_size", 0.0) * GIGA,
+        # LLMServingSim's mem_size counts 1024^3 bytes (serving/core/memory_model.py), its link_bw 10^9 (ASTRA-sim)
+        "memory_bytes": memory.number("mem_size", 0.0) * GIB,
         "memory_ratio": memory.number("mem_util", ratio),
         "link_bytes_per_s": machine.number("link_bw", 0.0) * GIGA,
         "link_latency_s": machine.number("link_latency", 0.0) * NANO,

@@ -36,6 +36,8 @@ class Memory:
         group_bytes: buffers of each device for the others of its group.
         block_tokens: tokens of a block of the cache; 1 has no half-filled blocks.
         pass_tokens: tokens of the largest pass that buffers are set up for; None: an iteration of the scheduler.
+        stated_bytes: what the engine itself said that its cache takes of each device, whatever else lies there; None:
+            it follows from the rest.
         source: where the numbers come from; ASSUMED where none was at hand.
 
     Raises:
@@ -50,12 +52,13 @@ class Memory:
     group_bytes: float = GROUP_BYTES
     block_tokens: int = 1
     pass_tokens: int | None = None
+    stated_bytes: float | None = None
     source: str
 
     def __post_init__(self) -> None:
         if not 0.0 < self.ratio <= 1.0:
             raise InputError("must lie in (0, 1]", key="ratio", value=self.ratio)
-        for key in ("reserved_bytes", "unseen_bytes", "group_bytes", "pass_tokens"):
+        for key in ("reserved_bytes", "unseen_bytes", "group_bytes", "pass_tokens", "stated_bytes"):
             value = getattr(self, key)
             if value is not None and not value >= 0.0:
                 raise InputError("must not be negative", key=key, value=value)
@@ -82,6 +85,8 @@ class Memory:
             activations_bytes: of the largest pass, on that device.
             devices: of the group; several keep buffers for each other.
         """
+        if self.stated_bytes is not None:
+            return np.full(np.broadcast_shapes(np.shape(weights_bytes), np.shape(activations_bytes)), self.stated_bytes)
         seen, ratio = memory_bytes - self.unseen_bytes, self.ratio_of(memory_bytes)
         taken = weights_bytes + (self.group_bytes if devices > 1 else 0.0)
         taken = taken + activations_bytes if self.activations_inside else taken
@@ -90,4 +95,6 @@ class Memory:
     @property
     def activations_ratio(self) -> float:
         """Bytes by which the cache shrinks for each byte of activations."""
-        return (self.ratio if self.of_free else 1.0) if self.activations_inside else 0.0
+        if self.stated_bytes is not None or not self.activations_inside:
+            return 0.0
+        return self.ratio if self.of_free else 1.0

@@ -56,8 +56,8 @@ def test_ranks_of_one_engine(read):
     assert engine.overlapped_scheduling and engine.scheduler().overlapped_scheduling  # from 0.14 on
     assert not read(changed("vllm_version", "0.13.0")).overlapped_scheduling
     assert not read(changed("engine_kwargs", "async_scheduling", False)).overlapped_scheduling
-    # 86.4 GB less 28.3 GB of the weights, at 98,304 B a token
-    assert engine.kv_blocks() * 16 * 98304 == pytest.approx(86.4e9 - 31.6e9, rel=0.02)
+    # 0.9 of 96 GiB less 31.6 GB of weights and activations, at 98,304 B a token
+    assert engine.kv_blocks() * 16 * 98304 == pytest.approx(0.9 * 96 * 2**30 - 31.6e9, rel=0.02)
     alone = changed("engine_kwargs", "data_parallel_size", 1)
     alone["sim_config"]["nodes"][0] |= {"num_instances": 1, "instances": [INSTANCE | {"ep_size": 1}]}
     assert engine.kv_blocks() > read(alone).kv_blocks()
@@ -130,3 +130,16 @@ def test_any_value_of_any_key_is_read_or_refused(tmp_path_factory, data):
         return
     assert isinstance(engine, EngineSettings)
     assert "new_key" not in json.dumps(document) or '"new_key": null' in json.dumps(document)
+
+
+def test_blocks_that_the_engine_said_go_over_those_that_follow(read):
+    derived = read(RANKS).kv_blocks()
+    told = RANKS | {"kv_cache": {"num_gpu_blocks": 1234, "block_size": 32, "num_kv_tokens": 1234 * 32}}
+    assert (read(told).kv_blocks(), read(told).block_tokens) == (1234, 32)
+    for key in ("num_gpu_blocks", "num_gpu_blocks_override"):
+        assert read(changed("engine_kwargs", key, 99)).kv_blocks() == 99 != derived
+    assert read(changed("engine_kwargs", "num_gpu_blocks_override", 99) | {"sim_config": {}}).kv_blocks() == 99
+    with pytest.raises(InputError, match=r"kv_cache\.num_gpu_blocks"):
+        read(RANKS | {"kv_cache": {"num_gpu_blocks": 0}})
+    with pytest.raises(InputError, match="blocks"):
+        read(RANKS | {"kv_cache": {"blocks": 3}})

@@ -196,8 +196,8 @@ def test_engine_settings(tmp_path):
     assert engine.chunked_prefill and engine.prefix_cache  # vLLM's defaults
     options = engine.scheduler(max_requests=7)
     assert (options.max_requests, options.token_budget, options.kv_blocks) == (7, 1024, engine.kv_blocks())
-    # 86.4 GB less 16.1 GB of weights, at 131,072 B a token
-    assert engine.kv_blocks() * 16 * 131072 == pytest.approx(86.4e9 - 16.06e9, rel=0.01)
+    # 0.9 of 96 GiB less 16.1 GB of weights, at 131,072 B a token
+    assert engine.kv_blocks() * 16 * 131072 == pytest.approx(0.9 * 96 * 2**30 - 16.06e9, rel=0.01)
     file.write_text(json.dumps({"model": "llama-3.1-8b", "tensor_parallel_size": 2}))
     assert read_engine(file).tensor_parallel == 2
     with pytest.raises(InputError, match="mem_size"):

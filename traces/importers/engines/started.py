@@ -1,0 +1,148 @@
+"""How large did a running engine say that its cache and its limits are?
+
+Lines that vLLM, SGLang and TensorRT-LLM print when they start, or JSON in which their configuration was kept. What an
+engine says of itself goes over what is derived for it. Leaves out what it says while it serves (`sglang_log`,
+`decoding_log`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from hardware_profiles.errors import InputError
+from traces.importers.files import parse_json, read_text
+
+MOST = 1 << 40
+_SAME = 0.05  # data-parallel ranks differ by a few blocks; several starts of an engine by more
+
+# what engines print: vLLM since 0.8 (pull request 13596), before; SGLang 0.4 and later; TensorRT-LLM 1.x
+_LINES = {
+    "cache_tokens": (
+        r"GPU KV cache size: ([\d,]+) tokens",
+        r"max_total_num_tokens=(\d+)",
+        r"KV Cache is allocated\. #tokens: (\d+)",
+        r"max tokens in paged KV cache \((\d+)\)",
+    ),
+    "cache_blocks": (r"# GPU blocks: (\d+)", r"num_gpu_blocks_override=(\d+)", r"primary blocks=(\d+)"),
+    "block_tokens": (r"'block_size': (\d+)", r"--block-size[ =](\d+)", r"[Tt]okens per block[=:] ?(\d+)"),
+    "token_budget": (
+        r"max_num_batched_tokens['\"]?[=:] ?(\d+)",
+        r"--max-num-batched-tokens[ =](\d+)",
+        r"chunked_prefill_size=(\d+)",
+        r"max_num_tokens['\"]?[=:] ?(\d+)",
+    ),
+    "max_requests": (
+        r"max_num_seqs['\"]?[=:] ?(\d+)",
+        r"--max-num-seqs[ =](\d+)",
+        r"max_running_requests=(\d+)",
+        r"max_batch_size['\"]?[=:] ?(\d+)",
+    ),
+}
+# keys of configurations that engines report: vLLM's CacheConfig and SchedulerConfig, SGLang's server information
+_KEYS = {
+    "cache_tokens": ("num_kv_tokens", "max_total_num_tokens"),
+    "cache_blocks": ("num_gpu_blocks_override", "num_gpu_blocks"),
+    "block_tokens": ("block_size",),
+    "token_budget": ("max_num_batched_tokens", "chunked_prefill_size"),
+    "max_requests": ("max_num_seqs", "max_running_requests"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineFacts:
+    """What an engine said when it started; None where it said nothing.
+
+    Args:
+        cache_tokens: tokens that its cache holds, all devices of a group together.
+        cache_blocks: the same in blocks.
+        block_tokens: tokens of a block.
+        token_budget: most query tokens of an iteration.
+        max_requests: most requests in flight.
+    """
+
+    cache_tokens: int | None = None
+    cache_blocks: int | None = None
+    block_tokens: int | None = None
+    token_budget: int | None = None
+    max_requests: int | None = None
+
+    def tokens(self, block_tokens: int) -> int | None:
+        """Tokens of the cache; of blocks whose size was not said `block_tokens` each."""
+        if self.cache_tokens is not None or self.cache_blocks is None:
+            return self.cache_tokens
+        return self.cache_blocks * (self.block_tokens or block_tokens)
+
+
+def read_engine_facts(path: str | Path) -> EngineFacts:
+    """What a log or a kept configuration of an engine says of its cache and limits.
+
+    Args:
+        path: text with the lines that vLLM, SGLang or TensorRT-LLM print when they start, or JSON that holds their
+            configuration at any depth.
+
+    Raises:
+        InputError: absent, none of those lines and keys, a number out of range, or several that contradict each other.
+    """
+    file = str(path)
+    text = read_text(path)
+    if text.lstrip()[:1] == "{":
+        found = _in_json(parse_json(text, file))
+    else:
+        found = {name: _in_lines(text, patterns) for name, patterns in _LINES.items()}
+    facts = EngineFacts(**{name: _agreed(numbers, file, name) for name, numbers in found.items()})
+    if all(getattr(facts, field.name) is None for field in fields(facts)):
+        rule = "holds no line of an engine's start that tells its cache or limits (GPU KV cache size: N tokens, .."
+        raise InputError(f"{rule} max_total_num_tokens=N, num_gpu_blocks)", file=file)
+    return facts
+
+
+def _in_lines(text: str, patterns: tuple[str, ...]) -> list[Any]:
+    """Numbers of the first pattern that the text has."""
+    for pattern in patterns:
+        if numbers := re.findall(pattern, text):
+            return [int(number.replace(",", "")[:15] or 0) for number in numbers]
+    return []
+
+
+def _in_json(document: Any) -> dict[str, list[Any]]:
+    held: dict[str, list[Any]] = {}
+    for key, value in _pairs(document):
+        held.setdefault(key, []).append(value)
+    return {name: next((held[key] for key in keys if key in held), []) for name, keys in _KEYS.items()}
+
+
+def _pairs(document: Any) -> Iterator[tuple[str, Any]]:
+    """Keys with the values that are neither null nor objects, at any depth."""
+    waiting = [document]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, list):
+            waiting += here
+        elif isinstance(here, dict):
+            for key, value in here.items():
+                if isinstance(value, dict | list):
+                    waiting.append(value)
+                elif value is not None and value != -1:  # SGLang's for no limit
+                    yield str(key), value
+
+
+def _agreed(numbers: list[Any], file: str, key: str) -> int | None:
+    """The least of numbers that agree; None for none.
+
+    Raises:
+        InputError: one that is no whole number from 1 on, or two that differ by more than ranks of one engine do.
+    """
+    for number in numbers:
+        if type(number) is not int or not 1 <= number <= MOST:
+            raise InputError("must be a whole number from 1 on", file=file, key=key, value=number)
+    if not numbers:
+        return None
+    least, most = min(numbers), max(numbers)
+    if most > (1.0 + _SAME) * least:
+        rule = "the file tells several sizes, of several starts or engines; keep the lines of one"
+        raise InputError(rule, file=file, key=key, value=f"{least} and {most}")
+    return int(least)
