@@ -13,6 +13,7 @@ import numpy as np
 
 from hardware_profiles.errors import InfeasibleError, InputError
 from simulator.cluster.environment import Progress, Service, run_independently
+from simulator.cluster.ranks import Ranks
 from simulator.cluster.replica import Pool, SimulatedReplica
 from simulator.loop.compiled import PlainWork
 from simulator.loop.drafting import GOODPUT, TREE
@@ -65,12 +66,15 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None, machine: b
     disaggregation = scenario.disaggregation
     closed = scenario.workload.users is not None
     by_itself = disaggregation is None and (scenario.replicas == 1 or (scenario.router == "round-robin" and not closed))
-    by_itself = by_itself and not scenario.in_step
     decoding = scenario if disaggregation is None else _after_prompts(scenario)
     machine = _pays_to_load(scenario.workload) if machine is None else machine
-    ranks = scenario.timer if scenario.in_step and isinstance(scenario.timer, RankTimer) else None
-    if ranks is not None:
-        decoding = replace(decoding, timer=ranks.own, in_step=False)
+    if scenario.in_step and isinstance(scenario.timer, RankTimer):
+        own = replace(scenario, timer=scenario.timer.own, in_step=False, router="round-robin")
+        ranks = Ranks(
+            new_pool(own, generator, users=False, machine=machine), scenario.timer, scenario.workload, scenario.router
+        )
+        ranks.run(progress)
+        return collect(scenario, ranks.replicas, ranks.pool.requests, ranks.pool.requests, ranks.idle_passes)
     pool = new_pool(decoding, generator, users=by_itself, machine=machine)
     if by_itself:
         replicas = [
@@ -86,7 +90,6 @@ def simulate(scenario: Scenario, *, progress: Progress | None = None, machine: b
         scenario.router,
         prompts=prompts,
         disaggregation=disaggregation,
-        together_s=ranks.together_s if ranks is not None else None,
         progress=progress,
     )
     service.run()
@@ -188,7 +191,11 @@ def _tables(scenario: Scenario, timer: StepTimer, limits: Limits, draft_timer: o
 
 
 def collect(
-    scenario: Scenario, replicas: Sequence[SimulatedReplica], first: Requests, last: Requests
+    scenario: Scenario,
+    replicas: Sequence[SimulatedReplica],
+    first: Requests,
+    last: Requests,
+    idle_passes: int | None = None,
 ) -> SimulationResult:
     """What the requests and the replicas ended with.
 
@@ -197,6 +204,7 @@ def collect(
         replicas: of all stages.
         first: requests as the stage that computes prompts left them.
         last: as the stage that decodes left them; the same where there is one stage.
+        idle_passes: of ranks in step; None: the replicas are no such ranks.
     """
     workload = scenario.workload
     ending = last["phase"].astype(np.uint8)
@@ -239,4 +247,6 @@ def collect(
         exposed_host_s=float(sum(s.host_s for s in states)),
         kv_peak_ratio=max(float(s.peak_blocks) for s in states) / scenario.scheduler.kv_blocks,
         series=tuple(replica.series() for replica in replicas),
+        busy_by_replica_s=np.array([state.busy_s for state in states[: scenario.replicas]]),
+        idle_passes=idle_passes,
     )

@@ -127,7 +127,8 @@ def _over_time(cases: Sequence[Case]) -> list[tuple[str, str, str, Figure]]:
     running, waiting, used = [], [], []
     for place, case in enumerate(cases):
         for number, series in enumerate(case.result.series):
-            name = case.name if len(case.result.series) == 1 else f"{case.name}, replica {number}"
+            kind = "replica" if case.result.idle_passes is None else "rank"
+            name = case.name if len(case.result.series) == 1 else f"{case.name}, {kind} {number}"
             every = max(1, -(-series.t_s.size // MOST_POINTS))
             t = series.t_s[::every].tolist()
             running.append(_line(name, place, t, series.running[::every].tolist(), "running"))

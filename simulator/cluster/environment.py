@@ -11,12 +11,10 @@ from collections.abc import Callable, Generator, Sequence
 import numpy as np
 import simpy
 
-from simulator.cluster.ranks import Ranks
 from simulator.cluster.replica import Pool, SimulatedReplica
 from simulator.cluster.router import Choose, router
 from simulator.loop.iteration import COMPOSED, COUNTED
 from simulator.loop.options import Disaggregation, Router
-from simulator.loop.rank_time import Together
 from simulator.loop.request import FINISHED, Workload
 from simulator.loop.state import Requests, arrive_with_cache
 
@@ -45,8 +43,6 @@ class Service:
         how: the router of both stages.
         prompts: the pool that computes prompts, where other replicas compute them.
         disaggregation: how the two stages are joined.
-        together_s: seconds that the decoders spend together in an iteration that all of them begin at once; None: each
-            begins its own.
         progress: called with the requests that have ended, and all.
     """
 
@@ -58,7 +54,6 @@ class Service:
         *,
         prompts: Pool | None = None,
         disaggregation: Disaggregation | None = None,
-        together_s: Together | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.environment = simpy.Environment()
@@ -70,8 +65,7 @@ class Service:
         self._freed: simpy.Event | None = None
         self._users = workload.requests if workload.users is None else workload.users
         self.decoders = self._stage(*decoders)
-        self.ranks = None if together_s is None else Ranks(self.decoders, together_s)
-        self.decode_router = router(how, self.decoders, workload, self.ranks)
+        self.decode_router = router(how, self.decoders, workload)
         self.prefillers: list[SimulatedReplica] = []
         self.prefill_router: Choose = self.decode_router
         if prompts is not None and disaggregation is not None:
@@ -80,9 +74,7 @@ class Service:
 
     def run(self) -> None:
         """Until nothing happens any more."""
-        if self.ranks is not None:
-            self.environment.process(self._serve_ranks(self.ranks))
-        for replica in (*(() if self.ranks is not None else self.decoders), *self.prefillers):
+        for replica in (*self.decoders, *self.prefillers):
             self.environment.process(self._serve(replica))
         self.environment.process(self._arrive())
         self.environment.run()
@@ -104,14 +96,14 @@ class Service:
                 at_s = max(listed_s, self.ends_s[request - self._users] + self.workload.think_s)
             if at_s > self.environment.now:
                 yield self.environment.timeout(at_s - self.environment.now)
-            self._hand_over(first[choose(request, self.environment.now)], request, at_s)
+            self._hand_over(first[choose(request)], request, at_s)
 
     def _hand_over(self, replica: SimulatedReplica, request: int, at_s: float) -> None:
         requests = replica.pool.requests
         requests["sent_s"][request] = requests["ready_s"][request] = at_s
         replica.send([request])
         waiting = self._wake.pop(id(replica), None)
-        if waiting is not None and not waiting.triggered:
+        if waiting is not None:
             waiting.succeed()
 
     def _serve(self, replica: SimulatedReplica) -> Events:
@@ -131,33 +123,6 @@ class Service:
             before = int(state.ended)
             replica.settle()
             self._note_ends(replica, before)
-
-    def _serve_ranks(self, ranks: Ranks) -> Events:
-        """Iterations that all ranks begin together, one event each."""
-        environment = self.environment
-        while True:
-            yield environment.timeout(0)
-            before = [int(replica.state.ended) for replica in ranks.replicas]
-            seconds = ranks.begin(environment.now)
-            if seconds is not None:
-                self._note_all(ranks, before)
-                yield environment.timeout(seconds)
-                before = [int(replica.state.ended) for replica in ranks.replicas]
-                ranks.settle()
-            self._note_all(ranks, before)
-            if seconds is not None:
-                continue
-            coming_s = ranks.next_s()
-            if np.isfinite(coming_s):
-                yield environment.timeout(max(coming_s - environment.now, 0.0))
-                continue
-            wake = environment.event()
-            self._wake |= {id(replica): wake for replica in ranks.replicas}
-            yield wake
-
-    def _note_all(self, ranks: Ranks, before: Sequence[int]) -> None:
-        for replica, ended in zip(ranks.replicas, before, strict=True):
-            self._note_ends(replica, ended)
 
     def _note_ends(self, replica: SimulatedReplica, before: int) -> None:
         """Requests that a replica is done with: the service is too, or another replica goes on with them."""
@@ -179,6 +144,6 @@ class Service:
         assert transfer is not None
         seconds = transfer.transfer_latency_s + transfer.transfer_token_s * int(prompts["prompt"][request])
         yield self.environment.timeout(seconds)
-        replica = self.decoders[self.decode_router(request, self.environment.now)]
+        replica = self.decoders[self.decode_router(request)]
         arrive_with_cache(replica.pool.requests, prompts, request)
         self._hand_over(replica, request, float(prompts["last_s"][request]) + seconds)

@@ -1,86 +1,95 @@
 """How do ranks run whose tokens go to experts of each other?
 
-All of them begin an iteration together and end it together: each computes its own attention and dense layers, the
-slowest decides, and the expert layers are computed for the tokens of all. A rank that has nothing to do takes part
-with one token that nobody asked for. Leaves out where requests come from (`simulator.cluster.environment`), and the
-passes without any request that an engine goes on with for a moment before it rests.
-
-Reference: vLLM, vllm/v1/engine/core.py, `DPEngineCoreProc`.
+All of them begin an iteration together and end it together, by tables at once or by asking timers. A rank that has
+nothing to do takes part with one token that nobody asked for. Leaves out the passes without any request with which an
+engine goes on for a moment before it rests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Any
 
-import numpy as np
+from hardware_profiles.errors import InputError
+from simulator.cluster.replica import Pool, SimulatedReplica
+from simulator.loop.iteration import COUNTED
+from simulator.loop.options import Router
+from simulator.loop.rank_time import IDLE_TOKENS, RankTimer, TabledTogether
+from simulator.loop.ranks import (
+    FEWEST,
+    IN_TURN,
+    REPORTED,
+    advance_together,
+    begin_together,
+    new_front,
+    settle_together,
+    start_together,
+)
+from simulator.loop.request import Workload
 
-from simulator.cluster.replica import SimulatedReplica
-from simulator.loop.rank_time import IDLE_TOKENS, Together
-
-Counts = tuple[tuple[int, int], ...]  # waiting and running requests of every rank
+_ROUTERS = {"round-robin": IN_TURN, "least-loaded": FEWEST, "reported-load": REPORTED}
+_TURNS = 20_000  # iterations between two reports of progress
 
 
 class Ranks:
-    """Ranks that begin every iteration together.
+    """Ranks behind one front end.
 
     Args:
-        replicas: the ranks; their pool's timer or tables know what a rank computes by itself.
-        together_s: seconds that all of them spend together, by the query tokens of every rank.
+        pool: what they share; its timer or tables know what a rank computes by itself.
+        timer: of the ranks.
+        workload: the requests; a closed loop counts over all ranks.
+        how: which rank takes a request.
 
-    Attributes:
-        reports: when an iteration ended, and what waited and ran then; the latest last.
-        idle_passes: of ranks that had nothing to do while others had.
+    Raises:
+        InputError: a router that looks into prompts.
     """
 
-    def __init__(self, replicas: Sequence[SimulatedReplica], together_s: Together) -> None:
-        self.replicas = replicas
-        self.together_s = together_s
-        self.reports: list[tuple[float, Counts]] = [(0.0, self._counts())]
-        self.idle_passes = 0
-        self._began_s = 0.0
-        self._busy: list[SimulatedReplica] = []
+    def __init__(self, pool: Pool, timer: RankTimer, workload: Workload, how: Router) -> None:
+        if how not in _ROUTERS:
+            raise InputError(f"ranks in step take requests by {', '.join(_ROUTERS)}", key="router", value=how)
+        self.pool, self.timer = pool, timer
+        self.replicas = [SimulatedReplica(pool, index, workload.requests) for index in range(timer.ranks)]
+        self.front = new_front(
+            workload.requests, timer.ranks, users=workload.users, think_s=workload.think_s, router=_ROUTERS[how]
+        )
+        parts = [replica.parts for replica in self.replicas]
+        self._parts: tuple[Any, ...] = (
+            self.front,
+            tuple(p[0] for p in parts),
+            tuple(p[1] for p in parts),
+            *parts[0][2:],
+        )
 
-    def begin(self, now: float) -> float | None:
-        """Begin an iteration of everybody who has something to do; None: nobody has.
+    @property
+    def idle_passes(self) -> int:
+        """Passes of ranks that had nothing to do while others had."""
+        return int(self.front.numbers[2])
 
-        Args:
-            now: not before the end of the iteration before.
+    def run(self, progress: Callable[[int, int], None] | None) -> None:
+        """Until nothing happens any more."""
+        together = self.timer.together_s
+        tabled = self.pool.tables is not None and isinstance(together, TabledTogether)
+        while True:
+            if tabled and isinstance(together, TabledTogether):
+                going = self._call(advance_together, *self._parts, together.by_mean_s, together.by_most_s, _TURNS)
+                going = going == COUNTED
+            else:
+                going = all(self._iteration() for _ in range(_TURNS))
+            if not going:
+                return
+            if progress is not None:
+                progress(int(self.front.numbers[1]), len(self.front.ends_s))
 
-        Returns:
-            Its seconds.
-        """
-        for replica in self.replicas:
-            if replica.clock_s < now:
-                replica.wait_until(now, self._began_s)
-        until = np.nextafter(now, np.inf)
-        self._busy = [replica for replica in self.replicas if replica.compose(until)]
-        if not self._busy:
-            return None
-        rows = [int(replica.state.rows) if replica in self._busy else IDLE_TOKENS for replica in self.replicas]
-        seconds = max(replica.pass_s() for replica in self._busy) + self.together_s(rows)
-        for replica in self._busy:
-            replica.start(seconds)
-        self.idle_passes += len(self.replicas) - len(self._busy)
-        self._began_s = now
-        return seconds
+    def _iteration(self) -> bool:
+        """One iteration by timers that are asked; False: nothing is left."""
+        if not self._call(begin_together, *self._parts):
+            return False
+        rows = [int(replica.state.rows) for replica in self.replicas]
+        own_s = max(replica.pass_s() for replica, own in zip(self.replicas, rows, strict=True) if own)
+        seconds = own_s + float(self.timer.together_s([max(own, IDLE_TOKENS) for own in rows]))
+        self._call(start_together, *self._parts[:3], seconds)
+        self._call(settle_together, *self._parts[:7], seconds)
+        return True
 
-    def settle(self) -> None:
-        """End the iteration under way."""
-        for replica in self._busy:
-            replica.settle()
-        counts = self._counts()
-        if counts != self.reports[-1][1]:
-            self.reports.append((self._busy[0].clock_s, counts))
-
-    def next_s(self) -> float:
-        """When the next request that was sent to any of them can start; infinity: none."""
-        return min(replica.next_arrival_s() for replica in self.replicas)
-
-    def reported(self, latest_s: float) -> Counts:
-        """What the ranks last said of themselves, by `latest_s`; older reports are forgotten."""
-        while len(self.reports) > 1 and self.reports[1][0] <= latest_s:
-            self.reports.pop(0)
-        return self.reports[0][1]
-
-    def _counts(self) -> Counts:
-        return tuple((int(each.state.queued), int(each.state.running)) for each in self.replicas)
+    def _call(self, function: Any, *arguments: Any) -> Any:
+        return function.machine(*arguments) if self.pool.machine else function(*arguments)

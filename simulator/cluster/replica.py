@@ -13,16 +13,7 @@ import numpy as np
 from hardware_profiles.errors import InputError
 from simulator.loop.compiled import Compiled, plain_rows, plain_tuple
 from simulator.loop.drafting import PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
-from simulator.loop.iteration import (
-    COMPOSED,
-    COUNTED,
-    PAUSED,
-    advance,
-    begin,
-    next_arrival_s,
-    settle,
-    start,
-)
+from simulator.loop.iteration import COMPOSED, COUNTED, PAUSED, advance, begin, settle, start
 from simulator.loop.passes import drafts_at_once, group, groups, part, parts, tabled_seconds, with_pass
 from simulator.loop.scheduler import receive_all
 from simulator.loop.state import Limits, Prefixes, Requests, Small, new_buffers, new_replica
@@ -85,6 +76,11 @@ class SimulatedReplica:
         self._parts: tuple[Any, ...] = (self.state, *parts)
 
     @property
+    def parts(self) -> tuple[Any, ...]:
+        """What the functions of the loop read and write."""
+        return self._parts
+
+    @property
     def clock_s(self) -> float:
         """End of its latest iteration, or start of the one under way."""
         return float(self.state.clock_s)
@@ -131,29 +127,12 @@ class SimulatedReplica:
         """Start the next iteration, if there is anything to do before `until_s`."""
         status = int(self._run(begin, *self._parts, until_s))
         if status == COMPOSED:
-            self.start(self._seconds())
+            self._run(start, *self._parts[:2], self._seconds())
         return status
-
-    def compose(self, until_s: float) -> bool:
-        """Fill the next iteration without starting it; False: there is nothing to do before `until_s`."""
-        return int(self._run(begin, *self._parts, until_s)) == COMPOSED
 
     def pass_s(self) -> float:
         """Seconds of the composed iteration, moving blocks to and from the host included."""
-        seconds, self.state.swap_s = self._seconds() + float(self.state.swap_s), 0.0
-        return seconds
-
-    def start(self, seconds: float) -> None:
-        """Start the composed iteration, which takes `seconds`."""
-        self._run(start, *self._parts[:2], seconds)
-
-    def wait_until(self, now: float, began_s: float) -> None:
-        """Nothing was to do until `now`; whoever it iterates with began the latest iteration at `began_s`."""
-        self.state.clock_s, self.state.began_s = now, began_s
-
-    def next_arrival_s(self) -> float:
-        """When the next request that was sent to it reaches it; infinity: none."""
-        return float(self._run(next_arrival_s, *self._parts[:3], self.pool.limits))
+        return self._seconds() + float(self.state.swap_s)
 
     def settle(self) -> None:
         """End the iteration under way."""

@@ -314,10 +314,15 @@ class Scenario:
             raise InputError("a decoder speculates or commits blocks, not both", key="blocks")
         if self.in_step:
             self._check_ranks()
+        elif self.router == "reported-load":
+            raise InputError("is for ranks in step", key="router", value=self.router)
 
     def _check_ranks(self) -> None:
-        if not isinstance(self.timer, RankTimer):
+        timer = self.timer
+        if not isinstance(timer, RankTimer) or timer.ranks != self.replicas:
             raise InputError("ranks in step need a timer that tells each one's own part", key="timer")
+        if self.disaggregation is not None:
+            raise InputError("ranks in step compute prompts and decode", key="disaggregation")
         batch = self.speculation.batch if self.speculation is not None else SERIAL
         if batch.parts > 1 or batch.ragged != "split" or batch.drafts_during_verify:
             raise InputError("ranks in step verify everything in one pass after drafting", key="speculation.overlap")

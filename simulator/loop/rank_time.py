@@ -8,11 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simulator.loop.step_time import StepTimer
 
 IDLE_TOKENS = 1  # with which a rank takes part that has nothing to do
 Together = Callable[[Sequence[int]], float]
+
+
+@runtime_checkable
+class TabledTogether(Protocol):
+    """Seconds that ranks spend together, as a sum of two look-ups.
+
+    Attributes:
+        by_mean_s: by the mean tokens of a rank.
+        by_most_s: by the most tokens of any.
+    """
+
+    by_mean_s: NDArray[np.float64]
+    by_most_s: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -65,6 +65,9 @@ class SimulationResult:
         exposed_host_s: of `busy_s`, seconds in which devices waited for the host to launch a pass.
         kv_peak_ratio: most of its cache that any replica used.
         series: one per replica.
+        busy_by_replica_s: float64[n], `busy_s` of the replicas that decode.
+        idle_passes: of ranks in step, passes of those that had nothing to do while others had; None: the replicas are
+            no such ranks.
     """
 
     request: NDArray[np.int64]
@@ -89,6 +92,8 @@ class SimulationResult:
     exposed_host_s: float
     kv_peak_ratio: float
     series: tuple[Series, ...]
+    busy_by_replica_s: Seconds
+    idle_passes: int | None = None
 
     @property
     def state(self) -> NDArray[np.str_]:
@@ -183,7 +188,27 @@ class SimulationResult:
                 int(b): float(self.emitted_by_batch[b] / self.steps_by_batch[b]) for b in steps
             },
             **{name: int(count) for name, count in self.counters.items()},
-        }
+        } | self._by_replica()
+
+    def _by_replica(self) -> dict[str, Any]:
+        """What the requests of every replica that decodes saw, where there are several."""
+        if len(self.busy_by_replica_s) == 1:
+            return {}
+        found: dict[str, Any] = {}
+        clock = self.clock_s if self.clock_s > 0 else float("nan")
+        for index, busy_s in enumerate(self.busy_by_replica_s.tolist()):
+            own = self.replica == index
+            done = own & self.finished
+            found[str(index)] = {
+                "requests": int(own.sum()),
+                "finished": int(done.sum()),
+                "ttft_s": distribution(self.ttft_s[done]),
+                "tpot_s": distribution(self.tpot_s[done]),
+                "tokens_per_s": known(float(self.output_tokens[done].sum()) / clock),
+                "busy_ratio": known(busy_s / clock),
+            }
+        idle = {} if self.idle_passes is None else {"idle_passes": self.idle_passes}
+        return {"by_replica": found, **idle}
 
     def _mean_kv_used(self) -> float:
         """Time-weighted over the recorded states of all replicas."""

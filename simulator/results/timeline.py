@@ -58,7 +58,8 @@ def timeline_events(result: SimulationResult) -> Iterator[Event]:
     replicas = result.replica[shown]
     for replica in range(max(result.replicas, len(result.series))):
         own = shown[replicas == replica]
-        yield _named("process_name", replica, 0, f"replica {replica}")
+        kind = "replica" if result.idle_passes is None else "rank"
+        yield _named("process_name", replica, 0, f"{kind} {replica}")
         yield _named("thread_name", replica, _QUEUE_LANE, "queue")
         yield from _requests(result, replica, own)
         if replica < len(result.series):

@@ -63,10 +63,10 @@ class _Together:
         cost = plan_cost(
             setting.deployment, plan, batch=tokens * plan.data, query_tokens=1.0, context=0.0, logits="none"
         )
-        self.experts_s, self.exchange_s = (
+        self.by_mean_s, self.by_most_s = (
             np.concatenate([[0.0], np.broadcast_to(cost.seconds[name], tokens.shape)]) for name in (_EXPERTS, _EXCHANGE)
         )
 
     def __call__(self, rows: Sequence[int]) -> float:
         mean, most = sum(rows) / len(rows), float(max(rows))
-        return float(between(self.experts_s, mean) + between(self.exchange_s, most))
+        return float(between(self.by_mean_s, mean) + between(self.by_most_s, most))

@@ -93,6 +93,10 @@ def print_cases(cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[
     print_table(title, columns, [_cells(name, m, unit) for name, m in named])
     if points:
         print_table("over load", columns, [_cells(name, m, unit) for name, m in loaded])
+    if cases[0].result.idle_passes is not None:
+        rows = [_rank_cells(rank, m, unit) for rank, m in cases[0].metrics["by_replica"].items()]
+        heads = [f"{key[:-2].upper()} mean {unit.name}" for key in ("ttft_s", "tpot_s")]
+        print_table("by rank", ["rank", "requests", *heads, "tokens/s", "busy"], rows)
     spread = answer.get("metrics_interval")
     if spread is not None:
         bounds = [
@@ -111,6 +115,14 @@ def print_cases(cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[
         )
     for note in answer["notes"]:
         say(note)
+
+
+def _rank_cells(rank: str, m: Mapping[str, Any], unit: "TimeUnit") -> list[str]:
+    from app.cli.formatting import plain
+
+    means = [unit.show(m[key]["mean"]) for key in ("ttft_s", "tpot_s")]
+    busy = "" if m["busy_ratio"] is None else f"{m['busy_ratio']:.0%}"
+    return [rank, plain(m["requests"]), *means, plain(m["tokens_per_s"]), busy]
 
 
 def _cells(name: str, m: Mapping[str, Any], unit: "TimeUnit") -> list[str]:

@@ -12,6 +12,7 @@ from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.rank_time import RankTimer
 from simulator.loop.request import Workload
+from simulator.results.timeline import timeline_events
 
 
 def timed(ranks=2, token_s=1e-4, fullest_s=1e-5):
@@ -21,6 +22,16 @@ def timed(ranks=2, token_s=1e-4, fullest_s=1e-5):
         return 2e-3 + 1e-5 * (requests * queries + sum(new for new, _ in prefill)) + 1e-8 * context
 
     return RankTimer(own=own, together_s=lambda rows: token_s * sum(rows) + fullest_s * max(rows), ranks=ranks)
+
+
+class Together:
+    """The same price as tables."""
+
+    by_mean_s = 2e-4 * np.arange(4.0)
+    by_most_s = 1e-5 * np.arange(4.0)
+
+    def __call__(self, rows):
+        return 2e-4 * sum(rows) / len(rows) + 1e-5 * max(rows)
 
 
 def scenario(arrival_s, prompt, output, *, ranks=2, timer=None, **changes):
@@ -112,6 +123,48 @@ def test_a_tenth_of_a_second_passes_before_a_report_counts():
     # by another report it has begun, and runs beside none
     asked = scenario([0.0, 0.01, 0.02, 0.03, 1.0, 1.21], [10] * 6, [2, 900, 2, 900, 900, 9])
     assert simulate(replace(asked, router="reported-load")).replica.tolist() == [0, 1, 0, 1, 0, 0]
+
+
+def test_the_summary_and_the_timeline_tell_ranks_apart():
+    found = simulate(scenario([0.0, 0.0, 0.0], [100, 40, 10], [30, 2, 5]))
+    summary = found.summary()
+    ranks = summary["by_replica"]
+    assert [ranks[rank]["requests"] for rank in ("0", "1")] == [2, 1]
+    assert sum(each["tokens_per_s"] for each in ranks.values()) == pytest.approx(summary["tokens_per_s"])
+    # the second rank decodes one token after its prompt, and sits the other 28 iterations of the first out
+    assert summary["idle_passes"] == 28
+    assert ranks["0"]["busy_ratio"] == pytest.approx(1.0) and ranks["1"]["busy_ratio"] < 0.3
+    assert sum(each["busy_ratio"] for each in ranks.values()) / 2 == pytest.approx(summary["busy_ratio"])
+    names = [each["args"]["name"] for each in timeline_events(found) if each["name"] == "process_name"]
+    assert names == ["rank 0", "rank 1"]
+    alone = simulate(scenario([0.0], [10], [5], ranks=1)).summary()
+    assert "by_replica" not in alone
+
+
+def test_ranks_take_requests_by_what_they_can_say_of_themselves():
+    asked = scenario([0.0], [10], [2])
+    with pytest.raises(InputError, match="reported-load"):
+        simulate(replace(asked, router="prefix"))
+    with pytest.raises(InputError, match="ranks in step"):
+        replace(asked, router="reported-load", in_step=False)
+
+
+@pytest.mark.parametrize("router", ["round-robin", "least-loaded", "reported-load"])
+def test_tables_and_timers_that_are_asked_agree(tabled_timer, router):
+    together = Together()
+    tabled = RankTimer(own=tabled_timer, together_s=together, ranks=2)
+    asked = RankTimer(own=tabled_timer.__call__, together_s=together.__call__, ranks=2)
+    arrival, prompt, _ = random_requests(4)
+    users = 6 if router == "least-loaded" else None
+    found = []
+    for timer in (tabled, asked):
+        options = scenario(arrival, prompt, np.full(40, 7), timer=timer, max_requests=3)
+        workload = replace(options.workload, users=users)
+        found += [simulate(replace(options, workload=workload, router=router), machine=way) for way in (False, True)]
+    for each in found[1:]:
+        for name in ("arrival_s", "scheduled_s", "first_token_s", "last_token_s", "replica"):
+            np.testing.assert_allclose(getattr(each, name), getattr(found[0], name), rtol=1e-9, err_msg=name)
+        assert each.idle_passes == found[0].idle_passes and each.iterations == found[0].iterations
 
 
 def test_ranks_draft_and_verify_in_step(random_scenario):

@@ -1,0 +1,239 @@
+"""Which rank takes a request, and what happens in an iteration that all ranks begin together?
+
+The slowest rank's own part, then what all spend together. The front end sends every request when its time has come, in
+turn, to whoever has fewest, or to whoever had when all last told it: counts come every tenth of a second, a request
+that waits counts four times, and each one sent since counts as one that waits. Leaves out timers that have no tables
+(`simulator.cluster.ranks`).
+
+Reference: vLLM, vllm/v1/engine/core.py `DPEngineCoreProc`, core_client.py `DPLBAsyncMPClient`, coordinator.py.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.loop.compiled import compiled
+from simulator.loop.drafting import Drafts
+from simulator.loop.iteration import COMPOSED, COUNTED, DONE, begin, next_arrival_s, settle, start
+from simulator.loop.passes import tabled_seconds
+from simulator.loop.rank_time import IDLE_TOKENS
+from simulator.loop.scheduler import receive
+from simulator.loop.state import Buffers, Limits, Prefixes, Real, Replica, Requests, Whole
+from simulator.loop.tables import Tables, between
+
+IN_TURN, FEWEST, REPORTED = range(3)
+REPORT_S = 0.1
+WAITING_WEIGHT = 4  # of a request that waits over one that runs
+_HEARD, _REPORTED, _LATEST = range(3)
+
+Replicas = tuple[Replica, ...]
+Arrays = tuple[Buffers, ...]
+
+
+class Front(NamedTuple):
+    """What the front end of ranks remembers, in arrays that compiled code writes.
+
+    Args:
+        numbers: requests sent, requests that ended, passes of idle ranks.
+        times: now, when the latest report was heard, end of the latest iteration, when it began.
+        counts: [heard or reported or latest, waiting or running, rank].
+        noted: ends that were counted, by rank.
+        ends_s: of requests, in order.
+        users: of a closed loop.
+        think_s: between an end and the next request of its user.
+        router: `IN_TURN`, `FEWEST` or `REPORTED`.
+    """
+
+    numbers: Whole
+    times: Real
+    counts: Whole
+    noted: Whole
+    ends_s: Real
+    users: int
+    think_s: float
+    router: int
+
+
+def new_front(requests: int, ranks: int, *, users: int | None, think_s: float, router: int) -> Front:
+    """A front end that has sent nothing."""
+    return Front(
+        numbers=np.zeros(3, np.int64), times=np.zeros(4), counts=np.zeros(6 * ranks, np.int64),
+        noted=np.zeros(ranks, np.int64), ends_s=np.zeros(requests), users=requests if users is None else int(users),
+        think_s=float(think_s), router=router,
+    )  # fmt: skip
+
+
+@compiled
+def _choose(front: Front, replicas: Replicas, at_s: float) -> int:
+    ranks = len(replicas)
+    if front.router == IN_TURN:
+        return int(front.numbers[0] % ranks)
+    if front.router == REPORTED:
+        heard_s = int(at_s / REPORT_S) * REPORT_S
+        if heard_s > front.times[1]:
+            front.times[1] = heard_s
+            told = _REPORTED if heard_s <= front.times[2] else _LATEST
+            for i in range(2 * ranks):
+                front.counts[_HEARD * 2 * ranks + i] = front.counts[told * 2 * ranks + i]
+    chosen, least = 0, 0
+    for i in range(ranks):
+        if front.router == REPORTED:
+            load = WAITING_WEIGHT * front.counts[i] + front.counts[ranks + i]
+        else:
+            load = replicas[i].sent - replicas[i].ended
+        if i == 0 or load < least:
+            chosen, least = i, load
+    front.counts[chosen] += 1
+    return int(chosen)
+
+
+@compiled
+def _next_sent_s(front: Front, requests: Requests) -> float:
+    """When the next request is sent, as far as is known."""
+    r = front.numbers[0]
+    if r == len(requests) or r >= front.users + front.numbers[1]:
+        return np.inf
+    if r < front.users:
+        return float(requests[r].sent_s)
+    return float(max(requests[r].sent_s, front.ends_s[r - front.users] + front.think_s))
+
+
+@compiled
+def _send(
+    front: Front, replicas: Replicas, buffers: Arrays, requests: Requests, limits: Limits, before_s: float
+) -> None:  # fmt: skip
+    """Send what is due before a time."""
+    at_s = _next_sent_s(front, requests)
+    while at_s < before_s:
+        r = front.numbers[0]
+        i = _choose(front, replicas, at_s)
+        requests[r].sent_s = at_s
+        requests[r].ready_s = at_s
+        requests[r].replica = i
+        buffers[i].inbox[replicas[i].sent] = r
+        replicas[i].sent += 1
+        if limits.intake_s + limits.intake_token_s > 0.0:
+            receive(replicas[i], requests, limits, r)
+        front.numbers[0] += 1
+        at_s = _next_sent_s(front, requests)
+
+
+@compiled
+def _note_ends(front: Front, replicas: Replicas) -> None:
+    for i in range(len(replicas)):
+        while front.noted[i] < replicas[i].ended:
+            front.noted[i] += 1
+            front.ends_s[front.numbers[1]] = replicas[i].clock_s
+            front.numbers[1] += 1
+
+
+@compiled
+def _report(front: Front, replicas: Replicas, now: float) -> None:
+    """An iteration has ended; a report in between told how it was before."""
+    ranks = len(replicas)
+    crossed_s = int(now / REPORT_S) * REPORT_S
+    if front.times[2] < crossed_s < now:
+        for i in range(2 * ranks):
+            front.counts[_REPORTED * 2 * ranks + i] = front.counts[_LATEST * 2 * ranks + i]
+    for i in range(ranks):
+        front.counts[_LATEST * 2 * ranks + i] = replicas[i].queued
+        front.counts[_LATEST * 2 * ranks + ranks + i] = replicas[i].running
+    if crossed_s == now:
+        for i in range(2 * ranks):
+            front.counts[_REPORTED * 2 * ranks + i] = front.counts[_LATEST * 2 * ranks + i]
+    front.times[2] = now
+
+
+@compiled
+def begin_together(
+    front: Front, replicas: Replicas, buffers: Arrays, requests: Requests, prefixes: Prefixes, limits: Limits,
+    d: Drafts, t: Tables,
+) -> int:  # fmt: skip
+    """Compose an iteration of everybody who has something to do, at the time of the next request if nobody has.
+
+    A rank that has nothing to do holds no rows then.
+
+    Returns:
+        Ranks that have something to do; 0: nothing is left, and nothing more will come.
+    """
+    while True:
+        now = front.times[0]
+        soon = np.nextafter(now, np.inf)
+        _send(front, replicas, buffers, requests, limits, soon)
+        busy = 0
+        for i in range(len(replicas)):
+            replica = replicas[i]
+            if replica.clock_s < now:
+                replica.clock_s = now
+                replica.began_s = front.times[3]
+            if begin(replica, buffers[i], requests, prefixes, limits, d, t, soon) == COMPOSED:
+                busy += 1
+            else:
+                replica.rows = 0
+        _note_ends(front, replicas)
+        if busy:
+            return busy
+        coming_s = _next_sent_s(front, requests)
+        for i in range(len(replicas)):
+            coming_s = min(coming_s, next_arrival_s(replicas[i], buffers[i], requests, limits))
+        if coming_s == np.inf:
+            return 0
+        front.times[0] = max(now, coming_s)
+
+
+@compiled
+def start_together(front: Front, replicas: Replicas, buffers: Arrays, seconds: float) -> None:
+    """The composed iteration begins; `seconds` hold whatever moves to and from the host."""
+    front.times[3] = front.times[0]
+    for i in range(len(replicas)):
+        replicas[i].swap_s = 0.0
+        if replicas[i].rows > 0:
+            start(replicas[i], buffers[i], seconds)
+        else:
+            front.numbers[2] += 1
+
+
+@compiled
+def settle_together(
+    front: Front, replicas: Replicas, buffers: Arrays, requests: Requests, prefixes: Prefixes, limits: Limits,
+    d: Drafts, seconds: float,
+) -> None:  # fmt: skip
+    """End the iteration; requests that came meanwhile were sent by what was known then."""
+    now = front.times[0] + seconds
+    _send(front, replicas, buffers, requests, limits, now)
+    for i in range(len(replicas)):
+        if replicas[i].busy:
+            settle(replicas[i], buffers[i], requests, prefixes, limits, d)
+    front.times[0] = now
+    _note_ends(front, replicas)
+    _report(front, replicas, now)
+
+
+@compiled
+def advance_together(
+    front: Front, replicas: Replicas, buffers: Arrays, requests: Requests, prefixes: Prefixes, limits: Limits,
+    d: Drafts, t: Tables, by_mean_s: Real, by_most_s: Real, most: int,
+) -> int:  # fmt: skip
+    """Run iterations by tables, at most so many; `by_mean_s` and `by_most_s` as of `TabledTogether`.
+
+    Returns:
+        DONE, or COUNTED after `most` iterations.
+    """
+    ranks = len(replicas)
+    for _ in range(most):
+        if not begin_together(front, replicas, buffers, requests, prefixes, limits, d, t):
+            return DONE
+        own_s, tokens, fullest = 0.0, 0, 0
+        for i in range(ranks):
+            replica = replicas[i]
+            if replica.rows > 0:
+                own_s = max(own_s, tabled_seconds(replica, buffers[i], requests, d, t) + replica.swap_s)
+            rows = max(replica.rows, IDLE_TOKENS)
+            tokens += rows
+            fullest = max(fullest, rows)
+        seconds = own_s + between(by_mean_s, tokens / ranks) + between(by_most_s, float(fullest))
+        start_together(front, replicas, buffers, seconds)
+        settle_together(front, replicas, buffers, requests, prefixes, limits, d, seconds)
+    return COUNTED
