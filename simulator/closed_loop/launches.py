@@ -2,7 +2,7 @@
 
 Two publishers stand behind most tables of serving runs: NVIDIA, whose generator sizes an engine's batches by the
 prompt, and InferenceX, whose scripts are public for every day and whose lengths vary. Leaves out what their scripts
-set (`simulator.closed_loop.habits`) and options that no table and no script states.
+set (`simulator.closed_loop.published`) and options that no table and no script states.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,8 @@ from typing import Any
 from costmodel.engines.record.engine import Engine
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
-from simulator.closed_loop.habits import RANGE_LENGTHS, RANGE_SPREAD, Habit, Publisher, habit
+from simulator.closed_loop.habits import RANGE_LENGTHS, RANGE_SPREAD, Habit, Publisher
+from simulator.closed_loop.published import habit
 
 _DAY = len("2026-01-31")
 _MAKERS_IMAGES = ("vllm/", "lmsysorg/", "nvcr.io/nvidia/tensorrt-llm/")
@@ -30,6 +31,8 @@ class Measured:
         output_tokens: nominal.
         image: container that the engine ran in, where the row says; in pyxis' spelling `#` stands for the first `/`.
         day: of the measurement, ISO, where the row says.
+        precision: the row's word for the format of the weights.
+        devices: that share the model.
     """
 
     users: int
@@ -38,6 +41,8 @@ class Measured:
     output_tokens: int
     image: str | None = None
     day: str | None = None
+    precision: str | None = None
+    devices: int = 1
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Measured":
@@ -54,6 +59,7 @@ class Measured:
         return cls(
             users=users, batch=row["batch_size"], prompt_tokens=row["isl"], output_tokens=row["osl"],
             image=row["image"], day=(row["measured"] or "")[:_DAY] or None,
+            precision=(row["precision"] or "").casefold() or None, devices=row["tp_size"] or 1,
         )  # fmt: skip
 
     @property
@@ -107,7 +113,9 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
     3556
     """
     publisher = row.publisher
-    settings = publisher and habit(publisher, engine=engine.name, model=model, device=device.name, day=row.day)
+    settings = publisher and habit(
+        publisher, engine=engine.name, model=model, device=device.name, precision=row.precision, day=row.day
+    )
     if not settings:
         return Launch(engine=engine)
     if row.users == settings.sends:
@@ -128,10 +136,9 @@ def _plain(image: str | None) -> str:
 def _set(engine: Engine, settings: Habit, row: Measured) -> Engine:
     """The engine with what a habit sets."""
     usual, memory = engine.scheduling, engine.memory
-    tokens = settings.batch_tokens or 0
-    if settings.beyond_prompt is not None:
-        batch = row.batch or row.users
-        tokens = max(tokens, row.prompt_tokens + settings.beyond_prompt + (batch if settings.beyond_users else 0))
+    batch = (row.batch or row.users) if settings.beyond_users else 0
+    asked = settings.prompts * row.prompt_tokens + settings.beyond + batch if settings.prompts else 0
+    tokens = max(settings.batch_tokens or 0, asked)
     if not settings.whole_prompts:
         scheduler = replace(usual, batch_tokens=tokens or usual.batch_tokens)
     else:
@@ -139,6 +146,12 @@ def _set(engine: Engine, settings: Habit, row: Measured) -> Engine:
     if settings.publisher == "inferencex":
         requests = min(settings.requests or row.users, row.users)
         scheduler = replace(scheduler, requests=requests, overlaps=usual.overlaps or settings.overlaps)
+    wait, lengths = settings.wait, (row.prompt_tokens, row.output_tokens)
+    if wait and wait.holds(lengths=lengths, users=row.users, devices=row.devices):
+        scheduler = replace(scheduler, wait_iterations=wait.iterations, wait_ratio=wait.ratio)
+    looks = [iterations for users, iterations in settings.receives if users <= row.users]
+    if looks:
+        scheduler = replace(scheduler, receive_iterations=looks[-1])
     if settings.memory_ratio is not None:
         memory = replace(memory, ratio=settings.memory_ratio, reserved_bytes=0.0)
     return replace(engine, scheduler=scheduler, memory=memory)

@@ -122,6 +122,7 @@ def settle(
     replica.clock_s = now
     replica.busy = 0
     replica.iterations += 1
+    replica.unseen += limits.receive_iterations if replica.chunks > 0 else 1
     before, remaining, waits, emitted_before = replica.running, 0, 0, replica.emitted
     wait, place = -1.0, 0
     for i in range(before):
@@ -201,7 +202,9 @@ def begin(
             return DONE
         if replica.clock_s >= until:
             return PAUSED
-        _take_in(replica, buffers, requests, limits, replica.began_s if limits.overlapped else replica.clock_s)
+        if replica.unseen >= limits.receive_iterations or replica.running == 0:
+            _take_in(replica, buffers, requests, limits, replica.began_s if limits.overlapped else replica.clock_s)
+            replica.unseen = 0
         if replica.running == 0 and replica.queued == 0:
             _take_in(replica, buffers, requests, limits, replica.clock_s)
         if replica.running == 0 and replica.queued == 0:
@@ -224,6 +227,19 @@ def begin(
 
 
 @compiled
+def _queue_moves(limits: Limits) -> bool:
+    """Whether a queue can change although nobody comes or goes: by limits of time, or after a wait for company."""
+    return bool(limits.slo_ttft_s < np.inf or limits.slo_tpot_s < np.inf or limits.wait_iterations > 0)
+
+
+@compiled
+def _look_between(replica: Replica, limits: Limits, done: int) -> None:
+    """The scheduler looks for new requests between so many decoding iterations, and finds none."""
+    unseen = replica.unseen if replica.unseen < limits.receive_iterations else 0
+    replica.unseen = (unseen + done - 1) % limits.receive_iterations + 1
+
+
+@compiled
 def _steady_run(
     replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, t: Tables, until: float
 ) -> None:  # fmt: skip
@@ -231,7 +247,7 @@ def _steady_run(
     running = buffers.running
     b = replica.running
     full = b == limits.max_requests
-    if b == 0 or (replica.queued > 0 and not full and (limits.slo_ttft_s < np.inf or limits.slo_tpot_s < np.inf)):
+    if b == 0 or (replica.queued > 0 and not full and _queue_moves(limits)):
         return
     most = (replica.unused_blocks // b - 1) * limits.block_tokens
     context = 0
@@ -241,6 +257,8 @@ def _steady_run(
     stop, arrival = min(until, limits.horizon_s), np.inf
     if not (full and limits.users >= replica.sent):
         arrival = next_arrival_s(replica, buffers, requests, limits)
+    if arrival < np.inf and limits.receive_iterations > 1:
+        return
     done, last_seen = 0, -1.0
     seen = replica.began_s if limits.overlapped else replica.clock_s
     while done < most and replica.clock_s < stop and seen < arrival:
@@ -262,6 +280,7 @@ def _steady_run(
             break
     if done == 0:
         return
+    _look_between(replica, limits, done)
     for i in range(b):
         r = running[i]
         requests[r].computed += done

@@ -40,6 +40,10 @@ class SchedulerOptions:
         prefill_first: prompts run alone, before anybody decodes; False: they share iterations with decodes.
         overlapped_scheduling: an iteration is composed while the one before it runs; a request that arrives
             meanwhile waits for the next one.
+        wait_iterations: prompts wait for so many iterations of requests that decode, or until they are enough.
+        wait_ratio: enough are those that fill, with the tokens that decode, this share of the budget, in [0, 1].
+        receive_iterations: after so many iterations that only decode the scheduler looks for new requests, and after
+            each with prompts.
         block_tokens: tokens of a cache block.
         kv_blocks: blocks of the cache.
         watermark_ratio: share of the blocks that admission leaves free while others run.
@@ -65,6 +69,9 @@ class SchedulerOptions:
     chunked_prefill: bool = True
     prefill_first: bool = False
     overlapped_scheduling: bool = False
+    wait_iterations: int = 0
+    wait_ratio: float = 1.0
+    receive_iterations: int = 1
     block_tokens: int = 16
     kv_blocks: int
     watermark_ratio: float = 0.0
@@ -80,15 +87,19 @@ class SchedulerOptions:
     horizon_s: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("token_budget", "max_requests", "block_tokens", "kv_blocks"):
+        for name in ("token_budget", "max_requests", "block_tokens", "kv_blocks", "receive_iterations"):
             if getattr(self, name) < 1:
                 raise InputError("must be >= 1", key=name, value=getattr(self, name))
+        if self.wait_iterations < 0:
+            raise InputError("must be >= 0", key="wait_iterations", value=self.wait_iterations)
         if not 0.0 <= self.watermark_ratio < 1.0:
             raise InputError("must lie in [0, 1)", key="watermark_ratio", value=self.watermark_ratio)
         if self.preemption not in ("recompute", "swap"):
             raise InputError("must be recompute or swap", key="preemption", value=self.preemption)
-        if self.reserve_ratio is not None and not 0.0 <= self.reserve_ratio <= 1.0:
-            raise InputError("must lie in [0, 1]", key="reserve_ratio", value=self.reserve_ratio)
+        for name in ("reserve_ratio", "wait_ratio"):
+            share = getattr(self, name)
+            if share is not None and not 0.0 <= share <= 1.0:
+                raise InputError("must lie in [0, 1]", key=name, value=share)
         for name in ("swap_block_s", "intake_s", "intake_token_s"):
             if not 0.0 <= getattr(self, name) < np.inf:
                 raise InputError("must be finite and >= 0", key=name, value=getattr(self, name))

@@ -31,7 +31,7 @@ from simulator.loop.request import DECODING, PREFILLING, REJECTED, SWAPPED, WAIT
 from simulator.loop.slots import share_slots
 from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
 from simulator.loop.tables import Tables
-from simulator.loop.waiting import dequeue, enqueue
+from simulator.loop.waiting import dequeue, enqueue, waits
 
 
 @compiled
@@ -330,6 +330,8 @@ def _admissions(
 ) -> None:  # fmt: skip
     """The queue, in the order of keys, until its first request does not fit."""
     clock = replica.clock_s
+    if replica.running < limits.max_requests and waits(replica, buffers, requests, limits):
+        return
     replica.reserved_blocks = 0
     if limits.reserve_ratio >= 0.0 and replica.queued > 0:
         for i in range(replica.running):

@@ -113,6 +113,8 @@ class Replica:
     longest_new_draft: int = 0
     preempted: int = 0
     admitted: int = 0
+    waited: int = 0
+    unseen: int = 0
     draft_limit: int = 0
     iterations: int = 0
     preemptions: int = 0
@@ -197,6 +199,9 @@ class Limits(NamedTuple):
     chunked: bool
     prefill_first: bool
     overlapped: bool  # scheduling: an iteration is composed while the one before it runs
+    wait_iterations: int
+    wait_tokens: float  # of an iteration, from which on prompts do not wait for more of them
+    receive_iterations: int
     block_tokens: int
     kv_blocks: int
     watermark_blocks: int
@@ -289,7 +294,9 @@ def new_limits(workload: Workload, options: SchedulerOptions, *, lag: int, looka
     return Limits(
         token_budget=int(options.token_budget), max_requests=int(options.max_requests),
         chunked=bool(options.chunked_prefill), prefill_first=bool(options.prefill_first),
-        overlapped=bool(options.overlapped_scheduling), block_tokens=int(options.block_tokens),
+        overlapped=bool(options.overlapped_scheduling), wait_iterations=int(options.wait_iterations),
+        wait_tokens=float(options.wait_ratio * options.token_budget),
+        receive_iterations=int(options.receive_iterations), block_tokens=int(options.block_tokens),
         kv_blocks=int(options.kv_blocks),
         watermark_blocks=int(options.watermark_ratio * options.kv_blocks), swap=options.preemption == "swap",
         swap_block_s=float(options.swap_block_s), prefix_cache=bool(options.prefix_cache),

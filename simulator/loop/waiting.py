@@ -7,7 +7,7 @@ Leaves out who may start: `simulator.loop.scheduler`.
 from __future__ import annotations
 
 from simulator.loop.compiled import compiled
-from simulator.loop.state import Buffers, Replica, Requests
+from simulator.loop.state import Buffers, Limits, Replica, Requests
 
 
 @compiled
@@ -44,3 +44,18 @@ def dequeue(replica: Replica, buffers: Buffers, requests: Requests) -> int:
         at = below
     buffers.heap[at] = r
     return int(first)
+
+
+@compiled
+def waits(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits) -> bool:
+    """Whether the queue waits for more prompts beside the requests that decode; counts the iterations of that."""
+    if limits.wait_iterations == 0 or replica.queued == 0 or replica.decoding == 0:
+        return False
+    tokens = replica.rows
+    for i in range(replica.queued):
+        tokens += requests[buffers.heap[i]].prompt + requests[buffers.heap[i]].generated
+    if replica.waited < limits.wait_iterations and tokens < limits.wait_tokens:
+        replica.waited += 1
+        return True
+    replica.waited = 0
+    return False

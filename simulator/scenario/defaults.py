@@ -114,6 +114,8 @@ def engine_options(engine: Engine) -> dict[str, Any]:
     return options | {
         "token_budget": usual.batch_tokens, "max_requests": usual.requests, "chunked_prefill": usual.chunks,
         "prefill_first": not usual.mixes, "overlapped_scheduling": usual.overlaps, "reserve_ratio": usual.reserve_ratio,
+        "wait_iterations": usual.wait_iterations, "wait_ratio": usual.wait_ratio,
+        "receive_iterations": usual.receive_iterations,
     }  # fmt: skip
 
 

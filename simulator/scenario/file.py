@@ -185,6 +185,10 @@ class SchedulerSection(Section):
         reserve_ratio: admit only what fits with its whole prompt and this share of all tokens that are still to be
             generated.
         overlapped_scheduling: compose an iteration while the one before it runs; None: as the engine does.
+        wait_iterations: iterations of requests that decode for which prompts wait for more of them; None: as the
+            engine does.
+        wait_ratio: share of the token budget that is enough to wait no longer; None: as the engine does.
+        receive_iterations: iterations that only decode between two looks for new requests; None: as the engine does.
         intake_s: seconds that the front end needs for a request, one after another.
         intake_token_s: seconds for each token of its prompt on top.
         priorities: heed priorities of requests; None: where requests have some.
@@ -204,6 +208,9 @@ class SchedulerSection(Section):
     swap_block_s: NotNegative | None = None
     reserve_ratio: Ratio | None = None
     overlapped_scheduling: bool | None = None
+    wait_iterations: Annotated[int, Field(ge=0)] | None = None
+    wait_ratio: Ratio | None = None
+    receive_iterations: Whole | None = None
     intake_s: NotNegative = 0.0
     intake_token_s: NotNegative = 0.0
     priorities: bool | None = None

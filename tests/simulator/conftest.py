@@ -148,7 +148,9 @@ def _scenario(seed, timer=_timer, **changes):
     options = {
         "token_budget": int(rng.choice([1, 7, 40, 300])), "max_requests": int(rng.choice([1, 3, 8, 64])),
         "chunked_prefill": bool(rng.random() < 0.7), "prefill_first": bool(rng.random() < 0.35),
-        "overlapped_scheduling": bool(rng.random() < 0.25), "block_tokens": block_tokens,
+        "overlapped_scheduling": bool(rng.random() < 0.25), "wait_iterations": int(rng.choice([0, 0, 1, 5])),
+        "wait_ratio": float(rng.uniform()), "receive_iterations": int(rng.choice([1, 1, 2, 7])),
+        "block_tokens": block_tokens,
         "kv_blocks": kv_blocks, "watermark_ratio": float(rng.choice([0.0, 0.01, 0.3])),
         "preemption": str(rng.choice(["recompute", "swap"])), "swap_block_s": 1e-4,
         "prefix_cache": bool(rng.random() < 0.7), "priorities": bool(rng.random() < 0.5),

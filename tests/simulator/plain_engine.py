@@ -78,6 +78,7 @@ class Engine:
         self.waiting, self.running = [], []
         self.clock, self.began, self.swap_s, self.sent, self.ended = 0.0, 0.0, 0.0, 0, 0
         self.since = self.step_s = self.tokens = 0.0
+        self.waited = self.unseen = 0
         self.preemptions = self.hits = self.rolled_back = self.unselected = 0
 
     # ends
@@ -88,11 +89,6 @@ class Engine:
         if follower < len(self.jobs):
             self.jobs[follower].sent = max(self.jobs[follower].sent, self.clock + self.think)
             self.receive(self.jobs[follower])
-
-    def receive(self, job):
-        """The front end takes one request after another."""
-        spent = self.o.intake_s + self.o.intake_token_s * job.prompt
-        self.received = job.arrival = max(self.received, job.sent) + spent
 
     def preempt(self, job):
         if self.o.preemption == "swap" and job.computed:
@@ -222,6 +218,8 @@ class Engine:
 
     def admissions(self, batch):
         o = self.o
+        if self.waits():
+            return
         while self.waiting and len(self.running) < o.max_requests:
             job = min(self.waiting, key=lambda each: each.key)
             if o.slo_ttft_s and self.clock - job.sent > o.slo_ttft_s and math.isnan(job.scheduled):
@@ -357,30 +355,16 @@ class Engine:
             self.tokens += weight * (emitted_now / decoding - self.tokens)
             self.since = 0.0
 
-    def upcoming(self):
-        if self.sent < min(len(self.jobs), self.users + self.ended):
-            return self.jobs[self.sent].arrival
-        return math.inf
-
-    def take_in(self, until):
-        while self.upcoming() <= until:
-            job = self.jobs[self.sent]
-            self.sent += 1
-            whole = not self.o.chunked_prefill and job.prompt > self.o.token_budget
-            if whole or self.most_blocks(job) > self.o.kv_blocks:
-                self.end(job, "rejected")
-            else:
-                job.state = "waiting"
-                self.waiting.append(job)
-
     def run(self):
         o, self.iterations = self.o, 0
         while True:
             if o.horizon_s and self.clock >= o.horizon_s:
-                for job in self.jobs:
-                    job.state = job.state if job.state in ("finished", "rejected") else "failed"
+                for job in (*self.running, *sorted(self.waiting, key=lambda each: each.key), *self.jobs[self.sent :]):
+                    self.end(job, "failed")
                 return self
-            self.take_in(self.began if o.overlapped_scheduling else self.clock)
+            if self.unseen >= o.receive_iterations or not self.running:
+                self.take_in(self.began if o.overlapped_scheduling else self.clock)
+                self.unseen = 0
             if not self.running and not self.waiting:
                 self.take_in(self.clock)
             if not self.running and not self.waiting:
@@ -397,4 +381,5 @@ class Engine:
                 self.clock += seconds
                 self.since += seconds
                 self.iterations += 1
+                self.unseen += o.receive_iterations if self.chunks else 1
                 self.settle(batch)

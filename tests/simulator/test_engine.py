@@ -229,3 +229,29 @@ def test_scenarios_that_make_no_sense_are_refused(plain_timer):
     uneven = replace(good.workload, prefix_ids=ids, prefix_block_tokens=24)
     with pytest.raises(InputError, match="24 tokens"):
         simulate(replace(good, workload=uneven, scheduler=SchedulerOptions(kv_blocks=10, prefix_cache=True)))
+
+
+def test_prompts_wait_for_company_a_few_iterations(plain_timer):
+    workload = Workload(
+        arrival_s=np.array([0.0, 0.05, 0.2]), prompt_tokens=np.full(3, 10), output_tokens=np.full(3, 60)
+    )
+
+    def scheduled(**changes):
+        return run(plain_timer, workload, token_budget=100, **changes).scheduled_s
+
+    at_once = scheduled()
+    few, many = scheduled(wait_iterations=5), scheduled(wait_iterations=1000)
+    step = plain_timer(1, 1.0, 10.0, [])
+    assert few[0] == many[0] == at_once[0]  # nobody decoded
+    assert 4 * step < few[1] - at_once[1] < 6.5 * step
+    assert many[1] == many[2] > few[2]  # once the first has ended
+    enough = scheduled(wait_iterations=1000, wait_ratio=0.2)  # 1 token of who decodes and two prompts of 10
+    assert enough[1] == enough[2] == pytest.approx(at_once[2], abs=step)
+    assert np.array_equal(scheduled(wait_iterations=1000, wait_ratio=0.1), at_once)
+
+
+def test_the_scheduler_looks_for_requests_every_few_iterations(plain_timer):
+    workload = Workload(arrival_s=np.array([0.0, 0.05]), prompt_tokens=np.full(2, 10), output_tokens=np.full(2, 60))
+    often, seldom = (run(plain_timer, workload, receive_iterations=each).scheduled_s for each in (1, 8))
+    assert seldom[0] == often[0]
+    assert 0.0 < seldom[1] - often[1] < 8 * plain_timer(1, 1.0, 30.0, [])

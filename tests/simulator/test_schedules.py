@@ -151,7 +151,8 @@ schedules = st.fixed_dictionaries(
     {
         "prefill_first": st.booleans(), "chunked_prefill": st.booleans(), "token_budget": st.integers(49, 200),
         "kv_blocks": st.integers(60, 400), "reserve_ratio": st.floats(0, 1),
-        "intake_s": st.floats(0, 5), "overlapped_scheduling": st.booleans(),
+        "intake_s": st.floats(0, 5), "overlapped_scheduling": st.booleans(), "wait_iterations": st.integers(0, 5),
+        "wait_ratio": st.floats(0, 1), "receive_iterations": st.integers(1, 5),
     }
 )  # fmt: skip
 

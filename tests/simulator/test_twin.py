@@ -17,7 +17,9 @@ from simulator.engine import simulate
 def check():
     """Compare a scenario's result with the plain engine's; the result."""
     engine = type(
-        "Plain", tuple(getattr(loaded(f"plain_{name}"), name.title()) for name in ("engine", "cache", "timing")), {}
+        "Plain",
+        tuple(getattr(loaded(f"plain_{name}"), name.title()) for name in ("engine", "arrivals", "cache", "timing")),
+        {},
     )
     return lambda scenario: compared(scenario, engine(scenario).run())
 

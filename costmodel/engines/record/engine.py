@@ -98,6 +98,9 @@ class Scheduler:
         shares_prefixes: prompts with the same beginning share blocks.
         overlaps: an iteration is put together when the one before it starts, so that whoever arrives in between waits
             for one more.
+        wait_iterations: prompts wait beside decoding requests until more have come, for so many iterations at most.
+        wait_ratio: share of `batch_tokens` that ends the wait, in [0, 1].
+        receive_iterations: iterations that only decode between two looks for new requests.
         overlaps_from: release since which it does, as (major, minor); (0, 0) for all.
         source: where the numbers come from.
 
@@ -117,6 +120,9 @@ class Scheduler:
     reserve_ratio: float = 0.0
     shares_prefixes: bool
     overlaps: bool
+    wait_iterations: int = 0
+    wait_ratio: float = 1.0
+    receive_iterations: int = 1
     overlaps_from: tuple[int, int] = (0, 0)
     source: str
 

@@ -82,6 +82,30 @@ def test_settings_are_those_of_the_scripts_of_the_day(engine, model, device, day
     assert found.cache == cache
 
 
+@pytest.mark.parametrize(
+    ("changes", "iterations", "ratio"),
+    [
+        ({"devices": 4}, 20, 0.9),
+        ({"devices": 8}, 0, 1.0),
+        ({"devices": 4, "output_tokens": 8192}, 0, 1.0),
+        ({"model": "deepseek-v3", "device": B200, "precision": "fp8", "users": 64}, 40, 0.8),
+        ({"model": "deepseek-v3", "device": B200, "precision": "fp8", "users": 32}, 0, 1.0),
+        ({"model": "deepseek-v3", "device": B200, "precision": "fp4", "users": 64}, 0, 1.0),
+    ],
+)
+def test_prompts_wait_for_company_where_the_scripts_say_so(changes, iterations, ratio):
+    found = launch("trtllm", **({"model": "llama-3.1-70b", "device": H200, "day": "2026-02-01"} | changes))
+    assert (found.engine.scheduling.wait_iterations, found.engine.scheduling.wait_ratio) == (iterations, ratio)
+
+
+def test_sglang_on_blackwell_looks_for_requests_now_and_then():
+    def iterations(users, device=B200):
+        return launch("sglang", "deepseek-v3", device, users=users, image=OWN["sglang"]).engine.scheduling
+
+    assert [iterations(users).receive_iterations for users in (4, 15, 16, 64)] == [10, 10, 30, 30]
+    assert iterations(64, H200).receive_iterations == 1
+
+
 def test_a_day_before_the_first_script_takes_that_one():
     assert launch(model="gpt-oss-120b", device=B200, day="2024-01-01").cache is None
 
