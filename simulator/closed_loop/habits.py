@@ -58,6 +58,7 @@ class Habit:
         requests: most requests in flight; None: all users.
         memory_ratio: share of the memory that the engine or its cache is given.
         cache: number format of keys and values.
+        release: of the engine that the scripts ran.
         overlaps: overlapped scheduling is switched on.
         wait: for more prompts.
         receives: (fewest users, iterations that only decode between two looks for new requests), rising.
@@ -79,6 +80,7 @@ class Habit:
     requests: int | None = None
     memory_ratio: float | None = None
     cache: str | None = None
+    release: str | None = None
     overlaps: bool = False
     wait: BatchWait | None = None
     receives: tuple[tuple[int, int], ...] = ()

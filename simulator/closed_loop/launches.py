@@ -121,6 +121,8 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
     if row.users == settings.sends:
         rule = f"a script of that day sent {settings.sends} requests at once under a limit that the row leaves out"
         raise InputError(rule, key="batch_size", value=row.batch)
+    if settings.release:
+        engine = engine.on(device, settings.release)
     return Launch(
         engine=_set(engine, settings, row),
         cache=settings.cache,

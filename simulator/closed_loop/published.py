@@ -42,7 +42,9 @@ PUBLISHED: tuple[Habit, ...] = (
     ),
     _vllm(
         models=_LLAMA, batch_tokens=8192, cache="fp8",
-        source="benchmarks/70b_fp8_h200_slurm.sh, 2025-09-15: kv-cache-dtype fp8",
+        release="0.11.0",
+        source="benchmarks/70b_fp8_h200_slurm.sh, 2025-09-15: kv-cache-dtype fp8; .github/workflows/70b-tmpl.yml, "
+        "2025-10: vllm-openai:v0.11.0, the last that ran these models",
     ),
     _vllm(models=(*_KIMI, *_MINIMAX), devices=_BLACKWELL, source="benchmarks/minimaxm2.5_fp8_b200.sh, 2026-03-11"),
     _vllm(

@@ -167,6 +167,7 @@ def _question(row: Mapping[str, Any]) -> _Question:
             deployment.tensor_parallel,
             launch.engine.scheduling.overlaps,
             launch.engine.kernels.cut_bytes,
+            launch.engine.kernels.quantised_cache_ratio(device),
             cuts,
         ),
         cuts=cuts,

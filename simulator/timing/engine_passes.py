@@ -45,6 +45,7 @@ class EnginePasses:
     Attributes:
         graph_rows: largest iteration with prompt tokens that runs from a captured graph.
         eager_s: host seconds to launch a larger one layer by layer, during which the device may wait.
+        quantised_cache_ratio: least time of decode attention over an 8-bit cache over that of a 16-bit one.
         host: what else costs the host time.
         overlapped: the host prepares an iteration while the device runs the one before.
 
@@ -70,6 +71,8 @@ class EnginePasses:
         self.eager_s = engine.host.eager_s(deployment.architecture, deployment.device.constants.host_layer_s)
         self.host = engine.host
         self.overlapped = engine.scheduler is not None and engine.scheduler.overlaps
+        narrow = reduced.precision.kv_bytes < _SIXTEEN_BITS
+        self.quantised_cache_ratio = engine.kernels.quantised_cache_ratio(deployment.device) if narrow else 0.0
         # every rank sorts the whole vocabulary
         moved = engine.kernels.cut_bytes * deployment.architecture.vocab if cuts else 0.0
         self.cut_row_s = moved / deployment.device.bandwidth_bytes_per_s
@@ -89,6 +92,9 @@ class EnginePasses:
         if self.products is not self.others:  # the output head stays in 16 bits
             products = timed(self.products, "none")
             found |= {name: products[name] for name in _PRODUCTS if name in products}
+        if self.quantised_cache_ratio and not prefill and "attention" in found:
+            wide = timed(replace(self.others, precision=Precision()), "none")["attention"]
+            found["attention"] = np.maximum(found["attention"], self.quantised_cache_ratio * wide)
         if "sampler" in found:
             rows = np.asarray(batch) * (np.asarray(query_tokens) if logits == "all" else 1.0)
             found["sampler"] = found["sampler"] + rows * self.cut_row_s

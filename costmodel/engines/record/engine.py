@@ -25,6 +25,7 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 
 _NORMED = frozenset({"mixer", "feed_forward"})  # inputs of products that a norm makes
+_HOPPER = ("h100", "h200", "h20", "h800", "gh200")
 ANY = "*"  # key of the overhead that holds for every drafter without an entry of its own
 
 
@@ -55,6 +56,9 @@ class Kernels:
         products: whose 8-bit products it runs.
         reductions: whose all-reduce kernels it runs.
         fp8_cache: models with fp8 weights keep their cache in fp8 too.
+        release: that runs, as (major, minor).
+        quantised_cache: least time of decode attention over an 8-bit cache on Hopper, as a share of that over a 16-bit
+            one, by the first release, as (major, minor), for which it no longer holds; empty: it goes by the bytes.
         cut_bytes: traffic per logit where top-k or top-p are applied by sorting the vocabulary.
         cuts_until: first release that no longer does, as (major, minor); (0, 0): none ever did.
         source: where this comes from.
@@ -70,13 +74,22 @@ class Kernels:
     products: Products = "cutlass"
     reductions: Backend = "vllm"
     fp8_cache: bool = False
+    release: tuple[float, float] = (float("inf"), 0.0)
+    quantised_cache: tuple[tuple[tuple[int, int], float], ...] = ()
     cut_bytes: float = 0.0
     cuts_until: tuple[int, int] = (0, 0)
     source: str
 
     def at(self, version: str | None) -> "Kernels":
         """Those of a release; None: of the newest one known."""
-        return self if _release(version) < self.cuts_until else replace(self, cut_bytes=0.0)
+        release = _release(version)
+        return replace(self, release=release, cut_bytes=self.cut_bytes if release < self.cuts_until else 0.0)
+
+    def quantised_cache_ratio(self, device: Device) -> float:
+        """Least time of decode attention over an 8-bit cache over that of a 16-bit one; 0: nothing but its bytes."""
+        if not device.name.startswith(_HOPPER):
+            return 0.0
+        return next((ratio for until, ratio in self.quantised_cache if self.release < until), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

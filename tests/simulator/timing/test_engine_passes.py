@@ -113,3 +113,18 @@ def test_the_host_launches_layers_one_by_one():
     assert qwen == pytest.approx(2 * llama)  # 64 and 32 layers of the same kind
     moe, latent = (EnginePasses(deployment(n, 8), load_engine("trtllm")) for n in ("gpt-oss-120b", "deepseek-v3"))
     assert llama / 32 < moe.eager_s / 36 < latent.eager_s / 61
+
+
+@pytest.mark.parametrize(("version", "ratio"), [("0.11.0", 1.0), ("0.14.1", 1 / 1.39), (None, 0.0)])
+def test_a_narrow_cache_is_read_as_fast_as_a_release_can(version, ratio):
+    d, shape = deployment(kv="fp8"), WHOLE | {"context": 8192.0}
+    own, bytes_alone = (
+        EnginePasses(d, load_engine(name).on(H100, version)).seconds(**shape) for name in ("vllm", "sglang")
+    )
+    wide = EnginePasses(deployment(), load_engine("vllm")).seconds(**shape)["attention"]
+    expected = np.maximum(bytes_alone["attention"], ratio * wide)
+    np.testing.assert_allclose(own["attention"], expected, rtol=1e-12)
+    elsewhere = replace(d, device=load_device("b200-sxm"))
+    plain = EnginePasses(elsewhere, load_engine("vllm")).seconds(**shape)["attention"]
+    old = EnginePasses(elsewhere, load_engine("vllm").on(H100, "0.11.0")).seconds(**shape)["attention"]
+    np.testing.assert_array_equal(old, plain)
