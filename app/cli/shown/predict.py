@@ -24,13 +24,18 @@ def print_predictions(rows: Sequence[Row], inputs: Mapping[str, Any]) -> None:
     names = [name for name in ("model", "device", "engine") if "," in inputs[name]]
     columns = [
         *names, "batch", "context", "K", "tokens/step", f"step {unit.name}", f"draft + verify + rest {unit.name}",
-        "tokens/s", "speedup", "with prompts", "limited by",
+        "tokens/s", "speedup", "of throughput", "limited by",
     ]  # fmt: skip
     title = " on ".join(several(inputs[name], name) for name in ("model", "device"))
     title = ", ".join((title, inputs["method"], inputs["dtype"], several(inputs["engine"], "engine"),
                        *inputs["transform"]))  # fmt: skip
     cells = [[*(str(row[name]) for name in names), *_cells(row, unit, parts=not names)] for row in rows]
     print_table(title, columns, cells, caption="brackets: 80 % intervals", once=[*names, "batch", "context", "K"])
+    if any("throughput_speedup" in row for row in able):
+        say(
+            "speedup: of a step, at the same batch and context; of throughput: of whole requests at that batch, "
+            "prompts included, as benchmarks of engines measure it"
+        )
     if any(lopsided(row["tokens_per_s"], row["tokens_per_s_interval"]) for row in able):
         say(LOPSIDED)
     if inputs["borrowed"]:

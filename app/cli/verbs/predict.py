@@ -64,9 +64,16 @@ def predict(
         bool,
         typer.Option(
             "--include-prefill",
-            help="Speedup of whole requests of the trace's mean lengths, prompts included.",
+            help="Speedup of throughput too, prompts included, for requests of the trace's mean lengths.",
         ),
     ] = False,
+    prompt: Annotated[
+        float | None,
+        typer.Option("--prompt", min=1.0, help="Mean prompt tokens: speedup of throughput too, beside that of a step."),
+    ] = None,
+    output: Annotated[
+        float | None, typer.Option("--output", min=1.0, help="Mean output tokens; goes with --prompt.")
+    ] = None,
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Say where each step's time goes and what would move it; a page with --out."),
@@ -106,15 +113,14 @@ def predict(
     if not chosen.deployment.model:
         raise InputError("Missing option '--model'; see `rooftree predict --help`")
     chosen, source = asked_source(chosen, accepted, given)
-    if include_prefill and (source is None or source.positions is None):
-        raise InputError("--include-prefill takes its lengths from a --trace of recorded requests")
+    whole = _whole(source, prompt, output, include_prefill=include_prefill)
     if config is not None:
         batches = batches if "batch" in given or chosen.batch is None else [chosen.batch]
         context = context if "context" in given or chosen.context is None else str(chosen.context)
     contexts = whole_numbers(context, "--context", least=0)
     drafts = _drafts(chosen if config is not None else None, given, batches, source)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
-    grid, whole = (batches, contexts), source if include_prefill else None
+    grid = (batches, contexts)
     published = source is not None and source.kind == "published"  # the figure that suits each model best
     rows: list[dict[str, Any]] = []
     configurations: list[Acceptance] = []
@@ -155,7 +161,7 @@ def _rows(
     configurations: "Sequence[Acceptance]",
     drafts: "Drafts",
     grid: tuple[Sequence[int], Sequence[int]],
-    whole: "Source | None",
+    whole: tuple[float, float] | None,
     seed: int,
     *,
     explain: bool,
@@ -171,6 +177,30 @@ def _rows(
         for a in configurations
         if a.holds_at in (None, (b, c)) and drafts.belongs(a.draft_tokens, b)
     ]
+
+
+def _whole(
+    source: "Source | None", prompt: float | None, output: float | None, *, include_prefill: bool
+) -> tuple[float, float] | None:
+    """Mean prompt and output of the requests whose throughput is asked about; None where it is not.
+
+    Raises:
+        InputError: one length without the other, or none to be had.
+    """
+    from hardware_profiles.errors import InputError
+
+    if prompt is not None and output is not None:
+        return prompt, output
+    if prompt is not None or output is not None:
+        raise InputError("--prompt and --output go together")
+    if not include_prefill:
+        return None
+    if source is None or source.positions is None:
+        raise InputError(
+            "--include-prefill takes its lengths from a --trace of recorded requests; or --prompt, --output"
+        )
+    found = source.positions
+    return max(float(found.prompt_tokens.mean()), 1.0), float(found.output_tokens.mean())
 
 
 def _inputs(
@@ -197,6 +227,7 @@ def _inputs(
         "cp": where.context_parallel, "fidelity": where.fidelity,
         "set": list(where.overrides), "seed": options["seed"],
         "include_prefill": options["include_prefill"], "explain": options["explain"],
+        "prompt": options["prompt"], "output": options["output"],
         "dtype": ",".join(dict.fromkeys(each.deployment.precision.weights for each in settings)),
         "borrowed": _borrowed(source, settings), "transform": list(where.transforms),
     }  # fmt: skip
@@ -256,7 +287,7 @@ def _row(
     a: "Acceptance",
     batch: int,
     context: int,
-    whole: "Source | None",
+    whole: tuple[float, float] | None,
     seed: int,
     *,
     explain: bool,
@@ -278,7 +309,7 @@ def _point(
     a: "Acceptance",
     batch: int,
     context: int,
-    whole: "Source | None",
+    whole: tuple[float, float] | None,
     seed: int,
     *,
     explain: bool,
@@ -300,17 +331,13 @@ def _point(
         "limit": str(result.step.limit), "rule": a.rule or None, "remark": a.remark, **drafting(a),
         "dominant_uncertainty": named_terms(terms, setting.device, used),
     }  # fmt: skip
-    if whole is not None and whole.positions is not None:
-        mean_prompt = float(whole.positions.prompt_tokens.mean())
-        mean_output = float(whole.positions.output_tokens.mean())
-        overall = throughput_speedup(
-            setting, a, batch=batch, prompt_tokens=max(mean_prompt, 1.0), output_tokens=mean_output
-        )
+    if whole is not None:
+        overall = throughput_speedup(setting, a, batch=batch, prompt_tokens=whole[0], output_tokens=whole[1])
         scale = float(overall) / row["speedup"]
         row |= {
             "throughput_speedup": float(overall),
             "throughput_speedup_interval": [scale * bound for bound in row["speedup_interval"]],
-            "mean_prompt_tokens": mean_prompt, "mean_output_tokens": mean_output,
+            "mean_prompt_tokens": whole[0], "mean_output_tokens": whole[1],
         }  # fmt: skip
     if setting.plan is not None:
         from app.cli.planned import planned_answer

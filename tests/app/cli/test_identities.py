@@ -247,6 +247,18 @@ def test_prompts_dilute_a_speedup_towards_one(rooftree, files):
             assert 1 < row["throughput_speedup"] < row["speedup"]
 
 
+def test_both_speedups_are_named_where_lengths_are_stated(rooftree, files):
+    words = ("--trace", files.lookup, "--batch", "1,16", "--draft-tokens", "0,5", "--context", "164")
+    of_trace = predict(rooftree, *words, "--include-prefill")
+    assert predict(rooftree, *words, "--prompt", "135", "--output", "57") == of_trace
+    assert all("throughput_speedup" not in row for row in predict(rooftree, *words))
+    shown = rooftree("predict", "--model", MODEL, *words, "--prompt", "135", "--output", "57").out
+    assert "speedup: of a step" in shown and "of throughput: of whole requests" in shown
+    for lengths in (("--prompt", "135"), ("--output", "57")):
+        done = rooftree("predict", "--model", MODEL, *words, *lengths)
+        assert done.code == 2 and "go together" in done.err
+
+
 def test_tensor_parallel_halves_fit_where_the_whole_does_not(rooftree):
     words = (
         "predict",
