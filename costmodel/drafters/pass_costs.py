@@ -15,7 +15,7 @@ from costmodel.drafters.stage import Stage
 from costmodel.passes import kernels, ops
 from costmodel.passes.forward import Deployment, Operation, PassCost, pass_cost
 from costmodel.passes.ops import Array, Number
-from costmodel.passes.totals import Tally
+from costmodel.passes.totals import Operations, Tally
 from costmodel.passes.transform import apply, without_transforms
 from hardware_profiles.errors import InputError
 
@@ -177,5 +177,5 @@ def _with_projections(d: Deployment, stage: Stage, cost: PassCost, rows: Array, 
         compute_s=cost.compute_s + extra.compute_s,
         memory_s=cost.memory_s + extra.memory_s,
         launch_s=cost.launch_s + extra.launch_s,
-        operations=cost.operations + extra.operations,
+        operations=Operations(cost.operations, extra.operations),
     )

@@ -156,7 +156,7 @@ class _Spread:
         architecture = replace(self.deployment.architecture, blocks=blocks)
         deployment = replace(self.deployment, architecture=architecture)
         shape = {"batch": b, "query_tokens": n, "context": context}
-        return pass_cost(deployment, **shape, logits=logits, prefill=self.prefill).operations
+        return tuple(pass_cost(deployment, **shape, logits=logits, prefill=self.prefill).operations)
 
     def alone(self, block: Block, b: Array, n: Array, context: Array, logits: Logits) -> tuple[Operation, ...]:
         """Operations of one layer."""

@@ -6,10 +6,9 @@ and everything between passes.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from costmodel.architectures.architecture import Block
 from costmodel.architectures.attention import Attention, Projection
@@ -19,7 +18,7 @@ from costmodel.passes import transformed_operations as added
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.kernels import Timing
 from costmodel.passes.ops import Array, Mask, Number, Work
-from costmodel.passes.totals import Operation, PassCost, Tally, scaled
+from costmodel.passes.totals import Index, Operation, PassCost, Tally, scaled
 from costmodel.transforms.declared import LayerSchedule
 from hardware_profiles.errors import InputError
 
@@ -36,8 +35,6 @@ _SAME_INPUT = {
     **dict.fromkeys(("router", "shared_gate_up", "shared_up", "gate_up", "up"), "feed_forward"),
 }
 _MANY_POINTS = 2048  # from which on looking for points with equal rows pays
-
-Index = npt.NDArray[np.intp]
 
 
 def calibrated_pass(
@@ -92,29 +89,31 @@ def _scheduled(
 
 
 def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, prefill: bool) -> Iterator[Operation]:
-    hidden, rows, p = d.architecture.hidden, b * n, d.precision
+    hidden, distinct, p = d.architecture.hidden, _distinct(b * n), d.precision
+    rows, one = distinct.few, np.ones(())
     feed_forward, projections = block.feed_forward, block.projections(hidden)
-    few, back = _distinct(rows)
     for projection in projections:
-        yield _spread(_gemm(d, projection, few), back, rows)
+        yield distinct.of(_gemm(d, projection, rows))
     if block.attention.heads:
         yield from _attention(d, block.attention, b, n, context, prefill)
     if block.state is not None:
         yield _state(d, block.state, b, n, prefill)
+    alike = not (feed_forward.is_moe and d.expert_correlation)  # rows alone say which experts are visited
     if feed_forward.is_moe:
-        yield _experts(d, block, b, n)
+        yield distinct.of(_experts(d, block, rows, one)) if alike else _experts(d, block, b, n)
     if p.quantises or p.unpacks:
-        yield from _beside_products(d, block, projections, b, n)
+        beside = _beside_products(d, block, projections, *((rows, one) if alike else (b, n)))
+        yield from map(distinct.of, beside) if alike else beside
     width = (feed_forward.shared_width if feed_forward.is_moe else feed_forward.width) / d.tensor_parallel
     work = ops.elementwise(rows, hidden, width, activation_bytes=p.residual_bytes)
     timing = _timed(d, work, lambda: kernels.elementwise(d.device, work, fused=_fused_norms(d)), p.activations)
-    yield scaled(Operation("elementwise", timing, work), block.sublayers / 2.0)
+    yield distinct.of(scaled(Operation("elementwise", timing, work), block.sublayers / 2.0))
     if block.attention.qk_norm and d.head_norm_kernels:
-        yield added.head_norms(d, block.attention, rows)
+        yield distinct.of(added.head_norms(d, block.attention, rows))
     if d.tensor_parallel > 1:
         timing = kernels.allreduce(d.device, rows * hidden * p.residual_bytes, d.tensor_parallel, graphs=d.graphs)
         for _ in range(block.sublayers):
-            yield Operation("allreduce", timing, Work(np.zeros(()), np.zeros(())))
+            yield distinct.of(Operation("allreduce", timing, Work(np.zeros(()), np.zeros(()))))
 
 
 def _beside_products(
@@ -165,26 +164,28 @@ def _gemm(d: Deployment, projection: Projection, rows: Array, name: str = "gemm"
     return Operation(name, timing, work, projection[0], sizes={"rows": rows, "outputs": n, "inputs": k})
 
 
-def _distinct(rows: Array) -> tuple[Array, Index | None]:
-    """The distinct numbers of rows and where each point finds its own, where many scattered points share few."""
+class _Rows(NamedTuple):
+    """Rows of products: the distinct ones, and where each point finds its own where many points share few."""
+
+    few: Array
+    back: Index | None
+
+    def of(self, operation: Operation) -> Operation:
+        """An operation that was timed at the distinct rows."""
+        return operation._replace(back=self.back)
+
+
+def _distinct(rows: Array) -> _Rows:
     if rows.ndim != 1 or rows.size < _MANY_POINTS:
-        return rows, None
-    few, back = np.unique(rows, return_inverse=True)
-    return (few, back) if 4 * few.size <= rows.size else (rows, None)
-
-
-def _spread(operation: Operation, back: Index | None, rows: Array) -> Operation:
-    """The operation of every point, from that of each distinct one of its rows."""
-    if back is None:
-        return operation
-
-    def everywhere(values: Array) -> Array:
-        return values[back] if np.ndim(values) else values
-
-    t, w = operation.timing, operation.work
-    timing = Timing(*(everywhere(part) for part in t))
-    work = Work(everywhere(w.flops), everywhere(w.bytes), everywhere(np.asarray(w.written_bytes)))
-    return operation._replace(timing=timing, work=work, sizes={**(operation.sizes or {}), "rows": rows})
+        return _Rows(rows, None)
+    whole = rows.astype(np.intp)
+    if rows.max() <= rows.size and np.array_equal(whole, rows):  # counting is faster than sorting
+        seen = np.zeros(int(rows.max()) + 1, dtype=bool)
+        seen[whole] = True
+        few, back = np.flatnonzero(seen).astype(np.float64), (np.cumsum(seen) - 1)[whole]
+    else:
+        few, back = np.unique(rows, return_inverse=True)
+    return _Rows(few, back) if 4 * few.size <= rows.size else _Rows(rows, None)
 
 
 def _attention(
@@ -309,16 +310,16 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
 def _head(d: Deployment, b: Array, n: Array, logits: Logits) -> Iterator[Operation]:
     if logits == "none":
         return
-    rows = b * n if logits == "all" else b * np.ones_like(n)
-    head = ("head", d.architecture.vocab, d.architecture.hidden)
+    distinct = _distinct(b * n if logits == "all" else b * np.ones_like(n))
+    rows, head = distinct.few, ("head", d.architecture.vocab, d.architecture.hidden)
     if d.precision.quantises:
-        yield added.narrowing(d, rows * d.architecture.hidden, 1)
+        yield distinct.of(added.narrowing(d, rows * d.architecture.hidden, 1))
     if d.precision.unpacks:
         yield added.unpacking(d, d.architecture.head_parameters / d.tensor_parallel, 1)
-    few, back = _distinct(rows)
-    yield _spread(_gemm(d, head, few, "head"), back, rows)
+    yield distinct.of(_gemm(d, head, rows, "head"))
     if d.fidelity == "calibrated":
-        yield Operation("sampler", kernels.sampler(d.device, rows), Work(np.zeros(()), np.zeros(())))
+        sampler = kernels.sampler(d.device, rows)
+        yield distinct.of(Operation("sampler", sampler, Work(np.zeros(()), np.zeros(()))))
 
 
 def _timed(d: Deployment, work: Work, calibrated: Callable[[], Timing], dtype: str) -> Timing:

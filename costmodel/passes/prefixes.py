@@ -15,7 +15,7 @@ from costmodel.passes.calibrated import Logits, calibrated_pass
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.kernels import Timing
 from costmodel.passes.ops import Array, Number, Work
-from costmodel.passes.totals import Operation, PassCost
+from costmodel.passes.totals import Operation, Operations, PassCost
 from hardware_profiles.errors import InputError
 
 STATISTIC_BYTES = 4.0  # one logarithm of a softmax sum, per head and query
@@ -158,5 +158,5 @@ def _with(cost: PassCost, added: list[Operation]) -> PassCost:
     flops, moved, compute, memory, launch = totals
     return replace(
         cost, seconds=seconds, flops=flops, bytes=moved, compute_s=compute, memory_s=memory, launch_s=launch,
-        operations=(*cost.operations, *added),
+        operations=Operations(cost.operations, added),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from costmodel.passes.deployment import Deployment
 from costmodel.passes.kernels import Timing
 from costmodel.passes.memory import layer_weight_bytes
 from costmodel.passes.ops import Array, Number, Work
-from costmodel.passes.totals import Operation, PassCost
+from costmodel.passes.totals import Operation, Operations, PassCost
 
 HOST_LATENCY_S = 1e-5  # ASSUMED: one copy from host memory, call included
 
@@ -57,5 +57,5 @@ def with_streamed_weights(deployment: Deployment, cost: PassCost) -> PassCost:
     fetch = Operation("host_fetch", Timing(waiting, zero, waiting, zero), Work(zero, np.asarray(moved)))
     return replace(
         cost, seconds={**cost.seconds, "host_fetch": waiting}, memory_s=cost.memory_s + waiting,
-        operations=(*cost.operations, fetch),
+        operations=Operations(cost.operations, (fetch,)),
     )  # fmt: skip

@@ -3,14 +3,17 @@
 Leaves out which operations a pass has (`forward`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from costmodel.passes.kernels import Timing
 from costmodel.passes.ops import Array, Number, Work
+
+Index = npt.NDArray[np.intp]
 
 
 class Operation(NamedTuple):
@@ -24,6 +27,8 @@ class Operation(NamedTuple):
         role: the projection that a matrix product applies; empty for other operations.
         calls: how often it runs in the pass, on average.
         sizes: what it is called with, as tables of kernels name it; arrays that broadcast with its seconds.
+        back: where each point finds its own, of arrays that have one entry per distinct number of rows; None: every
+            array has one entry per point.
     """
 
     name: str
@@ -32,6 +37,50 @@ class Operation(NamedTuple):
     role: str = ""
     calls: float = 1
     sizes: Mapping[str, Number] | None = None
+    back: Index | None = None
+
+    def whole(self) -> "Operation":
+        """The operation with one entry per point."""
+        back = self.back
+        if back is None:
+            return self
+        sizes = self.sizes and {name: _at(np.asarray(size), back) for name, size in self.sizes.items()}
+        timing, work = (
+            Timing(*(_at(part, back) for part in self.timing)),
+            Work(*(_at(part, back) for part in self.work)),
+        )
+        return self._replace(timing=timing, work=work, sizes=sizes, back=None)
+
+
+def _at(values: Array, back: Index) -> Array:
+    return values[back] if np.ndim(values) else values
+
+
+class Operations(Sequence[Operation]):
+    """Operations of a pass, each spread over its points when it is first looked at: most passes are only summed."""
+
+    __slots__ = ("_compact", "_whole")
+
+    def __init__(self, *parts: "Sequence[Operation]") -> None:
+        self._compact: list[Operation] = []
+        for part in parts:
+            self._compact += part._compact if isinstance(part, Operations) else part
+        self._whole: tuple[Operation, ...] | None = None
+
+    def __iter__(self) -> Iterator[Operation]:
+        if self._whole is None:
+            self._whole = tuple(each.whole() for each in self._compact)
+        return iter(self._whole)
+
+    def __len__(self) -> int:
+        return len(self._compact)
+
+    @overload
+    def __getitem__(self, index: int) -> Operation: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Operation, ...]: ...
+    def __getitem__(self, index: int | slice) -> Operation | tuple[Operation, ...]:
+        return tuple(self)[index]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +103,7 @@ class PassCost:
     compute_s: Array
     memory_s: Array
     launch_s: Array
-    operations: tuple[Operation, ...] = ()
+    operations: Sequence[Operation] = ()
 
     @property
     def total_s(self) -> Array:
@@ -72,23 +121,22 @@ def scaled(operation: Operation, ratio: Array | float) -> Operation:
     """The operation with seconds, FLOPs and bytes multiplied by a ratio."""
     if isinstance(ratio, float) and ratio == 1.0:
         return operation
+    if np.ndim(ratio):
+        operation = operation.whole()
     timing, w = Timing(*(ratio * part for part in operation.timing)), operation.work
     return operation._replace(timing=timing, work=Work(ratio * w.flops, ratio * w.bytes, ratio * w.written_bytes))
 
 
-class Tally:
-    """Running sums of a pass; arrays keep their own small shapes until the total is read."""
+class _Sums:
+    """Running sums of operations whose arrays have the same entries."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, Array] = {}
-        self.operations: list[Operation] = []
         zero = np.zeros(())
         self.flops, self.bytes, self.compute, self.memory, self.launch = zero, zero, zero, zero, zero
 
     def add(self, operation: Operation) -> None:
-        """Count an operation as often as it runs."""
         name, timing, work, count = operation.name, operation.timing, operation.work, operation.calls
-        self.operations.append(operation)
         self.seconds[name] = self.seconds.get(name, np.zeros(())) + count * timing.seconds
         self.flops = self.flops + count * work.flops
         self.bytes = self.bytes + count * work.bytes
@@ -96,14 +144,46 @@ class Tally:
         self.memory = self.memory + count * timing.memory_s
         self.launch = self.launch + count * timing.launch_s
 
+    def merge(self, other: "_Sums", back: Index) -> None:
+        """Add sums over distinct rows, each at the points that have them."""
+        for name, value in other.seconds.items():
+            self.seconds[name] = self.seconds.get(name, np.zeros(())) + _at(value, back)
+        self.flops = self.flops + _at(other.flops, back)
+        self.bytes = self.bytes + _at(other.bytes, back)
+        self.compute = self.compute + _at(other.compute, back)
+        self.memory = self.memory + _at(other.memory, back)
+        self.launch = self.launch + _at(other.launch, back)
+
+
+class Tally:
+    """Running sums of a pass; arrays keep their own small shapes until the total is read."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self._sums = _Sums()
+        self._distinct: dict[int, tuple[_Sums, Index]] = {}
+
+    def add(self, operation: Operation) -> None:
+        """Count an operation as often as it runs."""
+        self.operations.append(operation)
+        back = operation.back
+        if back is None:
+            self._sums.add(operation)
+        else:
+            self._distinct.setdefault(id(back), (_Sums(), back))[0].add(operation)
+
     def cost(self) -> PassCost:
         """The sums."""
+        for sums, back in self._distinct.values():
+            self._sums.merge(sums, back)
+        self._distinct = {}
+        total = self._sums
         return PassCost(
-            seconds=self.seconds,
-            flops=self.flops,
-            bytes=self.bytes,
-            compute_s=self.compute,
-            memory_s=self.memory,
-            launch_s=self.launch,
-            operations=tuple(self.operations),
+            seconds=total.seconds,
+            flops=total.flops,
+            bytes=total.bytes,
+            compute_s=total.compute,
+            memory_s=total.memory,
+            launch_s=total.launch,
+            operations=Operations(self.operations),
         )

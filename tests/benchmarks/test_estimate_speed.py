@@ -63,10 +63,22 @@ def test_scattered_points(benchmark, cpu_s, aim):
     aim("scattered steps per CPU second", rate, least=3e5)
 
 
+LATENT = build_setting(
+    DecodingConfiguration(method="mtp", deployment=DeploymentNames(model="deepseek-v3", device="h100-sxm"))
+)
+
+
+def test_scattered_points_of_experts_and_latent_attention(benchmark, cpu_s, aim):
+    count = 100_000
+    benchmark.pedantic(_scattered, args=(LATENT, count), rounds=3)
+    rate = count / cpu_s(lambda: _scattered(LATENT, count))
+    ratio = rate / (count / cpu_s(lambda: _scattered(SETTING, count)))
+    print(f"\n{ratio:.2f} of the rate of a dense model")
+    aim("scattered steps per CPU second", rate, least=1e6)
+
+
 def test_grid_of_experts_and_latent_attention(benchmark, cpu_s, aim):
-    setting = build_setting(
-        DecodingConfiguration(method="mtp", deployment=DeploymentNames(model="deepseek-v3", device="h100-sxm"))
-    )
+    setting = LATENT
 
     def experts():
         return chain_step(

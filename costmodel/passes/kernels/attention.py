@@ -242,7 +242,8 @@ def latent_attention(
     walk = np.ceil(np.asarray(context, dtype=np.float64) / ROW_TILE) * c.mla_tile_s
     compute = work.flops / (device.peak(dtype) * c.mla_compute_efficiency)
     memory = work.bytes / (device.bandwidth_bytes_per_s * c.mla_bandwidth_efficiency)
-    memory = memory * (1.0 + c.mla_reread_ratio * (tiles - 1.0))
+    if c.mla_reread_ratio:
+        memory = memory * (1.0 + c.mla_reread_ratio * (tiles - 1.0))
     waves = np.maximum(np.asarray(requests, dtype=np.float64) * tiles / device.processors, 1.0)
-    launch = np.asarray(c.mla_launch_s + c.mla_wave_s * waves)
+    launch = np.asarray(c.mla_launch_s + c.mla_wave_s * waves if c.mla_wave_s else c.mla_launch_s)
     return Timing(launch + joined(np.maximum(compute, memory), walk, c.mla_norm), compute, memory, launch)

@@ -78,10 +78,17 @@ def test_a_grid_equals_its_points(batch, tokens):
     assert grid[1, 0, 2] == pytest.approx(seconds(d, batch=batch, query_tokens=tokens, context=9000), rel=1e-12)
 
 
-@pytest.mark.parametrize("model", ["mixtral-8x7b", "deepseek-v2-lite", "nemotron-h-8b"])
-def test_many_scattered_points_equal_single_ones(model):
-    """Products are worked out once per distinct number of rows; every point still gets its own."""
-    d, generator = deployment(model), np.random.default_rng(7)
+@pytest.mark.parametrize(
+    ("model", "changes"),
+    [
+        ("mixtral-8x7b", {}), ("deepseek-v2-lite", {}), ("nemotron-h-8b", {}),
+        ("mixtral-8x7b", {"expert_correlation": 0.5}),
+        ("qwen3-30b-a3b", {"precision": Precision(weights="fp8", activations="fp8"), "tensor_parallel": 2}),
+    ],
+)  # fmt: skip
+def test_many_scattered_points_equal_single_ones(model, changes):
+    """What rows alone decide is worked out once per distinct number of them; every point still gets its own."""
+    d, generator = replace(deployment(model), **changes), np.random.default_rng(7)
     points = {
         "batch": generator.integers(1, 65, 4000).astype(float),
         "query_tokens": generator.integers(1, 9, 4000).astype(float),
@@ -93,6 +100,12 @@ def test_many_scattered_points_equal_single_ones(model):
         assert float(cost.total_s[i]) == pytest.approx(float(one.total_s), rel=1e-12)
         for name in ("flops", "bytes", "compute_s", "memory_s", "launch_s"):
             assert float(np.broadcast_to(getattr(cost, name), 4000)[i]) == pytest.approx(float(getattr(one, name)))
+        assert len(cost.operations) == len(one.operations)
+        for many, alone in zip(cost.operations, one.operations, strict=True):
+            assert (many.name, many.role) == (alone.name, alone.role)
+            assert float(np.broadcast_to(many.timing.seconds, 4000)[i]) == pytest.approx(float(alone.timing.seconds))
+            for size, value in (alone.sizes or {}).items():
+                assert float(np.broadcast_to(many.sizes[size], 4000)[i]) == pytest.approx(float(value))
     assert all(np.broadcast_shapes(np.shape(o.timing.seconds), (4000,)) == (4000,) for o in cost.operations)
 
 
