@@ -41,9 +41,9 @@ def score_page(body: Json) -> str:
             cards += figure_card(figures, quantity, drawn, LABELS[quantity], note)
     if not figures:
         raise InputError("no measurement is answered, so there is nothing to draw", key="--plot")
-    overall = body["overall"]
+    overall, names = body["overall"], ", ".join(Path(table).name for table in body["inputs"]["tables"])
     head = (
-        f'<header><p class="eyebrow">{escape(Path(body["inputs"]["table"]).name)}</p><h1>Predicted beside measured '
+        f'<header><p class="eyebrow">{escape(names)}</p><h1>Predicted beside measured '
         f"<span>{overall['answered']} of {overall['measurements']} measurements answered</span></h1></header>"
     )
     tables = "".join(f'<section class="card"><h2>{LABELS[q]}</h2>{_table(body["slices"], q)}</section>' for q in LABELS)

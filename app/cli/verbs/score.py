@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def score(
-    table: Annotated[
-        Path,
+    tables: Annotated[
+        list[Path],
         typer.Argument(
             help="Measured runs (Parquet, CSV or JSON Lines): backend, model_path, system, isl, osl, concurrency and "
             "ttft_ms or tpot_ms (also measured_..., silicon_...); further columns as in `predict --table`."
@@ -38,7 +38,7 @@ def score(
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Answer every row of a table of measured runs and say how far off, in which slices, and through which parts.
+    """Answer every row of tables of measured runs and say how far off, in which slices, and through which parts.
 
     Rows that hold one measurement count once (equal times of equal users, or an equal `measurement`).
     """
@@ -53,14 +53,23 @@ def score(
     if plot is not None:
         require_file(plot, "--plot")
     other = None if baseline is None else read_baseline(baseline)
-    records = read_records(table, more=(*MARKS, *(name for names in COLUMNS.values() for name in names)))
+    more = (*MARKS, *(name for names in COLUMNS.values() for name in names))
+    records, answers = [], []
     with progress_line(quiet or json) as told:
-        told(f"answering {len(records)} rows of {table.name}")
-        found, unusable = measurements(records, answer_rows(records, file=str(table), seed=seed))
+        for table in tables:
+            own = read_records(table, more=more)
+            told(f"answering {len(own)} rows of {table.name}")
+            records += own
+            answers += answer_rows(own, file=str(table), seed=seed)
+        found, unusable = measurements(records, answers)
     if not found:
         rule = next(iter(unusable), "has no rows")
-        raise InputError(f"holds no measurement to score: {rule}", file=table)
-    inputs = {"table": str(table), "baseline": None if baseline is None else str(baseline), "seed": seed}
+        raise InputError(f"holds no measurement to score: {rule}", file=tables[0])
+    inputs = {
+        "tables": [str(table) for table in tables],
+        "baseline": None if baseline is None else str(baseline),
+        "seed": seed,
+    }
     body = scored(found, unusable, inputs, rows=len(records), other=other)
     if plot is not None:
         _draw(body, plot)

@@ -123,18 +123,18 @@ def replay(trace: Option, *, draft_tokens: Option = None, tree: Option = None, *
     return _ask("replay", trace, draft_tokens=draft_tokens, tree=tree, **options)
 
 
-def score(table: Option, *, baseline: Option = None, **options: Option) -> Answer:
+def score(*tables: Option, baseline: Option = None, **options: Option) -> Answer:
     """How far off are predictions from what I measured?
 
     Args:
-        table: file of measured serving runs.
+        tables: files of measured serving runs.
         baseline: an earlier answer, or another tool's predictions by id, to stand beside.
         options: any other option of `rooftree score`, such as `plot`.
 
     Raises:
         InputError: an option that does not exist, or a file that holds no measured runs.
     """
-    return _ask("score", table, baseline=baseline, **options)
+    return _ask("score", *tables, baseline=baseline, **options)
 
 
 def simulate(
