@@ -44,6 +44,7 @@ SCALARS = {
     "host_link_bytes_per_s": ("host_link", "GB_per_s", GIGA),
     "power_w": ("power", "W", 1),
     "price_usd_per_hour": ("price", "usd_per_hour", 1),
+    "link_devices": ("link_devices", "count", 1),
 }
 
 

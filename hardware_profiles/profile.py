@@ -267,6 +267,7 @@ class Device:
         host_link_bytes_per_s: rate to the host's memory, per direction.
         power_w: board power limit.
         price_usd_per_hour: rent, or None where unknown.
+        link_devices: devices that this link joins; None: those of one server.
         constants: fitted constants of the operation models.
         formats: constants of operations that compute in fewer than 16 bits, by format and operation.
         provenance: where each number comes from, by dotted name ("bandwidth_bytes_per_s",
@@ -292,6 +293,7 @@ class Device:
     host_link_bytes_per_s: float = bounded(1e6, 1e16)
     power_w: float = bounded(0.1, 1e6)
     price_usd_per_hour: float | None = field(default=None, metadata={"range": (0.0, 1e6)})
+    link_devices: int | None = field(default=None, metadata={"range": (2, 1_000_000)})
     constants: Constants
     provenance: Mapping[str, Provenance]
     calibrated: bool

@@ -245,6 +245,7 @@ class DeviceFile(_FileModel):
     host_link: GigabytesPerSecond
     power: Watts
     price: DollarsPerHour | None = None
+    link_devices: Count | None = None
     peak: Peaks
     constants: ConstantsFile
     formats: FormatsFile = FormatsFile()

@@ -22,6 +22,7 @@ _SCALAR_COMMENTS: Mapping[str, str] = {
     "link": "To a sibling device, per direction: half of what NVLink is advertised with; PCIe 4.0 x16 has 32, 5.0 64.",
     "host_link": "To the host's memory, per direction.",
     "power": "Limit of the board.",
+    "link_devices": "Devices that the link joins, where that is more than one server; leave it out otherwise.",
     "price": "Rent; leave it out where you own the device. Where and when it was read belongs into the source.",
 }
 

@@ -158,10 +158,12 @@ def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool,
 def _prompt_pool(scenario: Scenario, generator: np.random.Generator, *, machine: bool) -> Pool:
     """Replicas that compute prompts and first tokens, and nothing else."""
     assert scenario.disaggregation is not None
-    timer = scenario.disaggregation.prefill_timer or scenario.timer
+    apart = scenario.disaggregation
+    timer, options = apart.prefill_timer or scenario.timer, apart.prefill_scheduler or scenario.scheduler
     pool = new_pool(
-        replace(scenario, speculation=None, blocks=None, timer=timer), generator, users=False, machine=machine
-    )
+        replace(scenario, speculation=None, blocks=None, timer=timer, scheduler=options), generator, users=False,
+        machine=machine,
+    )  # fmt: skip
     pool.requests["output"] = 1
     return pool
 
@@ -214,6 +216,9 @@ def collect(
     ending[~np.isin(ending, list(ENDINGS))] = FAILED
     finished = ending == FINISHED
     last_s = np.where(np.isnan(last["last_s"]), first["last_s"], last["last_s"])
+    first_s = np.where(first["phase"] == FINISHED, first["first_s"], last["first_s"])
+    if scenario.disaggregation is not None and scenario.disaggregation.delivers == "decode":
+        first_s = np.where(np.isnan(last["scheduled_s"]), first_s, last["scheduled_s"])
     states = [replica.state for replica in replicas]
     buffers = [replica.buffers for replica in replicas]
     by_batch = np.zeros((2, max(each.by_batch.shape[1] for each in buffers)), dtype=np.int64)
@@ -228,7 +233,7 @@ def collect(
         output_tokens=workload.output_tokens,
         arrival_s=first["sent_s"].copy(),
         scheduled_s=first["scheduled_s"].copy(),
-        first_token_s=np.where(first["phase"] == FINISHED, first["first_s"], last["first_s"]),
+        first_token_s=first_s,
         last_token_s=np.where(finished, last_s, np.nan),
         ending=ending,
         replica=last["replica"].copy(),
@@ -245,7 +250,7 @@ def collect(
         iterations_by_rows=by_rows[0],
         iterations_by_sampled=by_rows[1],
         exposed_host_s=float(sum(s.host_s for s in states)),
-        kv_peak_ratio=max(float(s.peak_blocks) for s in states) / scenario.scheduler.kv_blocks,
+        kv_peak_ratio=max(float(each.state.peak_blocks) / each.pool.limits.kv_blocks for each in replicas),
         series=tuple(replica.series() for replica in replicas),
         busy_by_replica_s=np.array([state.busy_s for state in states[: scenario.replicas]]),
         idle_passes=idle_passes,

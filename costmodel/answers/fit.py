@@ -13,6 +13,8 @@ from costmodel.answers.estimate import Setting, footprint_of
 from costmodel.drafters.drafter import Drafter
 from costmodel.engines.record.engine import Engine
 from costmodel.laws.acceptance import Acceptance
+from costmodel.parallel import plan as planned
+from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.memory import Footprint, kv_bytes, layer_weight_bytes, weight_bytes
 from costmodel.passes.ops import Array, Mask, Number
@@ -167,7 +169,10 @@ def require_room(setting: Setting, space: Room) -> None:
         )
 
 
-def cache_tokens(deployment: Deployment, engine: Engine, *, context: int, drafter: Drafter | None = None) -> float:
+def cache_tokens(
+    deployment: Deployment, engine: Engine, *, context: int, drafter: Drafter | None = None,
+    plan: ParallelPlan | None = None,
+) -> float:  # fmt: skip
     """Tokens that an engine's cache holds, all devices of the group together.
 
     Args:
@@ -176,25 +181,36 @@ def cache_tokens(deployment: Deployment, engine: Engine, *, context: int, drafte
         engine: whose share of the memory counts.
         context: tokens of a request at its end; layers with a window keep less of it.
         drafter: whose weights and cache lie beside the target's.
+        plan: how the target is spread; None: one tensor-parallel group, as the deployment says. Every data copy
+            holds requests of its own.
 
     Raises:
         InfeasibleError: not even one request fits.
     """
     d = deployment
-    share, form = d.tensor_parallel, d.precision
-    weights = float(weight_bytes(d.architecture, form, share))
-    weights -= d.host_weights_ratio * layer_weight_bytes(d.architecture, form, share)
-    one = float(kv_bytes(d.architecture, form, batch=1, context=context, tensor_parallel=share))
+    share, form, copies = d.tensor_parallel if plan is None else plan.tensor, d.precision, 1
+    if plan is None:
+        weights = float(weight_bytes(d.architecture, form, share))
+        weights -= d.host_weights_ratio * layer_weight_bytes(d.architecture, form, share)
+        one = float(kv_bytes(d.architecture, form, batch=1, context=context, tensor_parallel=share))
+    else:
+        weights, copies = planned.weight_bytes(d.architecture, form, plan), plan.data
+        one = float(planned.kv_bytes(d.architecture, form, plan, batch=1, context=context))
     if drafter is not None:
         weights += drafter.resident_values * form.weight_bytes / share
         one += context * drafter.kv_values_per_token * form.kv_bytes / share
-    free = float(engine.cache_bytes(d.device, d.architecture, form, weights_bytes=weights, tensor_parallel=share))
+    devices = share if plan is None else plan.devices
+    free = float(
+        engine.cache_bytes(
+            d.device, d.architecture, form, weights_bytes=weights, tensor_parallel=share, devices=devices
+        )
+    )
     if free < one:
         raise InfeasibleError(
             f"{d.architecture.name} in {form.weights} leaves no room for a request of {context} tokens on "
-            f"{share} x {d.device.name}"
+            f"{devices} x {d.device.name}"
         )
-    return free / one * context
+    return free / one * copies * context
 
 
 def _given(setting: Setting, weights_bytes: float) -> float:

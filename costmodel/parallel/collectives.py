@@ -68,9 +68,10 @@ def all_reduce(
     one all-reduce within a node.
     """
     size = np.asarray(message_bytes, dtype=np.float64)
-    inside = min(devices, plan.node_devices)
+    node = plan.node_of(device)
+    inside = min(devices, node)
     local = kernels.allreduce(device, size, inside, graphs=graphs, backend=plan.backend).seconds
-    nodes = math.ceil(devices / plan.node_devices)
+    nodes = math.ceil(devices / node)
     if nodes == 1:
         return np.asarray(local)
     link = plan.link(device, devices)

@@ -189,7 +189,7 @@ class _Spread:
     def _all_reduce(self, op: Operation, rows: Array) -> Operation:
         """The all-reduce, which `forward` takes to stay in one node and to run in an engine's own kernels."""
         d, plan = self.deployment, self.plan
-        if plan.tensor <= plan.node_devices and plan.backend == "vllm":
+        if plan.tensor <= plan.node_of(d.device) and plan.backend == "vllm":
             return op
         message = rows * d.architecture.hidden * d.precision.residual_bytes
         return _communication("allreduce", all_reduce(d.device, plan, message, plan.tensor, graphs=d.graphs))

@@ -55,7 +55,7 @@ class ParallelPlan:
             leaves the experts split like other weights.
         data: copies of attention and dense layers, each with its own requests.
         context: devices that share the tokens of every request.
-        node_devices: devices of one node.
+        node_devices: devices of one node; None takes those that the device's own link joins, 8 where it does not say.
         within: link in a node; None takes the device's own.
         between: link between nodes; None takes 50 GB/s and 10 µs, or the device's own rate where that is lower.
         imbalance: load of the busiest expert device over the mean, >= 1.
@@ -71,7 +71,7 @@ class ParallelPlan:
     expert: int = 1
     data: int = 1
     context: int = 1
-    node_devices: int = NODE_DEVICES
+    node_devices: int | None = None
     within: Link | None = None
     between: Link | None = None
     imbalance: float = 1.0
@@ -79,8 +79,9 @@ class ParallelPlan:
 
     def __post_init__(self) -> None:
         for key in ("tensor", "pipeline", "expert", "data", "context", "node_devices"):
-            if getattr(self, key) < 1:
-                raise InputError("must be >= 1", key=key, value=getattr(self, key))
+            size = getattr(self, key)
+            if size is not None and size < 1:
+                raise InputError("must be >= 1", key=key, value=size)
         if self.stage_devices % self.expert:
             raise InputError(
                 f"must divide the {self.stage_devices} devices of a stage", key="expert", value=self.expert
@@ -118,9 +119,13 @@ class ParallelPlan:
                 rule = f"must divide the {block.feed_forward.experts} experts of {architecture.name}"
                 raise InputError(rule, key="ep", value=self.expert)
 
+    def node_of(self, device: Device) -> int:
+        """Devices that one link joins."""
+        return self.node_devices or device.link_devices or NODE_DEVICES
+
     def link(self, device: Device, span: int) -> Link:
         """The slowest link of a group that spans `span` consecutively numbered devices."""
-        if span <= self.node_devices:
+        if span <= self.node_of(device):
             return self.within or Link(
                 bytes_per_s=device.link_bytes_per_s, latency_s=device.constants.allreduce_launch_s
             )

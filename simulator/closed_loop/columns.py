@@ -14,8 +14,11 @@ from hardware_profiles.errors import InputError
 from simulator.closed_loop.users import MOST_TOKENS
 
 REQUIRED = ("backend", "model_path", "system", "isl", "osl")
-COUNTS = ("isl", "osl", "concurrency", "batch_size", "tp_size", "pp_size", "attention_dp_size", "moe_tp_size",
-          "moe_ep_size")  # fmt: skip
+WIDTHS = ("tp_size", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
+SIDES = ("prefill", "decode")
+_OF_A_SIDE = ("num_workers", "batch_size", *WIDTHS)
+COUNTS = ("isl", "osl", "concurrency", "batch_size", *WIDTHS,
+          *(f"{side}_{name}" for side in SIDES for name in _OF_A_SIDE))  # fmt: skip
 TEXTS = ("id", "backend", "model_path", "system", "precision", "gemm_quant_mode", "moe_quant_mode", "mode",
          "backend_version", "image", "measured")  # fmt: skip
 MOST_COUNT = 1 << 20

@@ -83,11 +83,13 @@ class Launch:
 
     Args:
         engine: with the settings it was launched with.
+        prompts: the same as workers are set that compute prompts alone.
         cache: number format of keys and values that was asked for; None: what the engine chooses.
         length_spread: as in `Users`.
     """
 
     engine: Engine
+    prompts: Engine
     cache: str | None = None
     length_spread: float = 0.0
 
@@ -117,7 +119,7 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
         publisher, engine=engine.name, model=model, device=device.name, precision=row.precision, day=row.day
     )
     if not settings:
-        return Launch(engine=engine)
+        return Launch(engine=engine, prompts=engine)
     if row.users == settings.sends:
         rule = f"a script of that day sent {settings.sends} requests at once under a limit that the row leaves out"
         raise InputError(rule, key="batch_size", value=row.batch)
@@ -125,6 +127,7 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
         engine = engine.on(device, settings.release)
     return Launch(
         engine=_set(engine, settings, row),
+        prompts=engine,
         cache=settings.cache,
         length_spread=RANGE_SPREAD if publisher == "inferencex" else 0.0,
     )

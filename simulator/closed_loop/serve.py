@@ -21,6 +21,7 @@ from costmodel.answers.uncertainty import DRAWS, draw_steps, interval
 from costmodel.drafters.drafter import build_drafter
 from costmodel.engines.record.engine import Engine
 from costmodel.method_library import load_method
+from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.deployment import Deployment
 from hardware_profiles.errors import InfeasibleError
 from simulator.closed_loop.users import Users
@@ -81,23 +82,30 @@ class Served:
         return {"intake": intake_s, "queue": max(queue_s, 0.0), "prefill": self.ttft_s - intake_s - queue_s}
 
 
-def timer_for(deployment: Deployment, engine: Engine, *, cuts: bool = False) -> CostModelTimer:
+def timer_for(
+    deployment: Deployment, engine: Engine, plan: ParallelPlan | None = None, *, cuts: bool = False
+) -> CostModelTimer:
     """Times the iterations of plain decoding in an engine's own kernels; closed loops of a deployment can share it.
 
     Args:
         deployment: model, device and how they run.
         engine: with its defaults on the device.
+        plan: how the model is spread; None: one tensor-parallel group, as the deployment says.
         cuts: requests are sampled by top-k or top-p.
     """
     drafter, overhead = build_drafter(load_method("plain-decoding"), deployment.architecture), engine.overhead("none")
     setting = Setting(
         deployment=deployment, drafter=drafter, overhead=overhead, plain_overhead=overhead, engine=engine
     )  # fmt: skip
-    return CostModelTimer(setting, passes=EnginePasses(deployment, engine, cuts=cuts), least=_USUAL_SIZE)
+    return CostModelTimer(setting, plan, passes=EnginePasses(deployment, engine, plan, cuts=cuts), least=_USUAL_SIZE)
 
 
-def scheduler_for(deployment: Deployment, engine: Engine, users: Users) -> SchedulerOptions:
+def scheduler_for(
+    deployment: Deployment, engine: Engine, users: Users, plan: ParallelPlan | None = None
+) -> SchedulerOptions:
     """The scheduler and the cache of an engine that serves these users.
+
+    Data copies run in lock step: each has the engine's limits, and together they are one replica.
 
     Where prompts stay whole, the budget of an iteration holds the longest of them beside everybody who decodes: an
     engine that was launched for these requests has room for them.
@@ -109,12 +117,18 @@ def scheduler_for(deployment: Deployment, engine: Engine, users: Users) -> Sched
     if not usual.chunks:
         most = users.prompt_tokens + min(users.users, usual.requests)
         options["token_budget"] = max(usual.batch_tokens, most)
-    tokens = cache_tokens(deployment, engine, context=users.context_tokens)
+    if plan is not None:
+        options["token_budget"] *= plan.data
+        options["max_requests"] *= plan.data
+    tokens = cache_tokens(deployment, engine, context=users.context_tokens, plan=plan)
     options["kv_blocks"] = int(tokens // engine.memory.block_tokens)
     return SchedulerOptions(**options, intake_s=INTAKE_S, intake_token_s=INTAKE_TOKEN_S)
 
 
-def serve(deployment: Deployment, engine: Engine, users: Users, *, timer: CostModelTimer | None = None) -> Served:
+def serve(
+    deployment: Deployment, engine: Engine, users: Users, *, timer: CostModelTimer | None = None,
+    plan: ParallelPlan | None = None,
+) -> Served:  # fmt: skip
     """Simulate a closed loop and report what its users see.
 
     Args:
@@ -122,6 +136,7 @@ def serve(deployment: Deployment, engine: Engine, users: Users, *, timer: CostMo
         engine: with its defaults on the device.
         users: and their requests.
         timer: of `timer_for`; None makes one.
+        plan: how the model is spread; None: one tensor-parallel group, as the deployment says.
 
     Raises:
         InfeasibleError: one request does not fit.
@@ -136,17 +151,28 @@ def serve(deployment: Deployment, engine: Engine, users: Users, *, timer: CostMo
     >>> bool(0.02 < seen.ttft_s < 0.3), bool(0.005 < seen.tpot_s < 0.012)
     (True, True)
     """
-    timer = timer or timer_for(deployment, engine)
-    options = scheduler_for(deployment, engine, users)
+    timer = timer or timer_for(deployment, engine, plan)
+    options = scheduler_for(deployment, engine, users, plan)
     result = simulate(Scenario(workload=users.workload(), scheduler=options, timer=timer, series=False))
     if not result.finished.all():
         raise _no_room(deployment, users)
+    return seen_by_users(result, timer, cache_tokens=options.kv_blocks * options.block_tokens)
+
+
+def seen_by_users(result: SimulationResult, timer: CostModelTimer, *, cache_tokens: int) -> Served:
+    """What a finished simulation of a closed loop means to its users.
+
+    Args:
+        result: of the simulation.
+        timer: of its iterations; with workers for prompts, of those that decode, to whose operations all are billed.
+        cache_tokens: tokens that the cache holds where requests decode.
+    """
     tpot_s = result.tpot_s[result.output_tokens > 1]
     return Served(
         ttft_s=float(result.ttft_s.mean()),
         tpot_s=float(tpot_s.mean()) if tpot_s.size else float("nan"),
         in_flight=float(result.e2e_s.sum() / result.clock_s),
-        cache_tokens=options.kv_blocks * options.block_tokens,
+        cache_tokens=cache_tokens,
         seconds=_seconds(timer, result),
         result=result,
     )

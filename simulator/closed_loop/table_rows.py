@@ -16,6 +16,7 @@ import numpy as np
 from costmodel.architectures.library import named_model
 from costmodel.engine_library import load_engine
 from costmodel.engines.record.engine import Engine
+from costmodel.parallel.pools import ServingPlan
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError, RooftreeError, UnknownNameError
@@ -23,10 +24,13 @@ from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.profile import Device
 from hardware_profiles.units import MILLI
 from simulator.closed_loop.columns import REQUIRED, read_columns
-from simulator.closed_loop.launches import Launch, Measured, launched
+from simulator.closed_loop.launches import Measured, launched
+from simulator.closed_loop.pools import Timers, plan_timer, serve_pools
+from simulator.closed_loop.row_plans import plan_of_row, users_of_row
 from simulator.closed_loop.sampling import cuts_by_default
-from simulator.closed_loop.serve import serve, served_interval, timer_for
+from simulator.closed_loop.serve import Served, serve, served_interval
 from simulator.closed_loop.users import Users
+from simulator.timing.cost_timer import CostModelTimer
 
 _SYSTEMS = {"a100-sxm": "a100-sxm-80", "gh200-sxm": "gh200-96", "h200": "h200-sxm", "h100": "h100-sxm"}
 # number formats as tables of serving runs write them -> (weights, arithmetic)
@@ -74,6 +78,8 @@ class _Question:
     key: tuple[Any, ...]
     deployment: Deployment
     engine: Engine
+    prompts: Engine
+    plan: ServingPlan
     users: Users
     cuts: bool
 
@@ -106,12 +112,11 @@ def answer_rows(records: Sequence[Mapping[str, Any]], *, file: str, seed: int = 
 
 
 def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple[int, RowAnswer]]:
-    """Answers of rows that differ in users, lengths and limits alone: one timer serves them all."""
-    first = members[0][1]
-    timer = timer_for(first.deployment, first.engine, cuts=first.cuts)
+    """Answers of rows that differ in users, lengths and limits alone: one timer of each plan serves them all."""
+    timers: Timers = {}
     for index, q in members:
         try:
-            seen = serve(q.deployment, q.engine, q.users, timer=timer)
+            seen, timer = _served(q, timers)
         except RooftreeError as error:
             yield index, RowAnswer(id="", reason=str(error))
             continue
@@ -131,48 +136,52 @@ def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple
         )
 
 
+def _served(q: _Question, timers: Timers) -> tuple[Served, CostModelTimer]:
+    if q.plan.prefill is not None:
+        return serve_pools(q.deployment, q.engine, q.users, q.plan, prompts=q.prompts, timers=timers, cuts=q.cuts)
+    plan = q.plan.decode.plan
+    timer = plan_timer(timers, q.deployment, q.engine, plan, cuts=q.cuts)
+    own = replace(q.deployment, tensor_parallel=plan.tensor)
+    return serve(own, q.engine, q.users, timer=timer, plan=timer.plan), timer
+
+
 def _question(row: Mapping[str, Any]) -> _Question:
     missing = [name for name in REQUIRED if row[name] is None]
     if missing:
         raise InputError("the row does not say", key=missing[0])
-    measured = Measured.of(row)
-    if (row["mode"] or "agg") != "agg":
-        raise InputError("only aggregated serving is modelled", key="mode", value=row["mode"])
-    for name in ("pp_size", "attention_dp_size"):
-        if (row[name] or 1) > 1:
-            raise InputError("only tensor and expert parallelism are modelled", key=name, value=row[name])
     device = _device(row["system"])
     architecture = named_model(
         row["model_path"].rstrip("/")
     )  # never a path: a table must not choose which files are read
     engine = load_engine(row["backend"]).on(device, row["backend_version"] or _tag(row["image"]))
-    launch = launched(engine, measured, model=architecture.name, device=device)
     moe = architecture.blocks[-1][0].feed_forward.is_moe
+    weights, arithmetic = _formats(row, moe=moe, device=device)
+    stated = Precision(weights=weights, activations=arithmetic)
+    plan = plan_of_row(row, architecture, device, stated)
+    measured = Measured.of({**row, "concurrency": users_of_row(row, plan)})
+    launch = launched(engine, measured, model=architecture.name, device=device)
+    usual = "fp8" if launch.engine.kernels.fp8_cache and weights == "fp8" else "bf16"
     deployment = Deployment(
-        architecture=architecture,
-        device=device,
-        precision=_precision(row, moe=moe, device=device, launch=launch),
-        tensor_parallel=row["tp_size"] or max(1, (row["moe_tp_size"] or 1) * (row["moe_ep_size"] or 1)),
+        architecture=architecture, device=device, precision=replace(stated, kv=launch.cache or usual)
     )
-    p = deployment.precision
     cuts = measured.publisher == "generator" and cuts_by_default(architecture.name)
+    kernels, overlaps = launch.engine.kernels, launch.engine.scheduling.overlaps
+    name = (architecture.name, device.name, launch.engine.name)
     return _Question(
         key=(
-            architecture.name,
-            device.name,
-            launch.engine.name,
-            p.weights,
-            p.activations,
-            p.kv,
-            deployment.tensor_parallel,
-            launch.engine.scheduling.overlaps,
-            launch.engine.kernels.cut_bytes,
-            launch.engine.kernels.quantised_cache_ratio(device),
+            *name,
+            deployment.precision,
+            plan,
+            overlaps,
+            kernels.cut_bytes,
+            kernels.quantised_cache_ratio(device),
             cuts,
         ),
         cuts=cuts,
         deployment=deployment,
         engine=launch.engine,
+        prompts=launch.prompts,
+        plan=plan,
         users=Users(
             users=measured.users,
             prompt_tokens=row["isl"],
@@ -195,8 +204,8 @@ def _device(system: str) -> Device:
     return load_device(name)
 
 
-def _precision(row: Mapping[str, Any], *, moe: bool, device: Device, launch: Launch) -> Precision:
-    """Formats of a row: the experts' of a mixture, else the matrix products', else the row's, else bf16."""
+def _formats(row: Mapping[str, Any], *, moe: bool, device: Device) -> tuple[str, str]:
+    """Formats of weights and arithmetic: the experts' of a mixture, else the matrix products', else the row's."""
     modes = (row["moe_quant_mode"] if moe else None, row["gemm_quant_mode"], row["precision"], "bf16")
     mode = next(name for name in modes if name)
     if mode.casefold() not in _FORMATS:
@@ -205,5 +214,4 @@ def _precision(row: Mapping[str, Any], *, moe: bool, device: Device, launch: Lau
     if arithmetic not in device.peak_flops_per_s:
         arithmetic = _WIDER.get(arithmetic, arithmetic)
     device.peak(arithmetic)
-    usual = "fp8" if launch.engine.kernels.fp8_cache and weights == "fp8" else "bf16"
-    return Precision(weights=weights, activations=arithmetic, kv=launch.cache or usual)
+    return weights, arithmetic

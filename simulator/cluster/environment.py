@@ -145,5 +145,8 @@ class Service:
         seconds = transfer.transfer_latency_s + transfer.transfer_token_s * int(prompts["prompt"][request])
         yield self.environment.timeout(seconds)
         replica = self.decoders[self.decode_router(request)]
-        arrive_with_cache(replica.pool.requests, prompts, request)
-        self._hand_over(replica, request, float(prompts["last_s"][request]) + seconds)
+        requests, at_s = replica.pool.requests, float(prompts["last_s"][request]) + seconds
+        arrive_with_cache(requests, prompts, request)
+        if transfer.delivers == "decode":
+            requests["first_s"][request] = requests["delivered_s"][request] = at_s
+        self._hand_over(replica, request, at_s)

@@ -262,6 +262,9 @@ class Disaggregation:
         prefill_timer: times them; None: as the decoding ones.
         transfer_token_s: seconds to move one token's cache.
         transfer_latency_s: seconds of a transfer beside that.
+        prefill_scheduler: of the replicas for prompts; None: as of the decoding ones.
+        delivers: whose answer users read: `prefill` streams a first token as soon as it is there; with `decode` it
+            waits for its cache to arrive and the decoding replica to take the request in.
 
     Raises:
         InputError: no replica, negative times.
@@ -271,6 +274,8 @@ class Disaggregation:
     prefill_timer: StepTimer | None = None
     transfer_token_s: float = 0.0
     transfer_latency_s: float = 0.0
+    prefill_scheduler: SchedulerOptions | None = None
+    delivers: Literal["prefill", "decode"] = "prefill"
 
     def __post_init__(self) -> None:
         if self.prefill_replicas < 1:

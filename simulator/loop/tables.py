@@ -48,6 +48,8 @@ class Tables(NamedTuple):
     overlapped: int  # 1: the host prepares an iteration while the device runs the one before
     idle_s: float  # then the device idles for this after every iteration
     idle_request_s: float  # and for this by request that it served
+    ranks: int  # copies of attention and dense layers in lock step, to which requests are dealt out evenly
+    rank_row_s: Real  # by rows of one of them: what it does for its own rows
 
 
 @compiled
@@ -110,17 +112,29 @@ def decode_seconds(t: Tables, requests: int, query_tokens: float, context_tokens
 
 
 @compiled
+def _uneven_seconds(t: Tables, rows: int, longest: int, decode_rows: int) -> float:
+    """Seconds for which everybody waits for the rank that holds the longest chunk, which no other rank shares."""
+    even = -(-rows // t.ranks)
+    fullest = max(even, longest + -(-decode_rows // t.ranks))
+    return float(between(t.rank_row_s, float(fullest)) - between(t.rank_row_s, float(even)))
+
+
+@compiled
 def device_seconds(
     t: Tables, requests: int, query_tokens: float, context_tokens: float, chunk_tokens: NDArray[np.int32],
     chunks: int, rows: int, sampled: int,
 ) -> float:  # fmt: skip
     """Seconds of the target's pass on the device; `rows` and `sampled` count its rows, > 0, and the sampled ones."""
-    prompts = 0.0
+    prompts, longest_s, longest, new_rows = 0.0, 0.0, 0, 0
     for i in range(chunks):
         new, cached = chunk_tokens[0, i], chunk_tokens[1, i]
         start, end = cached / t.prompt_step, (cached + new) / t.prompt_step
-        prompts += max(between(t.prompt_s, end) - between(t.prompt_s, start), between(t.reread_s, start))
+        each = max(between(t.prompt_s, end) - between(t.prompt_s, start), between(t.reread_s, start))
+        prompts += each
+        longest_s, longest, new_rows = max(longest_s, each), max(longest, new), new_rows + new
     if chunks:
+        if t.ranks > 1:
+            prompts = max(prompts / t.ranks, longest_s) + _uneven_seconds(t, rows, longest, rows - new_rows)
         prompts += t.prompt_launch_s
     seconds = between(t.row_s, rows) + between(t.head_s, sampled) + prompts
     return float(seconds + decode_seconds(t, requests, query_tokens, context_tokens, rows))
@@ -203,4 +217,5 @@ def no_tables() -> Tables:
         prompt_launch_s=0.0, step_s=0.0, request_s=0.0, speculative_step_s=0.0, speculative_request_s=0.0,
         verify_ratio=0.0, draft_s=grid, draft_row_s=flat, graph_rows=0, eager_s=0.0,
         prompt_host_s=0.0, overlapped=0, idle_s=0.0, idle_request_s=0.0,
+        ranks=1, rank_row_s=flat,
     )  # fmt: skip

@@ -15,7 +15,6 @@ from costmodel.answers.estimate import Setting
 from costmodel.answers.fit import cache_tokens
 from costmodel.architectures.architecture import NO_FEED_FORWARD
 from costmodel.engines.record.engine import Engine
-from costmodel.parallel import plan as parallel
 from costmodel.parallel.disaggregation import cache_bytes
 from costmodel.parallel.plan import Link, ParallelPlan
 from costmodel.passes.deployment import Deployment
@@ -233,20 +232,8 @@ def kv_blocks(setting: Setting, plan: ParallelPlan | None, block_tokens: int, co
     Raises:
         InfeasibleError: not one block.
     """
-    d, drafter = setting.deployment, setting.drafter
-    if plan is None:
-        tokens = cache_tokens(d, setting.engine, context=context, drafter=drafter)
-    else:
-        # of a request on one data copy, so many times as there are copies
-        whole = float(parallel.kv_bytes(d.architecture, d.precision, plan, batch=1, context=context)) / plan.data
-        whole += context * drafter.kv_values_per_token * d.precision.kv_bytes / plan.tensor
-        weights = float(parallel.weight_bytes(d.architecture, d.precision, plan))
-        weights += drafter.resident_values * d.precision.weight_bytes / plan.tensor
-        free = setting.engine.cache_bytes(
-            d.device, d.architecture, d.precision, weights_bytes=weights, tensor_parallel=plan.tensor,
-            devices=plan.devices,
-        )  # fmt: skip
-        tokens = float(free) / whole * context
+    d = setting.deployment
+    tokens = cache_tokens(d, setting.engine, context=context, drafter=setting.drafter, plan=plan)
     blocks = int(np.floor(tokens / block_tokens))
     if blocks < 1:
         raise InfeasibleError(f"{d.architecture.name} leaves no room for a cache on {d.device.name}", key="kv_blocks")

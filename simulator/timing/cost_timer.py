@@ -19,14 +19,13 @@ from costmodel.answers.estimate import Setting
 from costmodel.answers.step import chain_step, tree_step, verify_passes
 from costmodel.drafters.pass_costs import prompt_draft_s
 from costmodel.laws.draft_lengths import DraftLengths
-from costmodel.parallel.passes import plan_cost
 from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.forward import Logits, pass_cost
 from costmodel.passes.ops import Mask
 from simulator.loop.state import Real
 from simulator.loop.tables import Tables, draft_seconds, target_seconds
-from simulator.timing.engine_passes import EnginePasses
+from simulator.timing.engine_passes import EnginePasses, planned_seconds
 from traces.kinds.tree import Tree
 
 _ATTENTION = ("attention", "mla", "state", "context")
@@ -75,7 +74,7 @@ class CostModelTimer:
         plan: how the target is spread; None: one tensor-parallel group, as the setting says. With a pipeline every
             stage works on its share of the running requests, and an iteration is the time in which all of them
             advance.
-        passes: the kernels of a particular engine, without a plan; None: the setting's deployment as it is.
+        passes: the kernels of a particular engine, under the same plan; None: the setting's deployment as it is.
         least: tables are made for iterations of this size or twice it, four times and so on, so that scenarios share
             tables and have the same answers alone and beside others; None: for each scenario's own size.
     """
@@ -159,41 +158,37 @@ class CostModelTimer:
         verifies: bool = False,
     ) -> tuple[Real, Real, Real]:
         """Seconds of attention, of the output head, and of everything else; of decode passes as the method verifies."""
-        d = self.setting.deployment
-        seconds: Mapping[str, Real]
-        scale: Real | float = 1.0
-        if self.passes is not None:
-            seconds = self.passes.seconds(
-                batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
-            )
-        elif self.plan is None and verifies:
-            seconds = self._verify_seconds(batch, query_tokens, context)
-        elif self.plan is None:
-            seconds = pass_cost(
-                d, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
-            ).seconds
-        else:
-            seconds, scale = self._spread(batch, query_tokens, context, logits, prefill)
+        seconds = self._seconds(batch, query_tokens, context, logits, prefill, verifies=verifies)
         shape = np.broadcast_shapes(np.shape(batch), np.shape(query_tokens), np.shape(context))
 
         def total(names: set[str]) -> Real:
             found = sum((seconds[name] for name in seconds if name in names), start=np.zeros(()))
-            return np.broadcast_to(np.asarray(found * scale), shape)
+            return np.broadcast_to(np.asarray(found), shape)
 
         others = set(seconds) - set(_ATTENTION) - set(_HEAD)
         return total(set(_ATTENTION)), total(set(_HEAD)), total(others)
 
+    def _seconds(
+        self, batch: Real, query_tokens: Real, context: Real, logits: Logits, prefill: bool, *, verifies: bool = False
+    ) -> Mapping[str, Real]:
+        """Seconds of a pass by operation."""
+        d = self.setting.deployment
+        shape = {"batch": batch, "query_tokens": query_tokens, "context": context}
+        if self.passes is not None:
+            return self.passes.seconds(**shape, logits=logits, prefill=prefill)
+        if self.plan is not None:
+            return self._spread(batch, query_tokens, context, logits, prefill)
+        if verifies:
+            return self._verify_seconds(batch, query_tokens, context)
+        return pass_cost(d, **shape, logits=logits, prefill=prefill).seconds
+
     def _spread(
         self, batch: Real, query_tokens: Real, context: Real, logits: Logits, prefill: bool
-    ) -> tuple[Mapping[str, Real], Real]:
-        """Seconds by operation of passes spread by the plan, and what a step takes of their sum."""
+    ) -> Mapping[str, Real]:
+        """Seconds by operation of passes spread by the plan."""
         assert self.plan is not None
-        flights = self.plan.pipeline
-        cost = plan_cost(
-            self.setting.deployment, self.plan, batch=np.maximum(batch / flights, 1.0), query_tokens=query_tokens,
-            context=context, logits=logits, prefill=prefill,
-        )  # fmt: skip
-        return cost.seconds, np.asarray(cost.step_s(flights) / cost.total_s)
+        shape = {"batch": batch, "query_tokens": query_tokens, "context": context}
+        return planned_seconds(self.setting.deployment, self.plan, **shape, logits=logits, prefill=prefill)
 
     def _verify_seconds(self, batch: Real, query_tokens: Real, context: Real) -> dict[str, Real]:
         """Seconds by operation of passes that verify, with the rows that ride on them, less the layers that drafted."""
@@ -250,7 +245,22 @@ class CostModelTimer:
             overlapped=int(self.passes.overlapped) if self.passes is not None else 0,
             idle_s=self.passes.host.idle_s if self.passes is not None else 0.0,
             idle_request_s=self.passes.host.idle_request_s if self.passes is not None else 0.0,
+            ranks=self._copies, rank_row_s=self._rank_rows(rows.size),
         )  # fmt: skip
+
+    @property
+    def _copies(self) -> int:
+        """Data copies among which an iteration's requests are dealt out."""
+        return 1 if self.plan is None else self.plan.data
+
+    def _rank_rows(self, most: int) -> Real:
+        """Seconds of all but experts by rows of one data copy, [rows], where there are several."""
+        if self._copies == 1:
+            return np.zeros(2)
+        rows = np.arange(1.0, most + 1.0) * self._copies
+        found = self._seconds(rows, np.ones(()), np.zeros(()), "none", False)
+        own = sum((found[name] for name in found if name not in (*_ATTENTION, *_HEAD, "moe")), start=np.zeros(()))
+        return _sloped(np.concatenate([[0.0], np.broadcast_to(own, rows.shape)]))
 
     def _decode_grid(
         self, queries: Real, requests: Real, context: Real, row_s: Real, head_s: Real

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.engines.record.engine import Engine
+from costmodel.parallel.passes import plan_cost
+from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.eight_bit import with_eight_bit_products
 from costmodel.passes.forward import Logits, pass_cost
@@ -26,6 +28,7 @@ from costmodel.passes.precision import Precision
 _REDUCTIONS = ("launch_s", "hop_s", "two_shot_s", "one_shot_efficiency", "two_shot_efficiency")
 _PRODUCTS = ("gemm", "moe", "elementwise")  # and the quantisation of their inputs
 _ATTENTION = ("attention", "mla", "state")  # what depends on requests and contexts, not on rows alone
+_EXCHANGED = ("exchange",)  # tokens go to their experts in the format in which these compute
 _HEAD = ("head", "sampler")
 _SIXTEEN_BITS = 2.0
 # the up-projection of latent attention runs in 16 bits; expert kernels, as they were timed, convert what they read
@@ -40,6 +43,7 @@ class EnginePasses:
     Args:
         deployment: model, device and how they run.
         engine: whose kernels run.
+        plan: how the model is spread; None: one tensor-parallel group, as the deployment says.
         cuts: requests are sampled by top-k or top-p.
 
     Attributes:
@@ -61,7 +65,10 @@ class EnginePasses:
         True
     """
 
-    def __init__(self, deployment: Deployment, engine: Engine, *, cuts: bool = False) -> None:
+    def __init__(
+        self, deployment: Deployment, engine: Engine, plan: ParallelPlan | None = None, *, cuts: bool = False
+    ) -> None:
+        self.plan = plan
         reduced = engine.running(_with_reductions(deployment, engine.kernels.reductions))
         self.others = self.products = _between_products(reduced)
         if self.others is not reduced:
@@ -84,14 +91,15 @@ class EnginePasses:
         """Seconds of a pass by operation; arguments as of `costmodel.passes.forward.pass_cost`."""
 
         def timed(deployment: Deployment, logits: Logits) -> Mapping[str, Array]:
-            return pass_cost(
-                deployment, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
-            ).seconds
+            shape = {"batch": batch, "query_tokens": query_tokens, "context": context}
+            if self.plan is not None:
+                return planned_seconds(deployment, self.plan, **shape, logits=logits, prefill=prefill)
+            return pass_cost(deployment, **shape, logits=logits, prefill=prefill).seconds
 
         found = dict(timed(self.others, logits))
         if self.products is not self.others:  # the output head stays in 16 bits
             products = timed(self.products, "none")
-            found |= {name: products[name] for name in _PRODUCTS if name in products}
+            found |= {name: products[name] for name in (*_PRODUCTS, *_EXCHANGED) if name in products}
         if self.quantised_cache_ratio and not prefill and "attention" in found:
             wide = timed(replace(self.others, precision=Precision()), "none")["attention"]
             found["attention"] = np.maximum(found["attention"], self.quantised_cache_ratio * wide)
@@ -130,6 +138,20 @@ class EnginePasses:
                 table[index, 1:] = found[name]
             self._by_size[heads] = (names, table)
         return self._by_size[heads]
+
+
+def planned_seconds(
+    deployment: Deployment, plan: ParallelPlan, *, batch: Number, query_tokens: Number, context: Number,
+    logits: Logits = "all", prefill: bool = False,
+) -> Mapping[str, Array]:  # fmt: skip
+    """Seconds by operation in which everybody who is in a filled pipeline advances; arguments as of `plan_cost`."""
+    flights = plan.pipeline
+    cost = plan_cost(
+        deployment, plan, batch=np.maximum(np.asarray(batch) / flights, 1.0), query_tokens=query_tokens,
+        context=context, logits=logits, prefill=prefill,
+    )  # fmt: skip
+    scale = np.asarray(cost.step_s(flights) / cost.total_s)
+    return {name: np.asarray(seconds * scale) for name, seconds in cost.seconds.items()}
 
 
 def _with_reductions(deployment: Deployment, backend: Backend) -> Deployment:

@@ -43,16 +43,19 @@ def rank_timer(setting: Setting, plan: ParallelPlan) -> RankTimer:
 class _OwnPart(CostModelTimer):
     """A rank's batch without the layers of experts."""
 
+    @property
+    def _copies(self) -> int:
+        return 1
+
     def _spread(
         self, batch: Real, query_tokens: Real, context: Real, logits: Logits, prefill: bool
-    ) -> tuple[Mapping[str, Real], Real]:
+    ) -> Mapping[str, Real]:
         assert self.plan is not None
         cost = plan_cost(
             self.setting.deployment, self.plan, batch=batch * self.plan.data, query_tokens=query_tokens,
             context=context, logits=logits, prefill=prefill,
         )  # fmt: skip
-        own = {name: value for name, value in cost.seconds.items() if name not in (_EXPERTS, _EXCHANGE)}
-        return own, np.ones(())
+        return {name: value for name, value in cost.seconds.items() if name not in (_EXPERTS, _EXCHANGE)}
 
 
 class _Together:

@@ -1,0 +1,113 @@
+"""What do users see whose prompts are computed by workers of their own?
+
+Prompts queue for workers that compute nothing else, their cache travels, and other workers decode: both kinds are the
+engines of `simulator.closed_loop.serve`, each with its own plan, limits and cache. Leaves out caches that travel while
+their prompt is still computed.
+
+Reference: Zhong et al. 2024, "DistServe" (arXiv:2401.09670), section 3; Patel et al. 2024, "Splitwise"
+(arXiv:2311.18677), section 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from costmodel.engines.record.engine import Engine
+from costmodel.parallel.plan import ParallelPlan
+from costmodel.parallel.pools import ServingPlan, transfer_seconds
+from costmodel.passes.deployment import Deployment
+from hardware_profiles.errors import InfeasibleError, InputError
+from simulator.closed_loop.serve import (
+    INTAKE_S,
+    INTAKE_TOKEN_S,
+    Served,
+    scheduler_for,
+    seen_by_users,
+    timer_for,
+)
+from simulator.closed_loop.users import Users
+from simulator.engine import simulate
+from simulator.loop.options import Disaggregation, Scenario, SchedulerOptions
+from simulator.timing.cost_timer import CostModelTimer
+
+Timers = dict[ParallelPlan, CostModelTimer]
+
+
+def serve_pools(
+    deployment: Deployment, engine: Engine, users: Users, plan: ServingPlan, *, prompts: Engine | None = None,
+    timers: Timers | None = None, cuts: bool = False,
+) -> tuple[Served, CostModelTimer]:  # fmt: skip
+    """Simulate a closed loop of users before a service of several workers.
+
+    A front end in several threads tokenises prompts and hands them to the worker with the fewest requests; the
+    decoding worker answers once it has the cache and takes the request in.
+
+    Args:
+        deployment: model, device and number formats; its tensor-parallel degree is replaced by the plans'.
+        engine: of the workers that decode, with its settings on the device.
+        users: and their requests.
+        plan: of the service.
+        prompts: the same engine as workers for prompts are set; None: as those that decode.
+        timers: by plan, of runs before this one that differ in users alone; more are added.
+        cuts: requests are sampled by top-k or top-p.
+
+    Returns:
+        What the users see, and the timer of the workers that decode.
+
+    Raises:
+        InputError: a plan that does not divide the model.
+        InfeasibleError: one request does not fit.
+    """
+    timers = {} if timers is None else timers
+    decode = plan.decode
+    timer = plan_timer(timers, deployment, engine, decode.plan, cuts=cuts)
+    scheduler = _limits(deployment, engine, users, decode.plan)
+    apart = None
+    if plan.prefill is not None:
+        latency_s, token_s = transfer_seconds(
+            deployment.architecture, deployment.precision, deployment.device, plan, tokens=users.prompt_tokens
+        )
+        apart = Disaggregation(
+            prefill_replicas=plan.prefill.count,
+            prefill_timer=plan_timer(timers, deployment, engine, plan.prefill.plan, cuts=cuts),
+            prefill_scheduler=_limits(
+                deployment, prompts or engine, replace(users, output_tokens=1), plan.prefill.plan
+            ),
+            transfer_token_s=token_s + INTAKE_TOKEN_S,
+            transfer_latency_s=latency_s + INTAKE_S,
+            delivers="decode",
+        )
+    result = simulate(
+        Scenario(
+            workload=users.workload(),
+            scheduler=scheduler,
+            timer=timer,
+            series=False,
+            replicas=decode.count,
+            router="least-loaded",
+            disaggregation=apart,
+        )
+    )
+    if not result.finished.all():
+        raise InfeasibleError(f"a request of {users.context_tokens} tokens does not fit {decode}")
+    held = decode.count * scheduler.kv_blocks * scheduler.block_tokens
+    return seen_by_users(result, timer, cache_tokens=held), timer
+
+
+def plan_timer(
+    timers: Timers, deployment: Deployment, engine: Engine, plan: ParallelPlan, *, cuts: bool = False
+) -> CostModelTimer:
+    """The timer of a plan, made where `timers` has none yet; one tensor group's own plan stands in no timer."""
+    if plan not in timers:
+        plan.check(deployment.architecture)
+        own = replace(deployment, tensor_parallel=plan.tensor)
+        timers[plan] = timer_for(own, engine, None if plan == ParallelPlan(tensor=plan.tensor) else plan, cuts=cuts)
+    return timers[plan]
+
+
+def _limits(deployment: Deployment, engine: Engine, users: Users, plan: ParallelPlan) -> SchedulerOptions:
+    """Limits of a worker; its prompts are received by the service."""
+    if engine.scheduler is None:
+        raise InputError("must be an engine whose scheduler is known", key="engine", value=engine.name)
+    own = replace(deployment, tensor_parallel=plan.tensor)
+    return replace(scheduler_for(own, engine, users, plan), intake_s=0.0, intake_token_s=0.0)

@@ -1,0 +1,101 @@
+"""How was the model of a row of a table of serving runs spread: over which devices, by which workers?
+
+Widths of attention (tensor group times attention's data copies) and of experts (tensor times expert group) are stated
+side by side, for one kind of worker or, under `prefill_` and `decode_`, for two. Leaves out launches
+(`simulator.closed_loop.launches`) and speculation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from costmodel.architectures.architecture import Architecture
+from costmodel.parallel.plan import NODE_DEVICES, ParallelPlan, weight_bytes
+from costmodel.parallel.pools import ServingPlan, Workers
+from costmodel.passes.precision import Precision
+from hardware_profiles.errors import InputError
+from hardware_profiles.profile import Device
+from simulator.closed_loop.columns import SIDES, WIDTHS
+
+MODES = ("agg", "disagg")
+
+
+def plan_of_row(
+    row: Mapping[str, Any], architecture: Architecture, device: Device, precision: Precision
+) -> ServingPlan:
+    """The plan that a row's columns state.
+
+    Args:
+        row: by column (`simulator.closed_loop.columns`).
+        architecture: its model.
+        device: one of its devices.
+        precision: number formats; a width that cannot hold the model is no other one miswritten.
+
+    Raises:
+        InputError: an unknown mode, workers that are not counted, or widths that do not go together; names the column.
+    """
+    mode = row["mode"] or "agg"
+    if mode not in MODES:
+        raise InputError(f"must be one of {', '.join(MODES)}", key="mode", value=mode)
+    if mode == "agg":
+        return ServingPlan(decode=Workers(plan=_worker(row, "", architecture, device, precision)))
+    workers = {}
+    for side in SIDES:
+        count = f"{side}_num_workers"
+        if not row[count]:
+            raise InputError("the row does not say", key=count)
+        if not any(row[f"{side}_{name}"] for name in WIDTHS):
+            raise InputError("the row does not say", key=f"{side}_tp_size")
+        plan = _worker(row, f"{side}_", architecture, device, precision)
+        workers[side] = Workers(count=row[count], plan=plan)
+    return ServingPlan(**workers)
+
+
+def users_of_row(row: Mapping[str, Any], plan: ServingPlan) -> int | None:
+    """Requests in flight: as stated, or as many as the workers that decode hold; None where neither is said.
+
+    Args:
+        row: by column.
+        plan: of the row. The batch of a side is that of one copy of attention.
+    """
+    users: int | None = row["concurrency"]
+    if users or plan.prefill is None or not row["decode_batch_size"]:
+        return users or None
+    return int(row["decode_batch_size"]) * plan.decode.count * plan.decode.plan.data
+
+
+def _worker(
+    row: Mapping[str, Any], side: str, architecture: Architecture, device: Device, precision: Precision
+) -> ParallelPlan:
+    """The plan of one worker. Where attention has copies, experts are kept whole on all its devices.
+
+    Experts that a tensor group keeps whole are priced as split ones: every device has every token, and reads as much.
+    """
+    tensor, stages, copies, moe_tensor, moe_expert = (row[side + name] or 1 for name in WIDTHS)
+    experts = moe_tensor * moe_expert
+    if not row[side + "tp_size"] and not row[side + "attention_dp_size"]:
+        tensor = experts
+    single = _single_width(tensor * copies, moe_tensor, moe_expert, device)
+    if single and _holds(architecture, precision, device, single):
+        tensor, copies = (tensor, single // tensor) if copies > 1 else (single, 1)
+    elif experts > 1 and architecture.is_moe and experts != tensor * copies:
+        rule = f"must be the {tensor * copies} devices of attention, moe_tp_size times moe_ep_size"
+        raise InputError(rule, key=f"{side}moe_ep_size", value=experts)
+    whole = tensor * copies if copies > 1 and architecture.is_moe else 1
+    return ParallelPlan(tensor=tensor, pipeline=stages, data=max(copies, 1), expert=whole)
+
+
+def _single_width(width: int, moe_tensor: int, moe_expert: int, device: Device) -> int | None:
+    """The width that was multiplied by the experts' once more, if the one that is written exceeds a node.
+
+    Tables that were ingested from launches with TP and EP state TP x EP as a width, and their ratio as `moe_tp_size`.
+    An expert group within the tensor group divides it.
+    """
+    node = device.link_devices or NODE_DEVICES
+    multiplied = width > node and moe_expert > 1 and moe_tensor * moe_expert == width and moe_tensor % moe_expert == 0
+    return moe_tensor if multiplied else None
+
+
+def _holds(architecture: Architecture, precision: Precision, device: Device, width: int) -> bool:
+    return weight_bytes(architecture, precision, ParallelPlan(tensor=width)) < device.memory_bytes

@@ -1,0 +1,80 @@
+"""What the width columns of a table mean: tensor groups, attention's copies, experts, and two kinds of workers."""
+
+import pytest
+
+from costmodel.architectures.library import load_model
+from costmodel.passes.precision import Precision
+from hardware_profiles.errors import InputError
+from hardware_profiles.loader import load_device
+from simulator.closed_loop.columns import read_columns
+from simulator.closed_loop.row_plans import plan_of_row, users_of_row
+
+FP8 = Precision(weights="fp8", activations="fp8")
+TWO_KINDS = {
+    "mode": "disagg", "prefill_num_workers": 1, "prefill_attention_dp_size": 4, "prefill_tp_size": 1,
+    "prefill_moe_ep_size": 4, "decode_num_workers": 5, "decode_tp_size": 8, "decode_moe_ep_size": 8,
+}  # fmt: skip
+
+
+def plan_of(model="deepseek-v3", device="h200-sxm", **columns):
+    row = read_columns(columns, file="t.csv", row=0)
+    return row, plan_of_row(row, load_model(model), load_device(device), FP8)
+
+
+@pytest.mark.parametrize(
+    ("columns", "plan"),
+    [
+        ({}, "1xtp1"),
+        ({"tp_size": 4}, "1xtp4"),
+        ({"tp_size": 8, "moe_tp_size": 1, "moe_ep_size": 8}, "1xtp8"),
+        ({"moe_tp_size": 2, "moe_ep_size": 4}, "1xtp8"),
+        ({"tp_size": 2, "pp_size": 2}, "1xtp2pp2"),
+        ({"tp_size": 1, "attention_dp_size": 8, "moe_ep_size": 8, "moe_tp_size": 1}, "1xep8dp8"),
+        ({"tp_size": 2, "attention_dp_size": 4, "moe_tp_size": 8, "moe_ep_size": 1}, "1xtp2ep8dp4"),
+        ({"tp_size": 1, "attention_dp_size": 4, "moe_tp_size": 0, "moe_ep_size": 0}, "1xep4dp4"),
+    ],
+)
+def test_widths_say_how_a_worker_is_spread(columns, plan):
+    assert str(plan_of(**columns)[1].decode) == plan
+
+
+def test_a_width_that_was_multiplied_by_the_experts_is_divided_again():
+    squared = {"moe_tp_size": 8, "moe_ep_size": 8}
+    assert str(plan_of(tp_size=64, **squared)[1].decode) == "1xtp8"
+    assert str(plan_of(tp_size=1, attention_dp_size=64, **squared)[1].decode) == "1xep8dp8"
+    assert str(plan_of(tp_size=16, moe_tp_size=1, moe_ep_size=16)[1].decode) == "1xtp16"  # two nodes, as stated
+    assert str(plan_of(device="gb200", tp_size=64, **squared)[1].decode) == "1xtp64"  # 72 devices are one node
+
+
+def test_a_divided_width_must_hold_the_model():
+    stated = {"tp_size": 16, "moe_tp_size": 4, "moe_ep_size": 4}
+    assert str(plan_of(model="qwen3-30b-a3b", **stated)[1].decode) == "1xtp4"
+    assert str(plan_of(**stated)[1].decode) == "1xtp16"
+
+
+def test_two_kinds_of_workers_are_read_side_by_side():
+    _, plan = plan_of(**TWO_KINDS)
+    assert (str(plan.prefill), str(plan.decode), plan.devices) == ("1xep4dp4", "5xtp8", 44)
+
+
+@pytest.mark.parametrize("lacking", ["prefill_num_workers", "decode_num_workers", "decode_tp_size"])
+def test_a_kind_of_worker_that_is_left_open_is_refused_by_its_column(lacking):
+    without = dict(TWO_KINDS) | {lacking: None}
+    if lacking == "decode_tp_size":
+        without["decode_moe_ep_size"] = None
+    with pytest.raises(InputError, match=lacking):
+        plan_of(**without)
+
+
+def test_widths_of_attention_and_experts_that_contradict_each_other_are_refused():
+    with pytest.raises(InputError, match="moe_ep_size"):
+        plan_of(tp_size=8, moe_tp_size=2, moe_ep_size=2)
+
+
+def test_users_follow_from_the_batches_where_nobody_counted_them():
+    row, plan = plan_of(**TWO_KINDS, decode_batch_size=3)
+    assert users_of_row(row, plan) == 15
+    row, plan = plan_of(**TWO_KINDS | {"decode_tp_size": 1, "decode_attention_dp_size": 8}, decode_batch_size=3)
+    assert users_of_row(row, plan) == 120
+    assert users_of_row({**row, "concurrency": 7}, plan) == 7
+    assert users_of_row({**row, "decode_batch_size": None}, plan) is None
