@@ -31,6 +31,11 @@ _DTYPES = {"auto": "bf16", "bfloat16": "bf16", "float16": "fp16", "half": "fp16"
 _KV_DTYPES = {"auto": "", "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8"} | _DTYPES
 _MOST = 1 << 24
 _TOP = frozenset({"model", "vllm_version", "engine_kwargs", "sim_config", "kv_cache"})
+# of the run that was recorded, as LLMServingSim's bench notes it beside the settings
+_RUN = frozenset({
+    "schema_version", "dataset_path", "dataset_hash", "started_at", "finished_at", "num_requests", "tick_seconds",
+    "hardware", "resolved_config",
+})  # fmt: skip
 _READ = frozenset({
     "model", "tensor_parallel_size", "data_parallel_size", "enable_expert_parallel", "max_num_seqs",
     "max_num_batched_tokens", "max_model_len", "dtype", "kv_cache_dtype", "enable_chunked_prefill",
@@ -173,7 +178,7 @@ def read_engine(path: str | Path) -> EngineSettings:
     top = Keys(document, file, "")
     keys = top.inside("engine_kwargs") if "engine_kwargs" in document else Keys(document, file, "engine_kwargs")
     if "engine_kwargs" in document:
-        top.only(_TOP)
+        top.only(_TOP, _RUN)
     keys.only(_READ, NO_TIME | (frozenset() if "engine_kwargs" in document else _TOP))
     for key, only, why in _FIXED:
         keys.must_be(key, only, why)

@@ -90,9 +90,9 @@ def print_cases(cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[
     unit = time_unit([m[key][level] for _, m in named + loaded for key, level in _TIMES])
     heads = [f"{key[:-2].upper()} {level} {unit.name}" for key, level in _TIMES]
     columns = ["case", *heads, "tokens/s", "goodput/s", "finished", "rejected", "failed", "preempted", "iterations"]
-    print_table(title, columns, [_cells(name, m, unit) for name, m in named])
-    if points:
-        print_table("over load", columns, [_cells(name, m, unit) for name, m in loaded])
+    for heading, metrics in ((title, named), ("over load", loaded)):
+        if metrics:
+            print_table(heading, columns, _rows(metrics, unit))
     if cases[0].result.idle_passes is not None:
         rows = [_rank_cells(rank, m, unit) for rank, m in cases[0].metrics["by_replica"].items()]
         heads = [f"{key[:-2].upper()} mean {unit.name}" for key in ("ttft_s", "tpot_s")]
@@ -125,12 +125,17 @@ def _rank_cells(rank: str, m: Mapping[str, Any], unit: "TimeUnit") -> list[str]:
     return [rank, plain(m["requests"]), *means, plain(m["tokens_per_s"]), busy]
 
 
-def _cells(name: str, m: Mapping[str, Any], unit: "TimeUnit") -> list[str]:
-    """A row; what never happened (rejected, failed, preempted) is left empty, so that its column goes."""
+def _rows(named: "list[tuple[str, Mapping[str, Any]]]", unit: "TimeUnit") -> list[list[str]]:
+    """Cells of a table; what never happened is left empty, so that its column goes, and iterations make room for it."""
     from app.cli.formatting import plain
 
+    rare = ("rejected", "failed", "preemptions")
+    happened = any(m.get(key) for _, m in named for key in rare)
     return [
-        name, *(unit.show(m[key][level]) for key, level in _TIMES), plain(m["tokens_per_s"]),
-        plain(m["goodput_per_s"]), plain(m["finished"]),
-        *(plain(m.get(key, 0) or None) for key in ("rejected", "failed", "preemptions")), plain(m["iterations"]),
+        [
+            name, *(unit.show(m[key][level]) for key, level in _TIMES), plain(m["tokens_per_s"]),
+            plain(m["goodput_per_s"]), plain(m["finished"]), *(plain(m.get(key) or None) for key in rare),
+            "" if happened else plain(m["iterations"]),
+        ]
+        for name, m in named
     ]  # fmt: skip

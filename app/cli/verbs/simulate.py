@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from simulator.scenario.file import ScenarioFile
 
 MOST_SEEDS = 1000
+_OPTIONS = {
+    "requests.file": "--requests", "requests.rate_per_s": "--rate", "requests.users": "--users",
+    "requests.count": "--count", "requests.prompt_tokens": "--prompt-tokens",
+    "requests.output_tokens": "--output-tokens", "deployment.model": "--model", "deployment.device": "--device",
+    "deployment.engine": "--engine", "speculation.draft_tokens": "--draft-tokens", "slo.ttft_s": "--slo-ttft",
+    "slo.tpot_s": "--slo-tpot",
+}  # fmt: skip
 
 
 @grouped
@@ -143,11 +150,12 @@ def simulate(
         **acceptance_values(accepted, trace, draft_tokens, model, config),
         "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"), "slo.tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
     }  # fmt: skip
-    written = _written(
+    written, assumed = _written(
         {key: value for key, value in named.items() if value is not None}, assigned or (), scenario, config
     )
     variants, loads = variants_of(compare), rates_of(rates)
     answer, cases, points = _run(written, variants, loads, range(seed, seed + seeds), quiet=quiet)
+    answer["notes"] = [*assumed, *answer["notes"]]
     answer["inputs"] |= {"seed": seed, "compare": list(compare or ()), "rates": loads}
     _write_files(cases, points, per_request, timeline, plot, title=_title(written))
     return deliver(
@@ -179,23 +187,26 @@ def _configured(
 
 def _written(
     named: Mapping[str, Any], assigned: Iterable[str], file: Path | None, config: Path | None
-) -> "ScenarioFile":
-    """The scenario of a file, with a configuration, named options and `--set` over it, in this order."""
+) -> "tuple[ScenarioFile, list[str]]":
+    """The scenario of a file, with a configuration, named options and `--set` over it, and what was assumed of it."""
     from hardware_profiles.errors import InputError
     from simulator.scenario.file import checked_scenario, read_scenario_sections
     from simulator.scenario.schema import assignments, with_values
+    from simulator.scenario.usual_requests import named_by_option, with_usual_requests
 
     sections = read_scenario_sections(file) if file is not None else {}
-    values = {**named, **assignments(assigned)}
+    stated = assignments(assigned)
+    values = {**named, **stated}
     if config is not None:
         sections = _configured(sections, values, file, config)
     drafted = sections.get("speculation")
     if isinstance(drafted, dict) and any(f"speculation.{key}" in values for key in KNOWN_BY):
         sections = {**sections, "speculation": {**drafted, **dict.fromkeys(KNOWN_BY)}}
-    if not sections.get("requests") and not any(key.startswith("requests.") for key in values):
-        wanted = "needs --requests FILE, or --count, --prompt-tokens and --output-tokens with --rate or --users"
-        raise InputError(wanted, key="requests")
-    return checked_scenario(with_values(sections, values), file)
+    sections, assumed = with_usual_requests(with_values(sections, values))
+    try:
+        return checked_scenario(sections, file), [assumed] if assumed else []
+    except InputError as error:
+        raise named_by_option(error, _OPTIONS, named.keys() - stated.keys()) from None
 
 
 def _run(

@@ -229,11 +229,13 @@ def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "--requests FILE"),
-        (("--users", "3"), "prompt_tokens and output_tokens are needed"),
+        (("--rate", "3", "--users", "3"), "--rate goes with poisson"),
+        (("--count", "-3"), "--count: Input should be greater"),
+        (("--set", "requests.arrivals=recorded"), "recorded arrivals need a file"),
         ((*DRAWN, "--prompt-tokens", "many"), "uniform:LOW:HIGH"),
         ((*DRAWN, "--set", "requests.arrivals=often"), "requests.arrivals"),
-        ((*DRAWN, "--rate", "-1"), "requests.rate_per_s"),
+        ((*DRAWN, "--rate", "-1"), "--rate"),
+        ((*DRAWN, "--set", "requests.rate_per_s=-1"), "requests.rate_per_s"),
         ((*DRAWN, "--rates", "1,x"), "--rates"),
         ((*DRAWN, "--rates", "0"), "--rates"),
         ((*DRAWN, "--compare", "prefil-first"), "nearest: prefill-first"),
@@ -273,6 +275,25 @@ def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path
 )
 def test_misuse_is_named(rooftree, words, message):
     assert message in refused(rooftree("simulate", "--model", "llama-3.1-8b", *words))
+
+
+def test_traffic_that_nobody_states_is_assumed_and_said(rooftree):
+    words = ("simulate", "--model", "llama-3.1-8b", "--json")
+    whole = rooftree(*words).answer
+    assert whole["notes"][0] == "assumed: 32 users, 320 requests, 1024 prompt tokens, 256 output tokens"
+    assert whole["metrics"]["finished"] == 320 and whole["inputs"]["requests"]["arrivals"] == "closed"
+    part = rooftree(*words, "--rate", "5", "--count", "50", "--output-tokens", "16").answer
+    assert part["notes"][0] == "assumed: 1024 prompt tokens"
+    assert part["inputs"]["requests"]["arrivals"] == "poisson" and part["metrics"]["finished"] == 50
+    stated = rooftree(*words, *DRAWN).answer
+    assert not any("assumed:" in note for note in stated["notes"])
+
+
+def test_tables_keep_to_their_width_where_requests_are_rejected(rooftree):
+    tight = ("--set", "slo.ttft_s=0.3", "--set", "slo.admission=true", "--set", "scheduler.kv_blocks=2000")
+    shown = rooftree("simulate", "--model", "llama-3.1-8b", "--rate", "40", "--count", "150", *tight).out
+    assert "rejected" in shown and "preempted" in shown
+    assert max(len(line.rstrip()) for line in shown.splitlines()) <= 100
 
 
 def test_what_cannot_be_met_is_infeasible(rooftree):

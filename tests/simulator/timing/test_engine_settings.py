@@ -99,6 +99,8 @@ def test_what_leaves_times_alone_passes(read):
     idle = {"trust_remote_code": True, "served_model_name": "q", "disable_log_stats": False, "tokenizer": "t"}
     document = changed("engine_kwargs", RANKS["engine_kwargs"] | idle | {"quantization": None})
     assert read(document) == read(RANKS)
+    run = {"schema_version": 1, "dataset_hash": "0", "num_requests": 300, "hardware": {"device_name": "RTX"}}
+    assert read(RANKS | run) == read(RANKS)
 
 
 PLACES = [
