@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from costmodel.answers.estimate import Setting, estimate
 from costmodel.answers.uncertainty import DRAWS, draw_steps, interval, paired
-from costmodel.laws.acceptance import Acceptance
+from costmodel.laws.acceptance import Acceptance, rank_rate
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
@@ -171,7 +171,7 @@ def break_even(
 class RateLaw:
     """Emitted tokens per step when every draft token is accepted with one probability, independently.
 
-    Siblings of a tree are tried in the order of their ranks, each with that probability, until one is accepted. A chain
+    Siblings of a tree are tried in the order of their ranks, the k-th with a k-th of that probability. A chain
     whose proposals vary in length counts its mean length, the last token in part.
     """
 
@@ -189,7 +189,7 @@ class RateLaw:
             return np.asarray(1.0 + self._share * (powers + (self._length - whole) * r ** (whole + 1)))
         reached = [np.ones_like(r)]
         for parent, rank in zip(self._tree.parents[1:], self._tree.ranks[1:], strict=True):
-            reached.append(reached[parent] * r * (1.0 - r) ** rank)
+            reached.append(reached[parent] * rank_rate(r, rank))
         return np.asarray(1.0 + sum(reached[1:], start=np.zeros_like(r)))
 
 

@@ -131,11 +131,11 @@ def test_a_tree_takes_rates_of_first_candidates_or_its_own_tokens(rooftree, tmp_
     shape.write_text(json.dumps({"parents": [-1, 0, 0, 1], "ranks": [0, 0, 1, 0], "root_included": True}))
     words = ("predict", *MODEL, "--batch", "1", "--method", "medusa", "--tree", shape)
     (one,) = rooftree(*words, "--acceptance", "0.5", "--json").answer["predictions"]
-    assert one["tokens_per_step"] == pytest.approx(1 + 0.5 + 0.25 + 0.25) and "tried in turn" in one["remark"]
+    assert one["tokens_per_step"] == pytest.approx(1 + 0.5 + 0.25 + 0.125) and "tried in turn" in one["remark"]
     (own,) = rooftree(*words, "--tokens-per-step", "2.2", "--json").answer["predictions"]
     assert own["tokens_per_step"] == 2.2
     (falling,) = rooftree(*words, "--acceptance", "0.5,0.3", "--json").answer["predictions"]
-    assert falling["tokens_per_step"] == pytest.approx(1 + 0.5 + 0.25 + 0.3)
+    assert falling["tokens_per_step"] == pytest.approx(1 + 0.5 + 0.125 + 0.3)
 
 
 def test_the_best_tree_of_stated_rates_is_predicted_alike(rooftree, counters, tmp_path):

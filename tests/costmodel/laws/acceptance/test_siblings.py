@@ -1,11 +1,14 @@
 """Stated rates on trees: chains stay chains, one rate is the law of break-evens, and siblings never lose."""
 
+import json
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.answers.breakeven import RateLaw
-from costmodel.laws.acceptance import DepthRates, sibling_rates, stated, stated_tree
+from costmodel.laws.acceptance import DepthRates, rank_rate, sibling_rates, stated, stated_tree
 from costmodel.optimizers.static_tree import optimal_trees
 from traces.kinds.tree import Tree, chain_tree
 
@@ -36,3 +39,25 @@ def test_the_best_tree_of_the_vectors_emits_what_the_law_says(by_depth, nodes):
     assert best.tokens_per_step == pytest.approx(stated_tree(rates, best.tree).tokens_per_step)
     chain = rates.chain(min(nodes - 1, 4)).tokens_per_step
     assert best.tokens_per_step >= chain - 1e-9, "a chain of no more tokens is one of the trees, or part of one"
+
+
+@given(st.floats(0, 1), st.integers(1, 40))
+def test_later_siblings_are_accepted_less_often_and_together_at_most_always(rate, width):
+    found = [float(rank_rate(rate, rank)) for rank in range(width)]
+    assert found[0] == rate and all(0.0 <= each <= 1.0 for each in found)
+    assert sum(found) <= 1 + 1e-12 and found == sorted(found, reverse=True)
+
+
+def test_published_siblings_are_met(reference_data):
+    """Second and third candidates of nine published vectors, given the first: nothing was fitted to any of them."""
+    folder = reference_data / "acceptance"
+    vectors = [each["p"] for each in json.loads((folder / "acceptance_vectors.json").read_text())["vectors"]]
+    for row in json.loads((folder / "medusa_head_accuracy.json").read_text())["rows"]:
+        vectors.append(np.diff([0.0, *row["heads_top1to5_cumulative"][0]]).tolist())
+    for row in json.loads((folder / "ppd_head_accuracy.json").read_text())["rows"]:
+        vectors.append(row["head_rank_accuracy"][0])
+    vectors = [vector for vector in vectors if len(vector) >= 4]
+    off = [float(rank_rate(vector[0], rank)) / vector[rank] - 1.0 for vector in vectors for rank in (1, 2)]
+    print(f"median error {np.median(np.abs(off)):.1%}, bias {np.median(off):+.1%}, {max(np.abs(off)):.1%} at most")
+    assert len(vectors) == 9
+    assert np.median(np.abs(off)) <= 0.15 and max(np.abs(off)) <= 0.35
