@@ -34,8 +34,9 @@ ENGINE = Engine(
         )
     },
     kernels=Kernels(
-        source="ASSUMED: its kernels split the cache; one kernel for both norms (qknorm.cuh); inputs are "
-        "quantised apart (before its pull request 32994)"
+        prompt_attention="flash-attention-3",
+        source="fa3 on Hopper (server_args.py, attention_backend); ASSUMED: its kernels split the cache; one kernel "
+        "for both norms (qknorm.cuh); inputs are quantised apart (before its pull request 32994)",
     ),
     host=Host(
         idle_s=0.3e-3,

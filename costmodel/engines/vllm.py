@@ -49,6 +49,7 @@ ENGINE = Engine(
         unsplit=("a1", "a30", "a40", "a800", "dgx-spark", "jetson", "l20", "l4", "rtx", "t4", "v100"),
         graph_rows=512,
         quantised_inputs=frozenset({"mixer", "feed_forward", "down"}),
+        prompt_attention="flash-attention-3",
         cut_bytes=800.0,
         cuts_until=(0, 17),
         quantised_cache=(((0, 12), 1.0), ((0, 20), 1 / 1.39)),

@@ -21,6 +21,7 @@ from costmodel.passes.kernels.communication import Backend
 from costmodel.passes.memory import activation_bytes
 from costmodel.passes.ops import Array, Number
 from costmodel.passes.precision import Precision
+from costmodel.passes.prompt_attention import PromptAttention, with_prompt_attention
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 
@@ -54,6 +55,7 @@ class Kernels:
             for a tensor: `mixer` and `feed_forward` (by the norm), `output` (by attention), `down` (by the
             activation). Scales by block are always made by a kernel of their own.
         products: whose 8-bit products it runs.
+        prompt_attention: whose attention over prompts it runs.
         reductions: whose all-reduce kernels it runs.
         fp8_cache: models with fp8 weights keep their cache in fp8 too.
         release: that runs, as (major, minor).
@@ -72,6 +74,7 @@ class Kernels:
     fused_width: int = 0
     quantised_inputs: frozenset[str] = frozenset()
     products: Products = "cutlass"
+    prompt_attention: PromptAttention = "profile"
     reductions: Backend = "vllm"
     fp8_cache: bool = False
     release: tuple[float, float] = (float("inf"), 0.0)
@@ -221,7 +224,7 @@ class Engine:
         fused = model.model_type in k.norms_in_reductions and model.hidden > k.fused_width
         done = k.quantised_inputs | (_NORMED if fused and deployment.tensor_parallel > 1 else frozenset())
         return replace(
-            deployment,
+            with_prompt_attention(deployment, k.prompt_attention),
             head_norm_kernels=k.head_norm_kernels,
             norms_in_reductions=fused,
             quantised_inputs=frozenset() if model.dtype == "fp8" else done,

@@ -54,10 +54,10 @@ def test_the_law_of_verify_attention_holds_at_every_number_of_query_tokens(error
 
 
 def test_prefill_attention_is_predicted_too_slow(errors):
-    """FlashAttention 3 is faster than what the public tables timed; real_runs/README.md says by how much."""
+    """FlashAttention 3 and cuDNN are faster than what the public tables timed, TensorRT-LLM's own kernels."""
     error, sizes = errors["attention_context"]
     whole = error[sizes["query_tokens"] >= 2048]
-    assert 0.25 < float(np.median(whole)) < 0.5 and (whole > 0).mean() > 0.9
+    assert 0.1 < float(np.median(whole)) < 0.3 and (whole > 0).mean() > 0.9
 
 
 def test_launches_one_by_one_are_not_taken_for_kernels(errors):
