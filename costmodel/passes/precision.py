@@ -60,6 +60,7 @@ class Precision:
         held_layers_ratio: layer weights that are held, over those of all layers.
         held_cache_ratio: cached tokens that are held per layer, on average.
         label_bytes: held beside each cached value for sparse attention.
+        experts_alone: only routed experts run in these formats, as engines run them; other products in 16 bits.
 
     Raises:
         UnknownNameError: a format that nothing carries.
@@ -74,6 +75,7 @@ class Precision:
     held_layers_ratio: float = 1.0
     held_cache_ratio: float = 1.0
     label_bytes: float = 0.0
+    experts_alone: bool = False
 
     def __post_init__(self) -> None:
         for name in (self.weights, self.activations, self.kv):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.architectures.architecture import Architecture
 from costmodel.architectures.library import named_model
 from costmodel.engine_library import load_engine
 from costmodel.engines.record.engine import Engine
@@ -42,6 +43,9 @@ _FORMATS: Mapping[str, tuple[str, str]] = {
     "nvfp4": ("fp4", "fp4"), "mxfp4": ("fp4", "fp4"), "w4a16_mxfp4": ("fp4", "bf16"),
     "w4a8_mxfp4_mxfp8": ("fp4", "fp8"),
 }  # fmt: skip
+# model types whose 4-bit checkpoints hold routed experts in that format and the rest in 16 bits: MXFP4, 4.25 bits
+# (gpt-oss model card, arXiv:2508.10925)
+_EXPERTS_ALONE = {"gpt_oss": "fp4-g32"}
 # arithmetic -> what stands in for it where the device has no such peak: wider, with weights unpacked on the way
 _WIDER = {"fp4": "bf16", "fp8": "bf16", "int8": "bf16"}
 
@@ -154,13 +158,11 @@ def _question(row: Mapping[str, Any]) -> _Question:
         row["model_path"].rstrip("/")
     )  # never a path: a table must not choose which files are read
     engine = load_engine(row["backend"]).on(device, row["backend_version"] or _tag(row["image"]))
-    moe = architecture.blocks[-1][0].feed_forward.is_moe
-    weights, arithmetic = _formats(row, moe=moe, device=device)
-    stated = Precision(weights=weights, activations=arithmetic)
+    stated = _formats(row, architecture=architecture, device=device)
     plan = plan_of_row(row, architecture, device, stated)
     measured = Measured.of({**row, "concurrency": users_of_row(row, plan)})
     launch = launched(engine, measured, model=architecture.name, device=device)
-    usual = "fp8" if launch.engine.kernels.fp8_cache and weights == "fp8" else "bf16"
+    usual = "fp8" if launch.engine.kernels.fp8_cache and stated.weights == "fp8" else "bf16"
     deployment = Deployment(
         architecture=architecture, device=device, precision=replace(stated, kv=launch.cache or usual)
     )
@@ -204,14 +206,24 @@ def _device(system: str) -> Device:
     return load_device(name)
 
 
-def _formats(row: Mapping[str, Any], *, moe: bool, device: Device) -> tuple[str, str]:
-    """Formats of weights and arithmetic: the experts' of a mixture, else the matrix products', else the row's."""
+def _formats(row: Mapping[str, Any], *, architecture: Architecture, device: Device) -> Precision:
+    """Formats of weights and arithmetic: the experts' of a mixture, else the matrix products', else the row's.
+
+    Checkpoints of `_EXPERTS_ALONE` hold nothing else in 4 bits, whatever a table calls them; kernels on devices with
+    4-bit matrix units read them beside 8-bit activations (FlashInfer's in vLLM and SGLang, TensorRT-LLM's own), others
+    beside 16-bit ones (Marlin).
+    """
+    moe = architecture.blocks[-1][0].feed_forward.is_moe
     modes = (row["moe_quant_mode"] if moe else None, row["gemm_quant_mode"], row["precision"], "bf16")
     mode = next(name for name in modes if name)
     if mode.casefold() not in _FORMATS:
         raise UnknownNameError("number format", mode, list(_FORMATS))
     weights, arithmetic = _FORMATS[mode.casefold()]
+    alone = _EXPERTS_ALONE.get(architecture.model_type) if weights == "fp4" else None
+    if alone is not None:
+        native = "fp4" in device.peak_flops_per_s and arithmetic != "bf16"
+        weights, arithmetic = alone, "fp8" if native else "bf16"
     if arithmetic not in device.peak_flops_per_s:
         arithmetic = _WIDER.get(arithmetic, arithmetic)
     device.peak(arithmetic)
-    return weights, arithmetic
+    return Precision(weights=weights, activations=arithmetic, experts_alone=alone is not None)

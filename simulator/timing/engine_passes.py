@@ -99,7 +99,8 @@ class EnginePasses:
         found = dict(timed(self.others, logits))
         if self.products is not self.others:  # the output head stays in 16 bits
             products = timed(self.products, "none")
-            found |= {name: products[name] for name in (*_PRODUCTS, *_EXCHANGED) if name in products}
+            own = ("moe",) if self.products.precision.experts_alone else _PRODUCTS
+            found |= {name: products[name] for name in (*own, *_EXCHANGED) if name in products}
         if self.quantised_cache_ratio and not prefill and "attention" in found:
             wide = timed(replace(self.others, precision=Precision()), "none")["attention"]
             found["attention"] = np.maximum(found["attention"], self.quantised_cache_ratio * wide)

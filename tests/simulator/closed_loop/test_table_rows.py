@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from costmodel.architectures.library import load_model
 from hardware_profiles.errors import InputError
-from simulator.closed_loop.table_rows import RowAnswer, answer_rows
+from hardware_profiles.loader import load_device
+from simulator.closed_loop.table_rows import RowAnswer, _formats, answer_rows
 
 ROW = {
     "id": "a", "backend": "vllm", "model_path": "meta-llama/Llama-3.1-8B-Instruct", "system": "h100_sxm",
@@ -189,3 +191,14 @@ def test_measured_serving_runs(reference_data, capsys):
     assert np.median([abs(a.ttft_ms / r["silicon_ttft_ms"] - 1) for r, a in good]) <= 0.22
     assert 0.75 <= _held(good, "tpot")[0] <= 0.98
     assert 0.70 <= _held(good, "ttft")[0] <= 0.92
+
+
+@pytest.mark.parametrize("label", ["nvfp4", "mxfp4", "w4a8_mxfp4_mxfp8"])
+@pytest.mark.parametrize(("system", "arithmetic"), [("b200_sxm", "fp8"), ("h200_sxm", "bf16")])
+def test_a_checkpoint_in_mxfp4_holds_experts_alone_whatever_the_table_calls_it(label, system, arithmetic):
+    row = {**dict.fromkeys(("gemm_quant_mode", "precision")), "moe_quant_mode": label}
+    device = load_device(system.replace("_", "-"))
+    formats = _formats(row, architecture=load_model("gpt-oss-120b"), device=device)
+    assert (formats.weights, formats.activations, formats.experts_alone) == ("fp4-g32", arithmetic, True)
+    other = _formats(row, architecture=load_model("deepseek-v3"), device=device)
+    assert not other.experts_alone

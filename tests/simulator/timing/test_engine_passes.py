@@ -129,3 +129,16 @@ def test_a_narrow_cache_is_read_as_fast_as_a_release_can(version, ratio):
     plain = EnginePasses(elsewhere, load_engine("vllm")).seconds(**shape)["attention"]
     old = EnginePasses(elsewhere, load_engine("vllm").on(H100, "0.11.0")).seconds(**shape)["attention"]
     np.testing.assert_array_equal(old, plain)
+
+
+def test_where_experts_alone_are_narrow_the_other_products_run_in_sixteen_bits():
+    formats = {"weights": "fp4-g32", "activations": "fp8"}
+    b200, at = load_device("b200-sxm"), {"batch": 16.0, "query_tokens": 1.0, "context": 2048.0}
+    alone, every, wide = (
+        EnginePasses(replace(deployment("gpt-oss-20b", **form), device=b200), load_engine("vllm")).seconds(**at)
+        for form in (formats | {"experts_alone": True}, formats, {})
+    )
+    assert float(alone["moe"]) == float(every["moe"]) < 0.6 * float(wide["moe"])
+    for name in ("gemm", "elementwise", "attention", "head"):
+        assert float(alone[name]) == float(wide[name]), name
+    assert float(every["gemm"]) != float(wide["gemm"])
