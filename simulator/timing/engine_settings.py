@@ -73,6 +73,7 @@ class EngineSettings:
         stated_blocks: of its cache, as it said itself or was told; None: what the memory leaves.
         memory_bytes: of one device; 0 where not stated.
         memory_ratio: share of it that the engine uses.
+        memory_bytes_per_s: read or written; 0 where not stated.
         link_bytes_per_s: between the devices; 0 where not stated.
         link_latency_s: of one message.
         replicas: copies of attention and dense layers, each with requests and a cache of its own.
@@ -93,6 +94,7 @@ class EngineSettings:
     stated_blocks: int | None
     memory_bytes: float
     memory_ratio: float
+    memory_bytes_per_s: float
     link_bytes_per_s: float
     link_latency_s: float
     replicas: int
@@ -266,6 +268,7 @@ def _machine(machine: Keys, sizes: Mapping[str, Any], ratio: float) -> dict[str,
         # LLMServingSim's mem_size counts 1024^3 bytes (serving/core/memory_model.py), its link_bw 10^9 (ASTRA-sim)
         "memory_bytes": memory.number("mem_size", 0.0) * GIB,
         "memory_ratio": memory.number("mem_util", ratio),
+        "memory_bytes_per_s": memory.number("mem_bw", 0.0) * GIGA,
         "link_bytes_per_s": machine.number("link_bw", 0.0) * GIGA,
         "link_latency_s": machine.number("link_latency", 0.0) * NANO,
     }
@@ -277,7 +280,7 @@ def _check_instance(instance: Keys, first: Keys, sizes: Mapping[str, Any], count
     instance.only(("npu_mem", "num_npus", "tp_size", "ep_size", "dp_group", "pd_type"), ("model_name", "hardware"))
     instance.must_be("tp_size", tensor, "must be engine_kwargs.tensor_parallel_size")
     instance.must_be("num_npus", tensor, "must be engine_kwargs.tensor_parallel_size")
-    instance.inside("npu_mem").only(("mem_size", "mem_util"), ("mem_bw", "mem_latency"))
+    instance.inside("npu_mem").only(("mem_size", "mem_util", "mem_bw"), ("mem_latency",))
     together = tensor * replicas if sizes["expert_parallel"] else 1
     instance.must_be("ep_size", together, f"must be {together}, as engine_kwargs says")
     if count > 1 and count != replicas:

@@ -1,8 +1,11 @@
 """How long do expert layers take whose kernels were measured, when their experts lie on several devices?
 
 Measured of one device that holds all experts: seconds by tokens and by how many different experts they visit. A device
-with an N-th of the experts does the work of an N-th of the group's tokens, and visits an N-th of the experts. Leaves
-out that some experts are more popular than others: every device has the mean load.
+with an N-th of the experts does the work of an N-th of the group's tokens, and visits an N-th of the experts; but its
+kernels have room for every choice of every token, and write, activate and add up zeros where an expert lies elsewhere.
+Leaves out that some experts are more popular than others: every device has the mean load.
+
+Reference: vLLM, vllm/model_executor/layers/fused_moe/fused_moe.py, `TritonExperts.apply` and `write_zeros_to_output`.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ class MeasuredExperts:
         tokens: sorted sizes that were measured.
         visited: of each size, the sorted numbers of different experts.
         seconds: of one layer at those.
+        elsewhere_s: of one layer, for every choice of a token whose expert lies on another device.
     """
 
     layers: int
@@ -44,6 +48,7 @@ class MeasuredExperts:
     tokens: Floats
     visited: tuple[Floats, ...]
     seconds: tuple[Floats, ...]
+    elsewhere_s: float = 0.0
 
     def seconds_of(self, rows: float, tokens: float) -> float:
         """Seconds of all layers.
@@ -64,7 +69,8 @@ class MeasuredExperts:
             float(np.interp(experts, self.visited[at], self.seconds[at])) for at in (high - 1, high)
         )  # fmt: skip
         share = (each - self.tokens[high - 1]) / (self.tokens[high] - self.tokens[high - 1])
-        return self.layers * (low_s + max(float(share), 0.0) * (high_s - low_s))
+        elsewhere = rows * shape.experts_per_token * (1.0 - 1.0 / self.devices)
+        return self.layers * (low_s + max(float(share), 0.0) * (high_s - low_s) + elsewhere * self.elsewhere_s)
 
     def table(self, size: int) -> NDArray[np.float64]:
         """Seconds by tokens 0..size - 1, none of them padding."""
@@ -136,8 +142,17 @@ def read_experts(prefix: str | Path, engine: EngineSettings) -> MeasuredExperts 
         seconds.append(rows["s"][own][order])
     return MeasuredExperts(
         layers=sum(count for _, count in routed), shape=routed[0][0], devices=engine.expert_devices, tokens=tokens,
-        visited=tuple(visited), seconds=tuple(seconds),
+        visited=tuple(visited), seconds=tuple(seconds), elsewhere_s=_elsewhere_s(engine, routed[0][0]),
     )  # fmt: skip
+
+
+def _elsewhere_s(engine: EngineSettings, shape: FeedForward) -> float:
+    """Seconds to write zeros after both products, to activate them and to add them up, at the memory's rate."""
+    if not engine.expert_parallel or engine.memory_bytes_per_s <= 0.0:
+        return 0.0
+    inner = shape.width * (2 if shape.gated else 1)
+    values = 2 * inner + shape.width + 2 * engine.architecture.hidden
+    return values * engine.precision.activation_bytes / engine.memory_bytes_per_s
 
 
 def experts_of_ranks(experts: MeasuredExperts, engine: EngineSettings) -> ExpertsOfRanks:

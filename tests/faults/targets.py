@@ -105,6 +105,11 @@ ENGINES = [
         "seed": 42},
      "sim_config": {"num_nodes": 1, "link_bw": 16, "link_latency": 20000, "nodes": [{"num_instances": 1, "instances": [
          {"model_name": "meta-llama/Llama-3.1-8B", "npu_mem": {"mem_size": 96, "mem_bw": 1597}}]}]}},
+    {"engine_kwargs": {"model": "Qwen/Qwen3-30B-A3B", "data_parallel_size": 2, "enable_expert_parallel": True},
+     "kv_cache": {"num_gpu_blocks": 4000, "block_size": 16},
+     "sim_config": {"link_bw": 16, "link_latency": 20000, "nodes": [{"num_instances": 2, "instances": [
+         {"npu_mem": {"mem_size": 96, "mem_bw": 1597}, "num_npus": 1, "tp_size": 1, "ep_size": 2, "dp_group": "A"},
+         {"npu_mem": {"mem_size": 96, "mem_bw": 1597}, "num_npus": 1, "tp_size": 1, "ep_size": 2, "dp_group": "A"}]}]}},
 ]  # fmt: skip
 
 

@@ -60,6 +60,14 @@ def test_graphs_fill_every_rank_up_to_the_fullest(few, many):
     assert together()([few, few]) <= together()([few, many]) * (1 + 1e-12)
 
 
+@given(st.integers(1, 4000), st.sampled_from([2, 4]))
+def test_choices_that_lie_elsewhere_are_written_activated_and_added_up(tokens, devices):
+    plain, passed = measured(devices), replace(measured(devices), elsewhere_s=1e-9)
+    more = 48 * tokens * 8 * (1 - 1 / devices) * 1e-9
+    assert passed.seconds_of(tokens, tokens) - plain.seconds_of(tokens, tokens) == pytest.approx(more)
+    assert replace(measured(1), elsewhere_s=1e-9).seconds_of(tokens, tokens) == measured(1).seconds_of(tokens, tokens)
+
+
 def test_no_tokens_no_time():
     assert measured(1).seconds_of(0.0, 0.0) == 0.0
     assert measured(2).table(3)[0] == 0.0
@@ -93,6 +101,15 @@ def test_two_ranks_hold_half_of_the_experts_each(reference_data, engine):
     # a rank whose peer is idle reads half of the experts too
     assert ranks(64, 1.0, 64 * 1000.0, ()) == pytest.approx(own + ranks.together_s([64, 1]))
     assert ranks.together_s([64, 1]) <= shared
+
+
+def test_what_lies_elsewhere_moves_at_the_rate_of_the_memory(reference_data, engine):
+    experts = read_experts(reference_data / "serving" / NAME, engine)
+    # zeros of 1,536 and 2,048 values are written; 1,536 read, 768 written and 2,048 read of two bytes each
+    assert experts.elsewhere_s == pytest.approx(2 * (1536 + 2048 + 1536 + 768 + 2048) / 1.597e12)
+    shared = replace(engine, replicas=1, tensor_parallel=2, expert_parallel=False)
+    assert read_experts(reference_data / "serving" / NAME, shared).elsewhere_s == 0.0
+    assert read_experts(reference_data / "serving" / NAME, replace(engine, memory_bytes_per_s=0.0)).elsewhere_s == 0.0
 
 
 def test_ranks_need_a_link(reference_data, engine):
