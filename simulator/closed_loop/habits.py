@@ -61,6 +61,7 @@ class Habit:
         release: of the engine that the scripts ran.
         overlaps: overlapped scheduling is switched on.
         wait: for more prompts.
+        rank_wait: iterations for which prompts wait until every one of several ranks has one to compute.
         receives: (fewest users, iterations that only decode between two looks for new requests), rising.
         sends: users of the load generator whatever the most requests are, which a row with so many then does not say.
         source: what was read, with its day.
@@ -83,6 +84,7 @@ class Habit:
     release: str | None = None
     overlaps: bool = False
     wait: BatchWait | None = None
+    rank_wait: int = 0
     receives: tuple[tuple[int, int], ...] = ()
     sends: int | None = None
     source: str

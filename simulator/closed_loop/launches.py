@@ -33,6 +33,7 @@ class Measured:
         day: of the measurement, ISO, where the row says.
         precision: the row's word for the format of the weights.
         devices: that share the model.
+        ranks: of an engine that computes prompts, each with requests of its own.
     """
 
     users: int
@@ -43,6 +44,7 @@ class Measured:
     day: str | None = None
     precision: str | None = None
     devices: int = 1
+    ranks: int = 1
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Measured":
@@ -154,6 +156,9 @@ def _set(engine: Engine, settings: Habit, row: Measured) -> Engine:
     wait, lengths = settings.wait, (row.prompt_tokens, row.output_tokens)
     if wait and wait.holds(lengths=lengths, users=row.users, devices=row.devices):
         scheduler = replace(scheduler, wait_iterations=wait.iterations, wait_ratio=wait.ratio)
+    if settings.rank_wait and row.ranks > 1:
+        ratio = min(row.prompt_tokens / scheduler.batch_tokens, 1.0)
+        scheduler = replace(scheduler, wait_iterations=settings.rank_wait, wait_ratio=ratio)
     looks = [iterations for users, iterations in settings.receives if users <= row.users]
     if looks:
         scheduler = replace(scheduler, receive_iterations=looks[-1])

@@ -15,7 +15,8 @@ _inferencex = partial(Habit, publisher="inferencex")
 _vllm = partial(_inferencex, engine="vllm", overlaps=True)
 _trtllm = partial(_inferencex, engine="tensorrt-llm")
 _sglang = partial(_inferencex, engine="sglang")
-_sized = partial(_trtllm, models=_DEEPSEEK, prompts=1, beyond=64, beyond_users=True, cache="fp8")
+# all of them: attention_dp_config with enable_balance, timeout_iters 60 and batching_wait_iters 0
+_sized = partial(_trtllm, models=_DEEPSEEK, prompts=1, beyond=64, beyond_users=True, cache="fp8", rank_wait=60)
 _generator = partial(Habit, publisher="generator", prompts=1, beyond=1500)
 
 PUBLISHED: tuple[Habit, ...] = (

@@ -17,20 +17,22 @@ from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 from simulator.closed_loop.columns import SIDES, WIDTHS
+from simulator.closed_loop.worker_counts import Launched, published_plan
 
 MODES = ("agg", "disagg")
 
 
 def plan_of_row(
-    row: Mapping[str, Any], architecture: Architecture, device: Device, precision: Precision
+    row: Mapping[str, Any], architecture: Architecture, device: Device, precision: Precision, *, engine: str
 ) -> ServingPlan:
-    """The plan that a row's columns state.
+    """The plan that a row's columns state, or that of the one published launch which they can mean.
 
     Args:
         row: by column (`simulator.closed_loop.columns`).
         architecture: its model.
         device: one of its devices.
         precision: number formats; a width that cannot hold the model is no other one miswritten.
+        engine: its name.
 
     Raises:
         InputError: an unknown mode, workers that are not counted, or widths that do not go together; names the column.
@@ -40,16 +42,37 @@ def plan_of_row(
         raise InputError(f"must be one of {', '.join(MODES)}", key="mode", value=mode)
     if mode == "agg":
         return ServingPlan(decode=Workers(plan=_worker(row, "", architecture, device, precision)))
-    workers = {}
+    uncounted = [f"{side}_num_workers" for side in SIDES if not row[f"{side}_num_workers"]]
+    if uncounted:
+        plan = _published(row, architecture.name, device.name, engine, precision.weights)
+        if plan is None:
+            raise InputError("the row does not say", key=uncounted[0])
+        return plan
     for side in SIDES:
-        count = f"{side}_num_workers"
-        if not row[count]:
-            raise InputError("the row does not say", key=count)
         if not any(row[f"{side}_{name}"] for name in WIDTHS):
             raise InputError("the row does not say", key=f"{side}_tp_size")
-        plan = _worker(row, f"{side}_", architecture, device, precision)
-        workers[side] = Workers(count=row[count], plan=plan)
-    return ServingPlan(**workers)
+    prefill, decode = (
+        Workers(count=row[f"{side}_num_workers"], plan=_worker(row, f"{side}_", architecture, device, precision))
+        for side in SIDES
+    )
+    return ServingPlan(prefill=prefill, decode=decode)
+
+
+def _published(row: Mapping[str, Any], model: str, device: str, engine: str, weights: str) -> ServingPlan | None:
+    """The plan of the published launch that a row means whose workers nobody counted."""
+    if not row["concurrency"]:
+        return None
+    widths = []
+    for side in SIDES:
+        tensor, _, copies, moe_tensor, moe_expert = (row[f"{side}_{name}"] or 1 for name in WIDTHS)
+        widths.append(max(tensor * copies, moe_tensor * moe_expert))
+    return published_plan(
+        Launched(
+            model=model, device=device, engine=engine, weights=weights, prompt_tokens=row["isl"],
+            output_tokens=row["osl"], users=row["concurrency"], prefill_devices=widths[0], decode_devices=widths[1],
+            day=(row["measured"] or "")[:10] or None,
+        )
+    )  # fmt: skip
 
 
 def users_of_row(row: Mapping[str, Any], plan: ServingPlan) -> int | None:

@@ -159,8 +159,13 @@ def _question(row: Mapping[str, Any]) -> _Question:
     )  # never a path: a table must not choose which files are read
     engine = load_engine(row["backend"]).on(device, row["backend_version"] or _tag(row["image"]))
     stated = _formats(row, architecture=architecture, device=device)
-    plan = plan_of_row(row, architecture, device, stated)
-    measured = Measured.of({**row, "concurrency": users_of_row(row, plan)})
+    plan = plan_of_row(row, architecture, device, stated, engine=engine.name)
+    worker = plan.decode.plan
+    measured = replace(
+        Measured.of({**row, "concurrency": users_of_row(row, plan)}),
+        devices=worker.devices,
+        ranks=1 if plan.prefill else worker.data,
+    )
     launch = launched(engine, measured, model=architecture.name, device=device)
     usual = "fp8" if launch.engine.kernels.fp8_cache and stated.weights == "fp8" else "bf16"
     deployment = Deployment(

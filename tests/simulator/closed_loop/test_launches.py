@@ -128,3 +128,10 @@ def test_the_batch_of_one_engine_is_no_load_of_a_deployment():
     for unsaid in (dynamo, row | {"batch_size": None}):
         with pytest.raises(InputError, match="concurrency"):
             Measured.of(unsaid)
+
+
+def test_prompts_of_several_ranks_wait_for_each_other_where_the_scripts_balance_them():
+    run = {"engine": "trtllm", "model": "deepseek-r1", "device": H200, "image": OWN["tensorrt-llm"], "users": 64}
+    one, ranks = (launch(**run, ranks=count).engine.scheduling for count in (1, 8))
+    assert (one.wait_iterations, ranks.wait_iterations) == (0, 60)
+    assert ranks.wait_ratio * ranks.batch_tokens == pytest.approx(1024)  # of every rank: a prompt each

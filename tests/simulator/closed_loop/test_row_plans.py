@@ -3,11 +3,13 @@
 import pytest
 
 from costmodel.architectures.library import load_model
+from costmodel.engine_library import load_engine
 from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from simulator.closed_loop.columns import read_columns
 from simulator.closed_loop.row_plans import plan_of_row, users_of_row
+from simulator.closed_loop.worker_counts import Launched, _launches, published_plan
 
 FP8 = Precision(weights="fp8", activations="fp8")
 TWO_KINDS = {
@@ -16,9 +18,9 @@ TWO_KINDS = {
 }  # fmt: skip
 
 
-def plan_of(model="deepseek-v3", device="h200-sxm", **columns):
+def plan_of(model="deepseek-v3", device="h200-sxm", engine="tensorrt-llm", **columns):
     row = read_columns(columns, file="t.csv", row=0)
-    return row, plan_of_row(row, load_model(model), load_device(device), FP8)
+    return row, plan_of_row(row, load_model(model), load_device(device), FP8, engine=engine)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,30 @@ def test_two_kinds_of_workers_are_read_side_by_side():
     assert (str(plan.prefill), str(plan.decode), plan.devices) == ("1xep4dp4", "5xtp8", 44)
 
 
+UNCOUNTED = {
+    "mode": "disagg", "isl": 8192, "osl": 1024, "measured": "2026-02-12T17:33:21Z", "prefill_tp_size": 8,
+    "prefill_moe_ep_size": 8, "decode_tp_size": 8, "decode_moe_ep_size": 8, "device": "b200-sxm",
+}  # fmt: skip
+
+
+def test_workers_that_nobody_counted_are_those_of_the_published_launch():
+    _, plan = plan_of(**UNCOUNTED, concurrency=1)
+    assert (str(plan.prefill), str(plan.decode)) == ("1xep8dp8", "1xtp8")
+    _, later = plan_of(**UNCOUNTED | {"measured": "2026-03-24"}, concurrency=1)
+    assert (str(later.prefill), str(later.decode)) == ("1xtp8", "1xtp8")  # a launch of that month's other script
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"concurrency": 3}, "prefill_num_workers"), ({}, "prefill_num_workers"), ({"concurrency": 128}, " or "),
+     ({"concurrency": 1, "engine": "sglang"}, "prefill_num_workers"), ({"concurrency": 1, "decode_tp_size": 4,
+     "decode_moe_ep_size": 4}, "prefill_num_workers"), ({"concurrency": 1, "measured": "2025-01-01"}, "prefill_num")],
+)  # fmt: skip
+def test_a_row_that_no_launch_or_several_fit_is_refused(changes, said):
+    with pytest.raises(InputError, match=said):
+        plan_of(**UNCOUNTED | changes)
+
+
 @pytest.mark.parametrize("lacking", ["prefill_num_workers", "decode_num_workers", "decode_tp_size"])
 def test_a_kind_of_worker_that_is_left_open_is_refused_by_its_column(lacking):
     without = dict(TWO_KINDS) | {lacking: None}
@@ -78,3 +104,18 @@ def test_users_follow_from_the_batches_where_nobody_counted_them():
     assert users_of_row(row, plan) == 120
     assert users_of_row({**row, "concurrency": 7}, plan) == 7
     assert users_of_row({**row, "decode_batch_size": None}, plan) is None
+
+
+def test_every_published_launch_can_be_found_by_what_tables_state_of_it():
+    for model, (device, engine, weights, *lengths), users, since, plan in _launches():
+        widths = {"prefill_devices": plan.prefill.plan.devices, "decode_devices": plan.decode.plan.devices}
+        run = Launched(
+            model=model, device=device, engine=engine, weights=weights, prompt_tokens=lengths[0],
+            output_tokens=lengths[1], users=min(users), day=since, **widths,
+        )  # fmt: skip
+        try:
+            assert published_plan(run) is not None
+        except InputError as several:
+            assert str(plan.decode) in str(several)
+        assert load_device(device).name == device and load_engine(engine).name == engine
+        assert all(side.plan.devices <= 72 for side in (plan.prefill, plan.decode))
