@@ -314,6 +314,7 @@ def _setting(written: ScenarioFile, known: Source | None, engine: EngineSettings
                 transforms=d.transforms,
                 shared_prefix_tokens=d.shared_prefix_tokens,
                 host_weights_ratio=d.host_weights_ratio,
+                cache_tokens=d.cache_tokens,
             ),
         )
     )

@@ -73,6 +73,8 @@ def scheduler_of(
     apart = written.feed_forward
     if "kv_blocks" not in options and engine is not None:
         options["kv_blocks"] = engine.kv_blocks()
+    elif "kv_blocks" not in options and written.deployment.cache_tokens is not None:
+        options["kv_blocks"] = max(written.deployment.cache_tokens // options["block_tokens"], 1)
     elif "kv_blocks" not in options:
         assert setting is not None
         held = setting if apart is None else _attention_side(setting)

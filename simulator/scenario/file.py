@@ -127,6 +127,7 @@ class DeploymentSection(Section):
         transforms: names of compression and skipping presets, in order.
         shared_prefix_tokens: first tokens of every prompt that are the same for all: read, held and computed once.
         host_weights_ratio: share of the layers' weights that stays in the host's memory.
+        cache_tokens: that the engine's cache holds, as it said itself; None: they follow from the memory.
     """
 
     model: str = ""
@@ -145,6 +146,7 @@ class DeploymentSection(Section):
     transforms: tuple[str, ...] = ()
     shared_prefix_tokens: Annotated[int, Field(ge=0, le=1 << 24)] = 0
     host_weights_ratio: Ratio = 0.0
+    cache_tokens: Whole | None = None
 
     @property
     def is_planned(self) -> bool:
@@ -275,10 +277,10 @@ class ScenarioFile(Section):
         if self.feed_forward is not None and self.profile is not None:
             raise ValueError("feed_forward is timed by the cost model, not by a profile")
         d = self.deployment
-        if (d.shared_prefix_tokens or d.host_weights_ratio) and (d.is_planned or self.profile or self.feed_forward):
-            raise ValueError(
-                "shared_prefix_tokens and host_weights_ratio of a deployment go with tensor_parallel alone"
-            )
+        alone = d.shared_prefix_tokens or d.host_weights_ratio or d.cache_tokens
+        if alone and (d.is_planned or self.profile or self.feed_forward):
+            which = "shared_prefix_tokens, host_weights_ratio and cache_tokens"
+            raise ValueError(f"{which} of a deployment go with tensor_parallel alone")
         if d.shared_prefix_tokens and self.scheduler.prefix_cache is False:
             raise ValueError("deployment.shared_prefix_tokens needs scheduler.prefix_cache")
         if self.feed_forward is not None and self.deployment.is_planned:

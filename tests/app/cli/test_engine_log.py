@@ -51,6 +51,16 @@ def test_the_simulator_takes_cache_and_limits_and_options_go_over_them(rooftree,
     assert (stated["kv_blocks"], stated["max_requests"]) == (77, 24)
 
 
+def test_a_recommendation_for_a_logged_cache_is_simulated_with_it(rooftree, log, tmp_path):
+    words = ("--drafter", "eagle-3:0.7", "--batch", "4", "--engine-log", log, "--out", tmp_path / "out")
+    rooftree("optimize", *MODEL, *words, "--json")
+    found = rooftree(
+        "simulate", "--config", tmp_path / "out" / "recommendation.json", "--count", "3", "--users", "1",
+        "--prompt-tokens", "50", "--output-tokens", "5", "--json",
+    ).answer  # fmt: skip
+    assert found["scheduler"]["kv_blocks"] == TOKENS // 16
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [("nothing\n", "holds no line"), ("max_num_seqs=4\n", "tells limits of the scheduler, and no cache")],
