@@ -37,6 +37,7 @@ ENGINE = Engine(
         head_norm_kernels=0,
         norms_in_reductions=frozenset({"llama", "mistral", "deepseek_v3"}),
         fused_width=4096,
+        one_shot_rows=128,
         quantised_inputs=frozenset({"output", "down"}),
         products="trtllm",
         reductions="trtllm",
@@ -45,7 +46,8 @@ ENGINE = Engine(
             "norms of queries and keys fused (its pull request 4611); attention and activation write fp8 "
             "(_torch/modules/attention.py, out_scale; gated_mlp.py, swiglu with quant_scale); Llama above a width of "
             "4096 and DeepSeek reduce and normalise in one kernel, Llama quantises there too (its pull request 6205; "
-            "EagerFusionConfig), Qwen3 does not (modeling_qwen3.py); kv_cache_config.dtype `auto` follows the "
+            "EagerFusionConfig), in one shot up to 128 tokens (allreduceOp.cpp: MIN_LATENCY where it quantises, "
+            "kOneShotMaxToken), Qwen3 does not (modeling_qwen3.py); kv_cache_config.dtype `auto` follows the "
             "checkpoint, and NVIDIA's fp8 checkpoints carry kv_cache_quant_algo FP8; the PyTorch backend captures "
             "graphs of generation-only batches (cuda_graph_config); ASSUMED: its kernels split the cache"
         ),

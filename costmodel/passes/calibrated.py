@@ -111,7 +111,9 @@ def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, pref
     if block.attention.qk_norm and d.head_norm_kernels:
         yield distinct.of(added.head_norms(d, block.attention, rows))
     if d.tensor_parallel > 1:
-        timing = kernels.allreduce(d.device, rows * hidden * p.residual_bytes, d.tensor_parallel, graphs=d.graphs)
+        one_shot = rows <= d.one_shot_rows if d.one_shot_rows else None
+        message = rows * hidden * p.residual_bytes
+        timing = kernels.allreduce(d.device, message, d.tensor_parallel, graphs=d.graphs, one_shot=one_shot)
         for _ in range(block.sublayers):
             yield distinct.of(Operation("allreduce", timing, Work(np.zeros(()), np.zeros(()))))
 

@@ -34,6 +34,7 @@ class Deployment:
         head_norm_kernels: launches per layer to normalise queries and keys, where the model does; 0 where that is
             part of the rotation.
         norms_in_reductions: the all-reduce also adds the residual and normalises, so that no kernel of its own does.
+        one_shot_rows: rows up to which the all-reduce exchanges whole messages at once, whatever would be faster.
         quantised_inputs: inputs of quantised products that arrive quantised, so that no kernel of their own does it:
             `mixer`, `output`, `feed_forward`, `down`, `experts` and other roles of products.
         expert_correlation: of the experts that one request's tokens of a pass choose, 0 to 1.
@@ -56,6 +57,7 @@ class Deployment:
     graphs: bool = True
     head_norm_kernels: int = 1
     norms_in_reductions: bool = False
+    one_shot_rows: int = 0
     quantised_inputs: frozenset[str] = frozenset()
     expert_correlation: float = 0.0
     rollback: Rollback = "copies"

@@ -51,6 +51,7 @@ class Kernels:
         norms_in_reductions: families (`model_type`) whose all-reduces add the residual, normalise and quantise too,
             where the model is wider than `fused_width`.
         fused_width: of the residual vector.
+        one_shot_rows: rows up to which those that quantise too run the one-shot kernel whatever would be faster.
         quantised_inputs: inputs of 8-bit products that the kernel before them writes quantised where one scale holds
             for a tensor: `mixer` and `feed_forward` (by the norm), `output` (by attention), `down` (by the
             activation). Scales by block are always made by a kernel of their own.
@@ -72,6 +73,7 @@ class Kernels:
     head_norm_kernels: int = 1
     norms_in_reductions: frozenset[str] = frozenset()
     fused_width: int = 0
+    one_shot_rows: int = 0
     quantised_inputs: frozenset[str] = frozenset()
     products: Products = "cutlass"
     prompt_attention: PromptAttention = "profile"
@@ -221,13 +223,15 @@ class Engine:
     def running(self, deployment: Deployment) -> Deployment:
         """The deployment with the engine's kernels between products; models released in fp8 have scales by block."""
         model, k = deployment.architecture, self.kernels
+        by_tensor = model.dtype != "fp8"
         fused = model.model_type in k.norms_in_reductions and model.hidden > k.fused_width
         done = k.quantised_inputs | (_NORMED if fused and deployment.tensor_parallel > 1 else frozenset())
         return replace(
             with_prompt_attention(deployment, k.prompt_attention),
             head_norm_kernels=k.head_norm_kernels,
             norms_in_reductions=fused,
-            quantised_inputs=frozenset() if model.dtype == "fp8" else done,
+            one_shot_rows=k.one_shot_rows if fused and deployment.precision.quantises and by_tensor else 0,
+            quantised_inputs=done if by_tensor else frozenset(),
         )
 
     @property

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from costmodel.passes.kernels.timing import Timing
-from costmodel.passes.ops import Array, Number
+from costmodel.passes.ops import Array, Mask, Number
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 
@@ -19,7 +19,13 @@ VLLM_MOST_BYTES = 16 * 2**20  # messages of this size and more leave vLLM's own 
 
 
 def allreduce(
-    device: Device, message_bytes: Number, devices: int, *, graphs: bool = True, backend: Backend = "vllm"
+    device: Device,
+    message_bytes: Number,
+    devices: int,
+    *,
+    graphs: bool = True,
+    backend: Backend = "vllm",
+    one_shot: Mask | None = None,
 ) -> Timing:
     """All-reduce over `devices`: the cheaper of one-shot and two-shot kernels, or NCCL's ring for large messages.
 
@@ -29,6 +35,7 @@ def allreduce(
         devices: participants N; 1 costs nothing.
         graphs: captured in a graph; outside of one no call is shorter than its launch on the host.
         backend: whose kernels: vLLM's, TensorRT-LLM's, or NCCL alone.
+        one_shot: calls that run the one-shot kernel although another one may be faster; None: none do.
 
     Returns:
         min[a + b·log2 N + (N-1)B/(e1·link), a + g + b·log2 N + 2(N-1)/N·B/(e2·link)] below the backend's largest
@@ -46,7 +53,7 @@ def allreduce(
     if backend == "nccl":
         launch, moved = ring_launch, ring
     else:
-        own_launch, own = _own_kernels(device, size, devices, backend)
+        own_launch, own = _own_kernels(device, size, devices, backend, one_shot)
         large = size >= (VLLM_MOST_BYTES if backend == "vllm" else device.constants.trtllm_most_bytes)
         launch, moved = np.where(large, ring_launch, own_launch), np.where(large, ring, own)
     if not graphs:
@@ -60,7 +67,9 @@ def _ring(device: Device, size: Array, devices: int) -> tuple[Array, Array]:
     return launch, 2.0 * (devices - 1) / devices * size / (c.nccl_efficiency * device.link_bytes_per_s)
 
 
-def _own_kernels(device: Device, size: Array, devices: int, backend: Backend) -> tuple[Array, Array]:
+def _own_kernels(
+    device: Device, size: Array, devices: int, backend: Backend, forced: Mask | None
+) -> tuple[Array, Array]:
     c, link = device.constants, device.link_bytes_per_s
     if backend == "vllm":
         fixed, hop, second = c.allreduce_launch_s, c.allreduce_hop_s, c.allreduce_two_shot_s
@@ -70,4 +79,6 @@ def _own_kernels(device: Device, size: Array, devices: int, backend: Backend) ->
         one, two = c.trtllm_one_shot_efficiency, c.trtllm_two_shot_efficiency
     one_shot = (devices - 1) * size / (one * link)
     two_shot = second + 2.0 * (devices - 1) / devices * size / (two * link)
-    return np.asarray(fixed + hop * np.log2(devices)), np.minimum(one_shot, two_shot)
+    faster = np.minimum(one_shot, two_shot)
+    moved = faster if forced is None else np.where(forced, one_shot, faster)
+    return np.asarray(fixed + hop * np.log2(devices)), moved

@@ -17,6 +17,7 @@ from costmodel.passes.forward import pass_cost
 from costmodel.passes.precision import Precision
 from hardware_profiles.loader import load_device
 from real_runs.campaigns.results import SHIPPED
+from simulator.timing.engine_passes import EnginePasses
 
 H100 = load_device("h100-sxm")
 OWN = SHIPPED / "h100-80gb-hbm3" / "2026-11-22" / "kernels.parquet"
@@ -106,3 +107,15 @@ def test_reductions_that_normalise_save_two_launches_per_layer(model, saved):
     assert launches_s(load_engine("tensorrt-llm").running(replace(wide, tensor_parallel=1))) == pytest.approx(
         launches_s(replace(wide, tensor_parallel=1))
     )
+
+
+def test_reductions_that_quantise_exchange_whole_messages_up_to_128_rows():
+    """TensorRT-LLM's fused kernel on eight devices: one shot of 2 MB takes twice as long as two of a quarter each."""
+    found = EnginePasses(deployment(devices=8), load_engine("tensorrt-llm"))
+    other = EnginePasses(deployment(devices=8, precision=Precision()), load_engine("tensorrt-llm"))
+    rows = np.array([8.0, 64.0, 128.0, 129.0, 2048.0])
+    ratio = np.divide(*(
+        each.seconds(batch=rows, query_tokens=1.0, context=512.0)["allreduce"] for each in (found, other)
+    ))  # fmt: skip
+    np.testing.assert_array_equal(ratio[[0, 3, 4]], 1.0)
+    assert 1.2 < ratio[1] < ratio[2] < 2.5
