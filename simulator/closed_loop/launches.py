@@ -13,6 +13,7 @@ from costmodel.engines.record.engine import Engine
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 from simulator.closed_loop.habits import RANGE_LENGTHS, RANGE_SPREAD, Habit, Publisher
+from simulator.closed_loop.hidden_drafts import drafted
 from simulator.closed_loop.published import habit
 
 _DAY = len("2026-01-31")
@@ -106,7 +107,8 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
         device: it ran on.
 
     Raises:
-        InputError: the engine's scheduler is not known, or the row leaves open how many requests it took.
+        InputError: the engine's scheduler is not known, the row leaves open how many requests it took, or its run
+            speculated.
 
     >>> from costmodel.engine_library import load_engine
     >>> from hardware_profiles.loader import load_device
@@ -125,6 +127,14 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
     if row.users == settings.sends:
         rule = f"a script of that day sent {settings.sends} requests at once under a limit that the row leaves out"
         raise InputError(rule, key="batch_size", value=row.batch)
+    if publisher == "inferencex" and drafted(
+        engine=engine.name, model=model, device=device.name, precision=row.precision, image=row.image, day=row.day
+    ):
+        rule = (
+            "that image and day ran multi-token prediction alone, and how many drafts of random text are accepted "
+            "was not published"
+        )
+        raise InputError(rule, key="image", value=row.image)
     if settings.release:
         engine = engine.on(device, settings.release)
     return Launch(
