@@ -1,7 +1,7 @@
 """Which draft does rooftree choose where others measured several, and what does its choice lose?
 
 Runs of SpecBundle (SGLang on H200: chains of 3, 5 and 7 draft tokens and two dynamic trees, five targets, seven
-drafters, seven data sets) and of vLLM on one H100 (chains of 2 to 7). Only accepted lengths are told: all that were
+drafters, seven data sets) and of vLLM 0.9 on one H100 (chains of 2 to 7). Only accepted lengths are told: all that were
 measured, or the one at a single K, from which only chains are chosen: it does not tell what a tree keeps. Questions are
 asked as a user asks them, through `import rooftree`; no constant knows these runs. SpecBundle does not state its tensor
 parallelism: that whose plain decoding comes nearest to the plain runs is taken, so that no run with a drafter enters.
@@ -91,11 +91,14 @@ def spec_bundle(folder: Path) -> list[Group]:
 
 
 def vllm_chains(folder: Path) -> list[Group]:
-    """Chains of 2 to 7 tokens of one head, in vLLM on one H100."""
+    """Chains of 2 to 7 tokens of two heads, in vLLM 0.9 on one H100; the head of EAGLE-1 is that of EAGLE-2."""
     place = {"model": "llama-3.1-8b", "device": "h100-sxm", "engine": "vllm"}
-    rows = [row for row in _rows(folder) if "issue 20780" in row["source"] and row["method"] == "EAGLE-3"]
-    runs = {row["K"]: Run(float(row["acceptance_length"]), float(row["speedup"])) for row in rows}
-    return [Group("vLLM, EAGLE-3, MT-Bench", "Llama-3.1-8B in vLLM", place, "eagle-3", 1, None, runs)]
+    found = []
+    for head, method in (("EAGLE-1", "eagle-2"), ("EAGLE-3", "eagle-3")):
+        rows = [row for row in _rows(folder) if "issue 20780" in row["source"] and row["method"] == head]
+        runs = {row["K"]: Run(float(row["acceptance_length"]), float(row["speedup"])) for row in rows}
+        found.append(Group(f"vLLM 0.9, {head}", "Llama-3.1-8B, vLLM 0.9", place, method, 1, None, runs))
+    return found
 
 
 def predicted(group: Group, known: Sequence[int]) -> dict[str, float]:
