@@ -53,8 +53,8 @@ ENGINE = Engine(
         ),
     ),
     host=Host(
-        layer_ratio=1.2,
-        prompt_s=9.5e-3,
+        layer_ratio=2.1,
+        prompt_s=4.9e-3,
         idle_s=0.3e-3,
         source=(
             "fitted by simulator.closed_loop.fit to measured serving runs of release 1.0.0rc3, Llama-3.1-8B (32 "

@@ -50,7 +50,7 @@ ENGINE = Engine(
         graph_rows=512,
         quantised_inputs=frozenset({"mixer", "feed_forward", "down"}),
         prompt_attention="flash-attention-3",
-        cut_bytes=800.0,
+        cut_bytes=710.0,
         cuts_until=(0, 17),
         quantised_cache=(((0, 12), 1.0), ((0, 20), 1 / 1.39)),
         source=(
@@ -61,7 +61,7 @@ ENGINE = Engine(
             "vllm.py: enable_norm_fusion, enable_act_fusion, fuse_attn_quant); "
             "top-k and top-p sort all logits on every rank (vllm/v1/sample/ops/topk_topp_sampler.py) until 0.17, which "
             "has a kernel for batches of 8 and more (its pull request 33538); traffic fitted to Qwen3-32B on 2 to 8 "
-            "H100, release 0.12: 0.24 ns a logit, of which top-k alone takes 0.11 (its pull request 32558); "
+            "H100, release 0.12: 0.21 ns a logit, of which top-k alone takes 0.11 (its pull request 32558); "
             "FlashAttention 3 decodes over fp8 no faster than over 16 bits, 1.39 times as fast with the tiles of "
             "vllm-project/flash-attention's pull request 96 (2025-09-29), later in 54 % of the time (vLLM's blog of "
             "2026-04-22)"

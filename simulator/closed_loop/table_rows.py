@@ -25,6 +25,7 @@ from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.profile import Device
 from hardware_profiles.units import MILLI
 from simulator.closed_loop.columns import REQUIRED, read_columns
+from simulator.closed_loop.constants import Constants, with_constants
 from simulator.closed_loop.launches import Measured, launched
 from simulator.closed_loop.pools import Timers, plan_timer, serve_pools
 from simulator.closed_loop.row_plans import plan_of_row, users_of_row
@@ -88,13 +89,16 @@ class _Question:
     cuts: bool
 
 
-def answer_rows(records: Sequence[Mapping[str, Any]], *, file: str, seed: int = 0) -> list[RowAnswer]:
+def answer_rows(
+    records: Sequence[Mapping[str, Any]], *, file: str, seed: int = 0, constants: Constants | None = None
+) -> list[RowAnswer]:
     """Answer every row of a table, in order.
 
     Args:
         records: rows by column; absent columns, None and nan mean that the table does not say.
         file: where they come from, for messages.
         seed: of the draws behind the intervals.
+        constants: in the place of those that were fitted to serving runs; None: as shipped.
 
     Raises:
         InputError: a value that no table can mean (text for a number, a count below 0); names file, column and row.
@@ -104,7 +108,7 @@ def answer_rows(records: Sequence[Mapping[str, Any]], *, file: str, seed: int = 
     groups: dict[tuple[Any, ...], list[tuple[int, _Question]]] = {}
     for index, row in enumerate(parsed):
         try:
-            question = _question(row)
+            question = _question(row, constants or {})
         except RooftreeError as error:
             answers[index] = replace(answers[index], reason=str(error))
             continue
@@ -149,7 +153,7 @@ def _served(q: _Question, timers: Timers) -> tuple[Served, CostModelTimer]:
     return serve(own, q.engine, q.users, timer=timer, plan=timer.plan), timer
 
 
-def _question(row: Mapping[str, Any]) -> _Question:
+def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
     missing = [name for name in REQUIRED if row[name] is None]
     if missing:
         raise InputError("the row does not say", key=missing[0])
@@ -157,7 +161,9 @@ def _question(row: Mapping[str, Any]) -> _Question:
     architecture = named_model(
         row["model_path"].rstrip("/")
     )  # never a path: a table must not choose which files are read
-    engine = load_engine(row["backend"]).on(device, row["backend_version"] or _tag(row["image"]))
+    engine = with_constants(load_engine(row["backend"]), constants).on(
+        device, row["backend_version"] or _tag(row["image"])
+    )
     stated = _formats(row, architecture=architecture, device=device)
     plan = plan_of_row(row, architecture, device, stated, engine=engine.name)
     worker = plan.decode.plan

@@ -69,7 +69,8 @@ class EnginePasses:
         self, deployment: Deployment, engine: Engine, plan: ParallelPlan | None = None, *, cuts: bool = False
     ) -> None:
         self.plan = plan
-        reduced = engine.running(_with_reductions(deployment, engine.kernels.reductions))
+        held = _sustained(deployment, engine.kernels.sustained_ratio)
+        reduced = engine.running(_with_reductions(held, engine.kernels.reductions))
         self.others = self.products = _between_products(reduced)
         if self.others is not reduced:
             alone = replace(reduced, quantised_inputs=reduced.quantised_inputs | _ALONE)
@@ -153,6 +154,15 @@ def planned_seconds(
     )  # fmt: skip
     scale = np.asarray(cost.step_s(flights) / cost.total_s)
     return {name: np.asarray(seconds * scale) for name, seconds in cost.seconds.items()}
+
+
+def _sustained(deployment: Deployment, ratio: float) -> Deployment:
+    """The deployment on a device whose matrix units run at a share of their rate; CPUs were timed in long runs."""
+    device = deployment.device
+    if device.kind != "gpu":
+        return deployment
+    peaks = {name: rate * ratio for name, rate in device.peak_flops_per_s.items()}
+    return replace(deployment, device=replace(device, peak_flops_per_s=peaks))
 
 
 def _with_reductions(deployment: Deployment, backend: Backend) -> Deployment:

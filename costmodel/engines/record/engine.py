@@ -27,6 +27,11 @@ from hardware_profiles.profile import Device
 
 _NORMED = frozenset({"mixer", "feed_forward"})  # inputs of products that a norm makes
 _HOPPER = ("h100", "h200", "h20", "h800", "gh200")
+# What a GPU at its power limit keeps up, over minutes, of the arithmetic rate of kernel tables, which time milliseconds
+# or predictable operands: 257 of 295 TFLOP/s on an A100 (thonking.ai, "Strangely, Matrix Multiplications on GPUs Run
+# Faster When Given Predictable Data"); clocks of H100 and H200: arXiv:2604.11391. Fitted (`simulator.closed_loop.fit`)
+# to runs of dense models on H100 and H200, three engines; ASSUMED for other GPUs.
+SUSTAINED_RATIO = 0.83
 ANY = "*"  # key of the overhead that holds for every drafter without an entry of its own
 
 
@@ -63,6 +68,7 @@ class Kernels:
         quantised_cache: least time of decode attention over an 8-bit cache on Hopper, as a share of that over a 16-bit
             one, by the first release, as (major, minor), for which it no longer holds; empty: it goes by the bytes.
         cut_bytes: traffic per logit where top-k or top-p are applied by sorting the vocabulary.
+        sustained_ratio: share of a GPU's arithmetic rate in kernel tables that it keeps up while it serves, in (0, 1].
         cuts_until: first release that no longer does, as (major, minor); (0, 0): none ever did.
         source: where this comes from.
     """
@@ -83,6 +89,7 @@ class Kernels:
     quantised_cache: tuple[tuple[tuple[int, int], float], ...] = ()
     cut_bytes: float = 0.0
     cuts_until: tuple[int, int] = (0, 0)
+    sustained_ratio: float = SUSTAINED_RATIO
     source: str
 
     def at(self, version: str | None) -> "Kernels":

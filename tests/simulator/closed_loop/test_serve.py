@@ -7,7 +7,7 @@ import pytest
 
 from costmodel.architectures.library import load_model
 from costmodel.engine_library import load_engine
-from costmodel.engines.record.engine import ANY
+from costmodel.engines.record.engine import ANY, SUSTAINED_RATIO
 from costmodel.engines.record.host import Host
 from costmodel.engines.record.overhead import BARE
 from costmodel.passes.forward import Deployment, pass_cost
@@ -79,7 +79,7 @@ def test_one_user_alone_pays_prefill_and_steps():
     prefill = pass_cost(LLAMA, batch=1, query_tokens=2048, context=0, logits="last", prefill=True).total_s
     step = pass_cost(LLAMA, batch=1, query_tokens=1, context=2048 + 32).total_s
     intake_s = front.INTAKE_S + 2048 * front.INTAKE_TOKEN_S
-    assert found.ttft_s == pytest.approx(float(prefill) + intake_s, rel=0.1)
+    assert found.ttft_s == pytest.approx(float(prefill) / SUSTAINED_RATIO + intake_s, rel=0.1)
     assert found.tpot_s == pytest.approx(float(step), rel=0.02)
 
 
@@ -148,9 +148,12 @@ def test_intervals_hold_the_estimate_and_repeat(generator):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("users", "prompt", "output"), [(4, 700, 20), (48, 3000, 200)])
 def test_a_written_scenario_and_a_row_of_a_table_get_the_same_times(engine, users, prompt, output):
-    """In 16 bits, where an engine's own kernels are those of every pass, and with a host that nothing hides."""
+    """In 16 bits, where kernels are those of every pass, at full clocks, and with a host that nothing hides."""
     usual = load_engine(engine).on(H100)
-    plain = replace(usual, host=Host(layer_ratio=0.0), scheduler=replace(usual.scheduling, overlaps=False))
+    plain = replace(
+        usual, host=Host(layer_ratio=0.0), scheduler=replace(usual.scheduling, overlaps=False),
+        kernels=replace(usual.kernels, sustained_ratio=1.0),
+    )  # fmt: skip
     row = serve(LLAMA, plain, Users(users=users, prompt_tokens=prompt, output_tokens=output))
     written = {
         "requests": {"arrivals": "closed", "users": users, "count": 10 * users, "prompt_tokens": prompt,

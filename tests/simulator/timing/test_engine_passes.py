@@ -24,8 +24,10 @@ def deployment(model="llama-3.1-8b", devices=1, **formats):
     )  # fmt: skip
 
 
-def seconds(d, engine="vllm", **changes):
-    return EnginePasses(d, load_engine(engine)).seconds(**(WHOLE | changes))
+def seconds(d, engine="vllm", sustained_ratio=1.0, **changes):
+    found = load_engine(engine)
+    held = replace(found, kernels=replace(found.kernels, sustained_ratio=sustained_ratio))
+    return EnginePasses(d, held).seconds(**(WHOLE | changes))
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
@@ -42,8 +44,20 @@ def test_reductions_are_those_of_the_library(size):
     d = deployment("qwen3-32b", 4)
     theirs = EnginePasses(d, load_engine("trtllm")).others.device
     assert kernels.allreduce(theirs, size, 4).seconds == kernels.allreduce(H100, size, 4, backend="trtllm").seconds
-    own = EnginePasses(d, load_engine("vllm")).others.device
-    assert kernels.allreduce(own, size, 4).seconds == kernels.allreduce(H100, size, 4).seconds
+    ours = EnginePasses(d, load_engine("vllm")).others.device
+    assert kernels.allreduce(ours, size, 4).seconds == kernels.allreduce(H100, size, 4, backend="vllm").seconds
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.9])
+def test_a_power_limit_slows_arithmetic_and_nothing_that_waits_for_memory(ratio):
+    prompt = {"batch": 1.0, "query_tokens": 8192.0, "context": 0.0, "prefill": True}
+    full, held = (seconds(deployment(), sustained_ratio=r, **prompt) for r in (1.0, ratio))
+    for name in full:
+        assert full[name] <= held[name] <= full[name] / ratio * (1 + 1e-9)
+    assert held["gemm"] > full["gemm"] * (1.0 + 0.8 * (1.0 / ratio - 1.0))
+    alone = {"batch": 1.0}
+    single, also = (seconds(deployment(), sustained_ratio=r, **alone) for r in (1.0, ratio))
+    assert also["gemm"] < 1.02 * single["gemm"]
 
 
 @pytest.mark.parametrize(("model", "values"), [("qwen3-32b", 64 * (64 + 8) * 128), ("llama-3.1-8b", 0)])
