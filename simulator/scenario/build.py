@@ -35,9 +35,10 @@ from simulator.scenario.arrivals import (
     with_priorities,
 )
 from simulator.scenario.copies import Copies, check_lengths, copies_of
-from simulator.scenario.defaults import block_options, disaggregation_of, feed_forward_of, scheduler_of
+from simulator.scenario.defaults import block_options, feed_forward_of, scheduler_of
 from simulator.scenario.drafted import drafted
 from simulator.scenario.file import Requests, ScenarioFile
+from simulator.scenario.prompt_workers import disaggregation_of
 from simulator.scenario.sections import BlocksSection, SpeculationSection
 from simulator.timing.engine_settings import EngineSettings, read_engine
 from traces.importers.formats import read_requests_any
@@ -154,17 +155,18 @@ def prepare(written: ScenarioFile) -> Prepared:
         if known.asked_on(setting.target.name).borrowed:
             notes.append("acceptance borrowed: the trace was recorded on another model")
     mean_tokens = _mean_tokens(written, source)
+    scheduler = _scheduler(written, source, setting, engine, copies, mean_tokens)
     return Prepared(
         written=written,
         source=source,
         setting=setting,
         engine=engine,
         copies=copies,
-        scheduler=_scheduler(written, source, setting, engine, copies, mean_tokens),
+        scheduler=scheduler,
         timer=timer,
         speculation=speculation,
         blocks=written.blocks,
-        disaggregation=disaggregation_of(written, setting, mean_tokens),
+        disaggregation=disaggregation_of(written, setting, mean_tokens, copies=copies, scheduler=scheduler),
         notes=tuple(notes),
     )
 

@@ -2,7 +2,7 @@
 
 Copies that hold experts of each other are ranks of one engine, which begin every iteration together; copies of a whole
 model are replicas like any others. Each has a scheduler, requests and a cache of its own. Leaves out copies within a
-pipeline or a context group, which are simulated as one scheduler over all of them.
+pipeline or a context group, or behind workers for prompts, which are simulated as one scheduler over all of them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def _planned(written: ScenarioFile) -> Copies:
         data=d.data_parallel,
         context=d.context_parallel,
     )
-    if plan.data == 1 or plan.pipeline > 1 or plan.context > 1:
+    behind = written.disaggregation is not None and written.disaggregation.prefill is not None
+    if plan.data == 1 or plan.pipeline > 1 or plan.context > 1 or behind:
         return Copies(plan=plan)
     if plan.expert > 1:
         return Copies(plan.data, True, plan)

@@ -15,14 +15,13 @@ from costmodel.answers.estimate import Setting
 from costmodel.answers.fit import cache_tokens
 from costmodel.architectures.architecture import NO_FEED_FORWARD
 from costmodel.engines.record.engine import Engine
-from costmodel.parallel.disaggregation import cache_bytes
 from costmodel.parallel.plan import Link, ParallelPlan
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.memory import kv_bytes
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.units import format_bytes
-from simulator.loop.options import BlockOptions, Disaggregation, SchedulerOptions
+from simulator.loop.options import BlockOptions, SchedulerOptions
 from simulator.scenario.block_laws import even_commits, random_commits
 from simulator.scenario.copies import Copies
 from simulator.scenario.file import ScenarioFile
@@ -63,6 +62,9 @@ def scheduler_of(
         options = engine_options(setting.engine)
         if setting.engine.scheduler is not None:
             options["prefix_cache"] = setting.engine.scheduler.shares_prefixes
+            if copies.plan is not None and copies.schedulers == 1:  # every data copy has the engine's limits
+                options["token_budget"] *= copies.plan.data
+                options["max_requests"] *= copies.plan.data
     if written.deployment.shared_prefix_tokens:
         options["prefix_cache"] = True
     if limits.engine_log is not None:
@@ -118,36 +120,6 @@ def engine_options(engine: Engine) -> dict[str, Any]:
         "wait_iterations": usual.wait_iterations, "wait_ratio": usual.wait_ratio,
         "receive_iterations": usual.receive_iterations,
     }  # fmt: skip
-
-
-def disaggregation_of(
-    written: ScenarioFile, setting: Setting | None, mean_tokens: int
-) -> Disaggregation | None:  # fmt: skip
-    """Replicas for prompts, and how a cache travels from them.
-
-    Args:
-        written: the scenario.
-        setting: what the cost model times; None with a profile.
-        mean_tokens: of a request, on which the cache of layers with a window depends.
-
-    Raises:
-        InputError: a profile, which does not know the links, and no time stated.
-    """
-    split = written.disaggregation
-    if split is None:
-        return None
-    given = split.model_dump()
-    if given["transfer_token_s"] is None:
-        if setting is None:
-            raise InputError("must be given beside a measured profile", key="disaggregation.transfer_token_s")
-        d = setting.deployment
-        moved = float(cache_bytes(d.architecture, d.precision, float(mean_tokens))) / mean_tokens
-        given["transfer_token_s"] = moved / (d.tensor_parallel * d.device.link_bytes_per_s)
-    if written.feed_forward is not None and setting is not None:
-        from simulator.timing.cost_timer import CostModelTimer
-
-        given["prefill_timer"] = CostModelTimer(setting)  # replicas for prompts hold the whole model
-    return Disaggregation(**given)
 
 
 def feed_forward_of(section: FeedForwardSection, setting: Setting) -> tuple[Deployment, Link]:

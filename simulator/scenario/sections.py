@@ -214,13 +214,25 @@ class DisaggregationSection(Section):
 
     Attributes:
         prefill_replicas: replicas that compute prompts only.
+        prefill: or workers with a plan of their own that do, such as 2xtp4 or 1xdp8ep8; a transfer then goes over
+            one link, or the network between nodes where one link does not join all devices.
+        delivers: prefill: a first token is streamed as soon as its prompt is computed; decode: by the replica that
+            decodes, once it has the cache and takes the request in.
         transfer_token_s: seconds to move one token's cache; None: over the links of the devices, all at once.
         transfer_latency_s: of a transfer beside that.
     """
 
     prefill_replicas: Whole = 1
+    prefill: str | None = None
+    delivers: Literal["prefill", "decode"] = "prefill"
     transfer_token_s: NotNegative | None = None
     transfer_latency_s: NotNegative = 0.0
+
+    @model_validator(mode="after")
+    def _counted_once(self) -> DisaggregationSection:
+        if self.prefill is not None and self.prefill_replicas > 1:
+            raise ValueError("prefill counts its workers: prefill_replicas goes without it")
+        return self
 
 
 class FeedForwardSection(Section):

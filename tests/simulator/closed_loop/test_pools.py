@@ -1,10 +1,13 @@
 """What users see before workers for prompts and workers that decode: sums of parts, monotony, conservation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from costmodel.architectures.library import load_model
 from costmodel.engine_library import load_engine
+from costmodel.engines.record.host import Host
 from costmodel.parallel.pools import ServingPlan, transfer_seconds, workers_of
 from costmodel.passes.forward import Deployment
 from costmodel.passes.precision import Precision
@@ -14,6 +17,9 @@ from simulator.closed_loop.pools import serve_pools
 from simulator.closed_loop.serve import INTAKE_S, INTAKE_TOKEN_S, serve
 from simulator.closed_loop.table_rows import answer_rows
 from simulator.closed_loop.users import Users
+from simulator.engine import simulate
+from simulator.scenario.build import prepare
+from simulator.scenario.file import checked_scenario
 
 H100 = load_device("h100-sxm")
 LLAMA = Deployment(architecture=load_model("llama-3.1-8b"), device=H100, precision=Precision())
@@ -75,6 +81,29 @@ def test_one_prompt_on_one_of_several_copies_waits_for_its_own_rank():
     alone, copies, group = (seen(prefill=f"1x{way}", users=1, prompt=4096, deployment=QWEN) for way in
                             ("tp1", "dp4ep4", "tp4"))  # fmt: skip
     assert group.ttft_s < copies.ttft_s < alone.ttft_s
+
+
+@pytest.mark.parametrize("decode", [{}, {"data_parallel": 2, "expert_parallel": 2}])
+def test_a_written_scenario_of_the_same_workers_gets_the_same_times(decode):
+    """In 16 bits, where an engine's own kernels are those of every pass, and with a host that nothing hides."""
+    model = "qwen3-30b-a3b" if decode else "llama-3.1-8b"
+    plain = replace(ENGINE, host=Host(layer_ratio=0.0), scheduler=replace(ENGINE.scheduling, overlaps=False))
+    plan = ServingPlan(prefill=workers_of("2xtp2"), decode=workers_of("2xdp2ep2" if decode else "2xtp1"))
+    asked = Users(users=24, prompt_tokens=1500, output_tokens=50)
+    row = serve_pools(QWEN if decode else LLAMA, plain, asked, plan)[0]
+    written = {
+        "requests": {"arrivals": "closed", "users": 24, "count": 240, "prompt_tokens": 1500, "output_tokens": 50},
+        "deployment": {"model": model, "device": "h100-sxm", "engine": "vllm"} | decode,
+        "scheduler": {"overlapped_scheduling": False},
+        "replicas": 2,
+        "router": "least-loaded",
+        "disaggregation": {"prefill": "2xtp2", "delivers": "decode",
+                           "transfer_latency_s": INTAKE_S + 1500 * INTAKE_TOKEN_S},
+    }  # fmt: skip
+    result = simulate(prepare(checked_scenario(written)).scenario())
+    assert result.iterations == row.result.iterations
+    assert result.ttft_s.mean() == pytest.approx(row.ttft_s, rel=5e-3)
+    assert result.tpot_s.mean() == pytest.approx(row.tpot_s, rel=5e-3)
 
 
 def test_what_does_not_fit_or_divide_is_refused():

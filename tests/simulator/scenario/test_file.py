@@ -7,12 +7,16 @@ import pytest
 import yaml
 
 from costmodel.engine_library import load_engine
+from costmodel.parallel.plan import BETWEEN_NODES_BYTES_PER_S
 from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
 from hardware_profiles.loader import load_device
 from simulator.engine import simulate
+from simulator.loop.options import SchedulerOptions
 from simulator.scenario.build import prepare
-from simulator.scenario.defaults import disaggregation_of, swap_block_s
+from simulator.scenario.copies import Copies
+from simulator.scenario.defaults import swap_block_s
 from simulator.scenario.file import checked_scenario, read_scenario, read_scenario_sections
+from simulator.scenario.prompt_workers import disaggregation_of
 from traces.kinds.acceptance import RequestTrace
 from traces.storage.acceptance_file import write_requests
 
@@ -120,8 +124,28 @@ def test_moving_a_cache_takes_time_unless_it_is_said_to_be_free():
 def test_a_profile_knows_no_links():
     with pytest.raises(InputError, match="beside a measured profile"):
         swap_block_s(None, 16)
+    told = {"copies": Copies(), "scheduler": SchedulerOptions(kv_blocks=10)}
     with pytest.raises(InputError, match="beside a measured profile"):
-        disaggregation_of(checked_scenario(SECTIONS | {"disaggregation": {}}), None, 100)
+        disaggregation_of(checked_scenario(SECTIONS | {"disaggregation": {}}), None, 100, **told)
+    with pytest.raises(InputError, match="not by a profile"):
+        disaggregation_of(checked_scenario(SECTIONS | {"disaggregation": {"prefill": "1xtp1"}}), None, 100, **told)
+
+
+def test_workers_for_prompts_have_a_plan_limits_and_links_of_their_own():
+    wide = {"replicas": 3, "disaggregation": {"prefill": "2xtp4dp2", "delivers": "decode"}}
+    found = prepare(checked_scenario(SECTIONS | wide))
+    apart, usual = found.disaggregation, found.scheduler
+    assert apart.prefill_replicas == 2 and apart.delivers == "decode"
+    assert apart.prefill_scheduler.token_budget == 2 * usual.token_budget
+    assert apart.prefill_scheduler.kv_blocks > 2 * usual.kv_blocks
+    assert apart.transfer_token_s == pytest.approx(131072 / BETWEEN_NODES_BYTES_PER_S)  # 19 devices, two nodes or more
+    near = prepare(checked_scenario(SECTIONS | {"disaggregation": {"prefill": "1xtp4"}}))
+    assert near.disaggregation.transfer_token_s == pytest.approx(131072 / 450e9)
+    for wrong, said in (("4", "2xtp4"), ("1xtp3", "heads")):
+        with pytest.raises(InputError, match=said):
+            prepare(checked_scenario(SECTIONS | {"disaggregation": {"prefill": wrong}}))
+    with pytest.raises(InputError, match="prefill_replicas"):
+        checked_scenario(SECTIONS | {"disaggregation": {"prefill": "1xtp1", "prefill_replicas": 2}})
 
 
 def test_plans_spread_the_model_and_its_cache():
