@@ -109,15 +109,15 @@ def predicted(group: Group, known: Sequence[int]) -> dict[str, float]:
         known: draft lengths whose accepted length is told; where it is all of them, those of trees are told as well.
     """
     told = ",".join(f"{group.runs[str(k)].length}@{k}" for k in known)
-    at = {**group.place, "batch": group.batch}
-    answer = rooftree.predict(drafter=f"{group.method}:length={told}", draft_tokens=group.chains, **at)
-    found = {str(row["draft_tokens"]): row["speedup"] for row in answer["predictions"]}
+    at = (*group.place.items(), ("batch", group.batch))
+    found = {
+        str(k): speedup
+        for k, speedup in _asked((*at, ("drafter", f"{group.method}:length={told}"), ("draft_tokens", *group.chains)))
+    }
     if list(known) == group.chains:
         for tree in group.runs.keys() & TREES.keys():
-            one = rooftree.predict(
-                drafter=f"{group.method}:length={group.runs[tree].length}", dynamic_tree=TREES[tree], **at
-            )
-            found[tree] = one["predictions"][0]["speedup"]
+            drafter = f"{group.method}:length={group.runs[tree].length}"
+            ((_, found[tree]),) = _asked((*at, ("drafter", drafter), ("dynamic_tree", TREES[tree])))
     return found
 
 
@@ -152,6 +152,13 @@ def errors(groups: Sequence[Group]) -> dict[tuple[str, str], list[float]]:
             kind = "chains" if shape.isdigit() else "trees"
             found[group.target, kind].append(speedup / group.runs[shape].speedup - 1)
     return dict(found)
+
+
+@cache
+def _asked(options: tuple[tuple[object, ...], ...]) -> tuple[tuple[int, float], ...]:
+    """Draft tokens and speedup of every row that `predict` answers; options are names, each with one value or more."""
+    named = {str(name): list(values) if len(values) > 1 else values[0] for name, *values in options}
+    return tuple((row["draft_tokens"], row["speedup"]) for row in rooftree.predict(**named)["predictions"])
 
 
 def _rows(folder: Path) -> list[dict[str, str]]:
