@@ -42,6 +42,18 @@ class FeedForward:
         """Whether tokens are routed to experts."""
         return self.experts > 0
 
+    def merged(self) -> "FeedForward":
+        """The same layer with its shared experts among the routed ones, where they are alike; every token visits them.
+
+        >>> FeedForward(width=64, experts=8, experts_per_token=2, shared_width=64).merged().experts_per_token
+        3
+        """
+        count, rest = divmod(self.shared_width, self.width) if self.is_moe else (0, 0)
+        if not count or rest or self.shared_gate or self.latent:
+            return self
+        more = self.experts_per_token + count
+        return replace(self, experts=self.experts + count, experts_per_token=more, shared_width=0)
+
     def projections(self, hidden: int) -> tuple[Projection, ...]:
         """GEMMs that every token runs: the dense layer, or the router and the shared experts.
 

@@ -34,9 +34,11 @@ ENGINE = Engine(
         )
     },
     kernels=Kernels(
+        merges_experts=frozenset({"deepseek_v3", "deepseek_v32"}),
         prompt_attention="flash-attention-3",
         source="fa3 on Hopper (server_args.py, attention_backend); ASSUMED: its kernels split the cache; one kernel "
-        "for both norms (qknorm.cuh); inputs are quantised apart (before its pull request 32994)",
+        "for both norms (qknorm.cuh); inputs are quantised apart (before its pull request 32994); the "
+        "shared expert of DeepSeek-V3 is a routed one (models/deepseek_v2.py, determine_num_fused_shared_experts)",
     ),
     host=Host(
         idle_s=0.3e-3,

@@ -6,6 +6,7 @@ and everything between passes.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -54,7 +55,8 @@ def calibrated_pass(
     b, n, context_tokens = _checked(batch, query_tokens, context)
     tally = Tally()
     schedule = deployment.schedule
-    for block, count in deployment.architecture.blocks:
+    for layer, count in deployment.architecture.blocks:
+        block = replace(layer, feed_forward=layer.feed_forward.merged()) if deployment.merges_experts else layer
         once = block.cross_decoder and prefill and logits == "last"
         shape = (b, np.ones_like(n), context_tokens + n - 1.0) if once else (b, n, context_tokens)
         if schedule is not None and (schedule.prompts or not prefill):

@@ -35,6 +35,7 @@ class Deployment:
             part of the rotation.
         norms_in_reductions: the all-reduce also adds the residual and normalises, so that no kernel of its own does.
         one_shot_rows: rows up to which the all-reduce exchanges whole messages at once, whatever would be faster.
+        merges_experts: shared experts run in the kernels of the routed ones.
         quantised_inputs: inputs of quantised products that arrive quantised, so that no kernel of their own does it:
             `mixer`, `output`, `feed_forward`, `down`, `experts` and other roles of products.
         expert_correlation: of the experts that one request's tokens of a pass choose, 0 to 1.
@@ -58,6 +59,7 @@ class Deployment:
     head_norm_kernels: int = 1
     norms_in_reductions: bool = False
     one_shot_rows: int = 0
+    merges_experts: bool = False
     quantised_inputs: frozenset[str] = frozenset()
     expert_correlation: float = 0.0
     rollback: Rollback = "copies"

@@ -57,6 +57,7 @@ class Kernels:
             where the model is wider than `fused_width`.
         fused_width: of the residual vector.
         one_shot_rows: rows up to which those that quantise too run the one-shot kernel whatever would be faster.
+        merges_experts: families (`model_type`) whose shared experts run in the kernels of the routed ones.
         quantised_inputs: inputs of 8-bit products that the kernel before them writes quantised where one scale holds
             for a tensor: `mixer` and `feed_forward` (by the norm), `output` (by attention), `down` (by the
             activation). Scales by block are always made by a kernel of their own.
@@ -80,6 +81,7 @@ class Kernels:
     norms_in_reductions: frozenset[str] = frozenset()
     fused_width: int = 0
     one_shot_rows: int = 0
+    merges_experts: frozenset[str] = frozenset()
     quantised_inputs: frozenset[str] = frozenset()
     products: Products = "cutlass"
     prompt_attention: PromptAttention = "profile"
@@ -237,6 +239,7 @@ class Engine:
             with_prompt_attention(deployment, k.prompt_attention),
             head_norm_kernels=k.head_norm_kernels,
             norms_in_reductions=fused,
+            merges_experts=model.model_type in k.merges_experts,
             one_shot_rows=k.one_shot_rows if fused and deployment.precision.quantises and by_tensor else 0,
             quantised_inputs=done if by_tensor else frozenset(),
         )

@@ -38,7 +38,7 @@ class Host:
     prompt_s: float = 0.0
     idle_s: float = 0.0
     idle_request_s: float = 0.0
-    source: str = "the device's profile"
+    source: str = "constants.host of the device's profile"
 
     def __post_init__(self) -> None:
         for key in ("layer_ratio", "prompt_s", "idle_s", "idle_request_s"):
