@@ -24,6 +24,7 @@ from costmodel.method_library import load_method
 from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.deployment import Deployment
 from hardware_profiles.errors import InfeasibleError
+from simulator.closed_loop.left_out import left_out_ratio
 from simulator.closed_loop.users import Users
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions
@@ -41,11 +42,6 @@ INTAKE_TOKEN_S = 2.4e-6
 _HOST = "host"
 # tables of this size serve nearly every closed loop, so that loops of one deployment share them
 _USUAL_SIZE = TableSize(rows=1 << 14, requests=512, context_tokens=1 << 14, query_tokens=1)
-# Half-widths of the 80 % interval of what a simulation leaves out: settings that no table states, front ends, the load
-# generator. ASSUMED: 1.9 times (80 % over 50 % of a normal distribution) the median errors, 12 % in TPOT and 46 % in
-# TTFT, of the configurator that answers such tables from kernel times measured in its engines.
-TPOT_LEFT_OUT_RATIO = 0.23
-TTFT_LEFT_OUT_RATIO = 0.87
 _SIGMA_80 = 1.2816  # standard normal quantile at 0.9
 
 
@@ -195,7 +191,9 @@ def served_interval(
     )
     scale = drawn.plain_s[:, 0] / sum(served.seconds.values())
     bounds = []
-    for value, ratio in ((served.ttft_s, TTFT_LEFT_OUT_RATIO), (served.tpot_s, TPOT_LEFT_OUT_RATIO)):
+    served_model, engine = setting.deployment.architecture, setting.engine.name
+    for value, quantity in ((served.ttft_s, "ttft"), (served.tpot_s, "tpot")):
+        ratio = left_out_ratio(quantity, served_model, engine, workers=served.result.replicas)
         sigma = np.log1p(ratio) / _SIGMA_80
         low, high = interval(value * scale * np.exp(sigma * generator.standard_normal(draws)))
         bounds.append((float(low), float(high)))

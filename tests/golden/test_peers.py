@@ -4,28 +4,12 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
-from app.cli.main import main
 from tests.golden.peers import beside, speedups
 
 PEERS = Path(__file__).parent / "peers"
 FILES = sorted(PEERS.glob("*.parquet"))
-EVERY = 11  # rows of the sample, so that the suite stays short
-
-
-@pytest.fixture(scope="module")
-def score(reference_data, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("score")
-    tables = []
-    for name in ("silicon_sample", "silicon_sample_2"):
-        rows = pq.read_table(reference_data / "serving" / f"{name}.parquet").to_pylist()[::EVERY]
-        pq.write_table(pa.Table.from_pylist(rows), folder / f"{name}.parquet")
-        tables.append(str(folder / f"{name}.parquet"))
-    assert main(["score", *tables, "--out", str(folder), "--quiet"]) == 0
-    return json.loads((folder / "score.json").read_text())
 
 
 def test_every_stored_prediction_is_of_a_published_row(reference_data):
@@ -40,9 +24,9 @@ def test_every_stored_prediction_is_of_a_published_row(reference_data):
         assert min(table["tpot_ms"].to_pylist()) > 0
 
 
-def test_ours_is_nearer_on_what_all_answer(score):
-    print("\n".join(["", *beside.lines(score, FILES)]))
-    tools, rows = beside.tools_of(score, FILES)
+def test_ours_is_nearer_on_what_all_answer(sampled_score):
+    print("\n".join(["", *beside.lines(sampled_score, FILES)]))
+    tools, rows = beside.tools_of(sampled_score, FILES)
     common = sorted(set.intersection(*(set(answers) for answers in tools.values())))
     assert len(common) > 40 and len(tools) == 5
     for quantity in beside.QUANTITIES:

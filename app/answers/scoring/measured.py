@@ -91,7 +91,7 @@ def measurements(records: Sequence[Record], answers: Sequence[RowAnswer]) -> tup
     times: list[dict[str, float | None]] = []
     for index, record in enumerate(records):
         try:
-            times.append(_times(record))
+            times.append(measured_times(record))
         except InputError as error:
             times.append({})
             unusable[str(error)] = unusable.get(str(error), 0) + 1
@@ -105,16 +105,17 @@ def measurements(records: Sequence[Record], answers: Sequence[RowAnswer]) -> tup
 
 def model_class(name: str) -> str:
     """`MLA`, `MoE` or `dense`, what costs most in a model; `unknown` for a name that nothing is known of."""
-    architecture = _shape(name)
+    from simulator.closed_loop.left_out import class_of
+
+    architecture = shape(name)
     if architecture is None:
         return "unknown"
-    latent = any(block.attention.is_mla for block, _ in architecture.blocks)
-    return "MLA" if latent else "MoE" if architecture.is_moe else "dense"
+    return class_of(architecture)
 
 
 @lru_cache(maxsize=256)
-def _shape(name: str) -> Architecture | None:
-    """A model's architecture without its name, equal for models that were trained on from one another."""
+def shape(name: str) -> Architecture | None:
+    """A model's architecture without its name, equal for models trained on from one another; None: unknown."""
     from costmodel.architectures.library import named_model
 
     try:
@@ -123,8 +124,12 @@ def _shape(name: str) -> Architecture | None:
         return None
 
 
-def _times(record: Record) -> dict[str, float | None]:
-    """Measured milliseconds by quantity."""
+def measured_times(record: Record) -> dict[str, float | None]:
+    """Measured milliseconds by quantity, None where a row has none.
+
+    Raises:
+        InputError: a row without a measurement, with one that is no time, or with one that the table calls implausible.
+    """
     if str(record.get("implausible") or "").casefold() in ("true", "1"):
         raise InputError("the table calls the measurement so", key="implausible")
     found: dict[str, float | None] = {}
@@ -158,7 +163,7 @@ def _key(record: Record, times: Mapping[str, float | None], index: int) -> tuple
         return (index,)  # one number alone may well be equal by accident
     same = (str(record.get(name)) for name in ("backend", "system", "isl", "osl", "concurrency"))
     model = str(record.get("model_path"))
-    return (_shape(model) or model, *same, *times.values())
+    return (shape(model) or model, *same, *times.values())
 
 
 def _measurement(

@@ -1,0 +1,24 @@
+"""Shared by golden tests: the published serving runs, answered and scored once."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.cli.main import main
+
+TABLES = ("silicon_sample", "silicon_sample_2")
+EVERY = 11  # rows, so that the suite stays short
+
+
+@pytest.fixture(scope="session")
+def sampled_score(reference_data, tmp_path_factory):
+    """What `score` answers for every eleventh published run."""
+    folder = tmp_path_factory.mktemp("score")
+    places = [folder / f"{name}.parquet" for name in TABLES]
+    for name, place in zip(TABLES, places, strict=True):
+        rows = pq.read_table(reference_data / "serving" / f"{name}.parquet").to_pylist()[::EVERY]
+        pq.write_table(pa.Table.from_pylist(rows), place)
+    assert main(["score", *map(str, places), "--out", str(folder), "--quiet"]) == 0
+    return json.loads((folder / "score.json").read_text())
