@@ -63,6 +63,7 @@ class Habit:
         wait: for more prompts.
         rank_wait: iterations for which prompts wait until every one of several ranks has one to compute.
         receives: (fewest users, iterations that only decode between two looks for new requests), rising.
+        copies: (ISL, OSL) with the fewest users from which on every device keeps attention of its own.
         sends: users of the load generator whatever the most requests are, which a row with so many then does not say.
         source: what was read, with its day.
     """
@@ -86,8 +87,13 @@ class Habit:
     wait: BatchWait | None = None
     rank_wait: int = 0
     receives: tuple[tuple[int, int], ...] = ()
+    copies: tuple[tuple[tuple[int, int], int], ...] = ()
     sends: int | None = None
     source: str
+
+    def copied(self, *, lengths: tuple[int, int], users: int) -> bool:
+        """Whether a run of such requests with so many users has attention copied."""
+        return any(lengths == these and users >= fewest for these, fewest in self.copies)
 
     @property
     def subject(self) -> tuple[bool, bool, bool]:

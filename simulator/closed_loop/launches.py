@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from costmodel.engines.record.engine import Engine
+from costmodel.parallel.pools import ServingPlan
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 from simulator.closed_loop.habits import RANGE_LENGTHS, RANGE_SPREAD, Habit, Publisher
@@ -89,12 +90,22 @@ class Launch:
         prompts: the same as workers are set that compute prompts alone.
         cache: number format of keys and values that was asked for; None: what the engine chooses.
         length_spread: as in `Users`.
+        copied: every device kept attention of its own, whatever the row says.
     """
 
     engine: Engine
     prompts: Engine
     cache: str | None = None
     length_spread: float = 0.0
+    copied: bool = False
+
+    def spread(self, plan: ServingPlan) -> ServingPlan:
+        """The plan of a row as it was launched; the day's script, not the row, says that attention was copied."""
+        worker = plan.decode.plan
+        if not self.copied or plan.prefill is not None or worker.data > 1:
+            return plan
+        copied = replace(worker, tensor=1, data=worker.tensor, expert=worker.tensor)
+        return replace(plan, decode=replace(plan.decode, plan=copied))
 
 
 def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> Launch:
@@ -137,11 +148,15 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
         raise InputError(rule, key="image", value=row.image)
     if settings.release:
         engine = engine.on(device, settings.release)
+    copied = settings.copied(lengths=(row.prompt_tokens, row.output_tokens), users=row.users)
+    if copied:
+        row = replace(row, ranks=max(row.ranks, row.devices))
     return Launch(
         engine=_set(engine, settings, row),
         prompts=engine,
         cache=settings.cache,
         length_spread=RANGE_SPREAD if publisher == "inferencex" else 0.0,
+        copied=copied,
     )
 
 

@@ -5,11 +5,12 @@ One entry for everything that the scripts tell apart, with the script it was rea
 
 from functools import partial
 
-from simulator.closed_loop.habits import BatchWait, Habit, Publisher
+from simulator.closed_loop.habits import RANGE_LENGTHS, BatchWait, Habit, Publisher
 
 _H100, _BLACKWELL = ("h100",), ("b200", "b300", "gb200", "gb300")
 _LLAMA, _GPT_OSS, _DEEPSEEK = ("llama-3.1-70b", "llama-3.3-70b"), ("gpt-oss",), ("deepseek",)
 _QWEN, _GLM, _KIMI, _MINIMAX = ("qwen3.5",), ("glm-5",), ("kimi",), ("minimax",)
+_SHORT, _WRITING, _READING = RANGE_LENGTHS
 _SELDOM = ((1, 10), (16, 30))
 _inferencex = partial(Habit, publisher="inferencex")
 _vllm = partial(_inferencex, engine="vllm", overlaps=True)
@@ -71,24 +72,38 @@ PUBLISHED: tuple[Habit, ...] = (
         source="benchmarks/gptoss_fp4_b200_trt_slurm.sh, 2025-10-20: kv_cache_config.dtype fp8",
     ),
     _sized(
-        memory_ratio=0.75,
-        source="benchmarks/dsr1_fp8_h200_trt_slurm.sh, 2025-09-18: max_num_tokens CONC + ISL + 64, cache fp8, 0.75",
+        memory_ratio=0.75, copies=((_SHORT, 65), (_WRITING, 65), (_READING, 33)),
+        source="benchmarks/dsr1_fp8_h200_trt_slurm.sh, 2025-09-18: max_num_tokens CONC + ISL + 64, cache fp8, 0.75, "
+        "DP_ATTENTION by CONC",
+    ),
+    _sized(
+        since="2025-11-03", memory_ratio=0.75,
+        source="benchmarks/dsr1_fp8_h200_trt_slurm.sh, 2025-11-03: DP_ATTENTION by the configuration",
     ),
     _sized(
         since="2026-01-21", batch_tokens=8192, memory_ratio=0.75,
         source="benchmarks/dsr1_fp8_h200_trt_slurm.sh, 2026-01-21: max_num_tokens at least 8192",
     ),
     _sized(
-        devices=_BLACKWELL, memory_ratio=0.8,
-        source="benchmarks/dsr1_fp4_b200_trt_slurm.sh, 2025-09-18: max_num_tokens CONC + ISL + 64, cache fp8, 0.8",
+        devices=_BLACKWELL, memory_ratio=0.8, copies=((_SHORT, 256), (_WRITING, 256), (_READING, 33)),
+        source="benchmarks/dsr1_fp4_b200_trt_slurm.sh, 2025-09-18: max_num_tokens CONC + ISL + 64, cache fp8, 0.8, "
+        "DP_ATTENTION by CONC",
+    ),
+    _sized(
+        devices=_BLACKWELL, since="2025-11-03", memory_ratio=0.8,
+        source="benchmarks/dsr1_fp4_b200_trt_slurm.sh, 2025-11-03: DP_ATTENTION by the configuration",
     ),
     _sized(
         devices=_BLACKWELL, since="2026-01-21", batch_tokens=8192, memory_ratio=0.8,
         source="benchmarks/dsr1_fp4_b200_trt_slurm.sh, 2026-01-21: max_num_tokens at least 8192",
     ),
     _sized(
-        devices=_BLACKWELL, precision="fp8", memory_ratio=0.8,
-        source="benchmarks/dsr1_fp8_b200_trt_slurm.sh, 2025-09-18",
+        devices=_BLACKWELL, precision="fp8", memory_ratio=0.8, copies=((_SHORT, 33), (_WRITING, 65), (_READING, 65)),
+        source="benchmarks/dsr1_fp8_b200_trt_slurm.sh, 2025-09-18: DP_ATTENTION by CONC",
+    ),
+    _sized(
+        devices=_BLACKWELL, precision="fp8", since="2025-11-03", memory_ratio=0.8,
+        source="benchmarks/dsr1_fp8_b200_trt_slurm.sh, 2025-11-03: DP_ATTENTION by the configuration",
     ),
     _sized(
         devices=_BLACKWELL, precision="fp8", since="2026-01-29", batch_tokens=8192, memory_ratio=0.8,

@@ -173,6 +173,7 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
         ranks=1 if plan.prefill else worker.data,
     )
     launch = launched(engine, measured, model=architecture.name, device=device)
+    plan = launch.spread(plan)
     usual = "fp8" if launch.engine.kernels.fp8_cache and stated.weights == "fp8" else "bf16"
     deployment = Deployment(
         architecture=architecture, device=device, precision=replace(stated, kv=launch.cache or usual)

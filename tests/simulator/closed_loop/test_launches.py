@@ -3,6 +3,8 @@
 import pytest
 
 from costmodel.engine_library import load_engine
+from costmodel.parallel.plan import ParallelPlan
+from costmodel.parallel.pools import ServingPlan, Workers
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from simulator.closed_loop.columns import COUNTS, TEXTS
@@ -104,6 +106,31 @@ def test_sglang_on_blackwell_looks_for_requests_now_and_then():
 
     assert [iterations(users).receive_iterations for users in (4, 15, 16, 64)] == [10, 10, 30, 30]
     assert iterations(64, H200).receive_iterations == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "copied"),
+    [
+        ({}, True),
+        ({"users": 32}, False),
+        ({"day": "2025-11-03"}, False),
+        ({"day": None, "image": OWN["tensorrt-llm"]}, False),
+        ({"prompt_tokens": 1024}, False),
+        ({"prompt_tokens": 1024, "users": 128}, True),
+        ({"device": B200, "precision": "fp4"}, True),
+        ({"device": B200, "precision": "fp8"}, False),
+        ({"model": "llama-3.1-70b"}, False),
+    ],
+)
+def test_scripts_of_a_day_copied_attention_although_rows_do_not_say_so(changes, copied):
+    row = {"model": "deepseek-v3", "device": H200, "day": "2025-11-02", "prompt_tokens": 8192, "users": 64}
+    found = launch("trtllm", **(row | changes))
+    assert found.copied is copied
+    eight = ServingPlan(decode=Workers(plan=ParallelPlan(tensor=8)))
+    spread = found.spread(eight).decode.plan
+    assert (spread.tensor, spread.data, spread.expert) == ((1, 8, 8) if copied else (8, 1, 1))
+    stated = ServingPlan(decode=Workers(plan=ParallelPlan(tensor=1, data=8, expert=8)))
+    assert found.spread(stated) == stated
 
 
 def test_a_day_before_the_first_script_takes_that_one():
