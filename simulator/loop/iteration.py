@@ -254,11 +254,11 @@ def _steady_run(
     for i in range(b):
         most = min(most, requests[running[i]].output - requests[running[i]].generated - 1)
         context += requests[running[i]].computed
-    stop, arrival = min(until, limits.horizon_s), np.inf
-    if not (full and limits.users >= replica.sent):
-        arrival = next_arrival_s(replica, buffers, requests, limits)
+    stop, arrival = min(until, limits.horizon_s), next_arrival_s(replica, buffers, requests, limits)
     if arrival < np.inf and limits.receive_iterations > 1:
         return
+    if full and limits.users >= replica.sent:
+        arrival = np.inf
     done, last_seen = 0, -1.0
     seen = replica.began_s if limits.overlapped else replica.clock_s
     while done < most and replica.clock_s < stop and seen < arrival:
