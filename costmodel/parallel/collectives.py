@@ -65,13 +65,15 @@ def all_reduce(
 
     In a node: the device's own all-reduce. Across M nodes of m devices: a reduction within the nodes, an all-reduce
     of 1/m of the message over M ring members, and its return, of which the first and last together cost as much as
-    one all-reduce within a node.
+    one all-reduce within a node. Engines' own kernels write into their peers' memory, which ends with the link: what
+    spans nodes is NCCL's.
     """
     size = np.asarray(message_bytes, dtype=np.float64)
     node = plan.node_of(device)
     inside = min(devices, node)
-    local = kernels.allreduce(device, size, inside, graphs=graphs, backend=plan.backend).seconds
     nodes = math.ceil(devices / node)
+    backend = plan.backend if nodes == 1 else "nccl"
+    local = kernels.allreduce(device, size, inside, graphs=graphs, backend=backend).seconds
     if nodes == 1:
         return np.asarray(local)
     link = plan.link(device, devices)

@@ -36,6 +36,7 @@ class Measured:
         precision: the row's word for the format of the weights.
         devices: that share the model.
         ranks: of an engine that computes prompts, each with requests of its own.
+        disaggregated: prompts have workers of their own, whose scripts set other limits than those read here.
     """
 
     users: int
@@ -47,6 +48,7 @@ class Measured:
     precision: str | None = None
     devices: int = 1
     ranks: int = 1
+    disaggregated: bool = False
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Measured":
@@ -138,8 +140,12 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
     if row.users == settings.sends:
         rule = f"a script of that day sent {settings.sends} requests at once under a limit that the row leaves out"
         raise InputError(rule, key="batch_size", value=row.batch)
-    if publisher == "inferencex" and drafted(
-        engine=engine.name, model=model, device=device.name, precision=row.precision, image=row.image, day=row.day
+    if (
+        publisher == "inferencex"
+        and not row.disaggregated
+        and drafted(
+            engine=engine.name, model=model, device=device.name, precision=row.precision, image=row.image, day=row.day
+        )
     ):
         rule = (
             "that image and day ran multi-token prediction alone, and how many drafts of random text are accepted "
@@ -152,7 +158,7 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
     if copied:
         row = replace(row, ranks=max(row.ranks, row.devices))
     return Launch(
-        engine=_set(engine, settings, row),
+        engine=engine if row.disaggregated else _set(engine, settings, row),
         prompts=engine,
         cache=settings.cache,
         length_spread=RANGE_SPREAD if publisher == "inferencex" else 0.0,

@@ -97,11 +97,12 @@ def serve_pools(
 def plan_timer(
     timers: Timers, deployment: Deployment, engine: Engine, plan: ParallelPlan, *, cuts: bool = False
 ) -> CostModelTimer:
-    """The timer of a plan, made where `timers` has none yet; one tensor group's own plan stands in no timer."""
+    """The timer of a plan, made where `timers` has none yet; one tensor group within a node needs no plan."""
     if plan not in timers:
         plan.check(deployment.architecture)
         own = replace(deployment, tensor_parallel=plan.tensor)
-        timers[plan] = timer_for(own, engine, None if plan == ParallelPlan(tensor=plan.tensor) else plan, cuts=cuts)
+        alone = plan == ParallelPlan(tensor=plan.tensor) and plan.tensor <= plan.node_of(deployment.device)
+        timers[plan] = timer_for(own, engine, None if alone else plan, cuts=cuts)
     return timers[plan]
 
 

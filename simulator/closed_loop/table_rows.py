@@ -170,7 +170,8 @@ def _question(row: Mapping[str, Any], constants: Constants) -> _Question:
     measured = replace(
         Measured.of({**row, "concurrency": users_of_row(row, plan)}),
         devices=worker.devices,
-        ranks=1 if plan.prefill else worker.data,
+        ranks=worker.data,
+        disaggregated=plan.prefill is not None,
     )
     launch = launched(engine, measured, model=architecture.name, device=device)
     plan = launch.spread(plan)

@@ -8,6 +8,7 @@ import pytest
 from costmodel.architectures.library import load_model
 from costmodel.engine_library import load_engine
 from costmodel.engines.record.host import Host
+from costmodel.parallel.plan import BETWEEN_NODES_LATENCY_S
 from costmodel.parallel.pools import ServingPlan, transfer_seconds, workers_of
 from costmodel.passes.forward import Deployment
 from costmodel.passes.precision import Precision
@@ -24,6 +25,7 @@ from simulator.scenario.file import checked_scenario
 H100 = load_device("h100-sxm")
 LLAMA = Deployment(architecture=load_model("llama-3.1-8b"), device=H100, precision=Precision())
 QWEN = Deployment(architecture=load_model("qwen3-30b-a3b"), device=H100, precision=Precision())
+WIDE = Deployment(architecture=load_model("llama-3.1-70b"), device=H100, precision=Precision())
 ENGINE = load_engine("vllm").on(H100)
 TIMERS = {}
 
@@ -85,9 +87,12 @@ def test_one_prompt_on_one_of_several_copies_waits_for_its_own_rank():
 
 @pytest.mark.parametrize("decode", [{}, {"data_parallel": 2, "expert_parallel": 2}])
 def test_a_written_scenario_of_the_same_workers_gets_the_same_times(decode):
-    """In 16 bits, where an engine's own kernels are those of every pass, and with a host that nothing hides."""
+    """In 16 bits, where kernels are those of every pass, at full clocks, and with a host that nothing hides."""
     model = "qwen3-30b-a3b" if decode else "llama-3.1-8b"
-    plain = replace(ENGINE, host=Host(layer_ratio=0.0), scheduler=replace(ENGINE.scheduling, overlaps=False))
+    plain = replace(
+        ENGINE, host=Host(layer_ratio=0.0), scheduler=replace(ENGINE.scheduling, overlaps=False),
+        kernels=replace(ENGINE.kernels, sustained_ratio=1.0),
+    )  # fmt: skip
     plan = ServingPlan(prefill=workers_of("2xtp2"), decode=workers_of("2xdp2ep2" if decode else "2xtp1"))
     asked = Users(users=24, prompt_tokens=1500, output_tokens=50)
     row = serve_pools(QWEN if decode else LLAMA, plain, asked, plan)[0]
@@ -104,6 +109,12 @@ def test_a_written_scenario_of_the_same_workers_gets_the_same_times(decode):
     assert result.iterations == row.result.iterations
     assert result.ttft_s.mean() == pytest.approx(row.ttft_s, rel=5e-3)
     assert result.tpot_s.mean() == pytest.approx(row.tpot_s, rel=5e-3)
+
+
+def test_a_tensor_group_over_two_nodes_pays_for_the_network():
+    near, far = (seen(prefill="1xtp8", decode=f"1xtp{width}", users=1, deployment=WIDE) for width in (8, 16))
+    calls = 2 * WIDE.architecture.layers
+    assert far.tpot_s > near.tpot_s + calls * 2 * BETWEEN_NODES_LATENCY_S
 
 
 def test_what_does_not_fit_or_divide_is_refused():
