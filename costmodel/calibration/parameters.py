@@ -46,7 +46,8 @@ GROUPS: dict[str, tuple[Parameter, ...]] = {
     "attention": (
         _time("attention_launch_s", 12, 60), _time("attention_wave_s", 2, 40), _time("attention_combine_s", 2, 30),
         _share("attention_bandwidth_efficiency", 0.8), _share("attention_compute_efficiency", 0.55),
-        _time("attention_tile_s", 1.5, 10), _rounding("attention_wave_ratio"), _time("attention_short_wave_s", 2, 40),
+        _time("attention_tile_s", 1.5, 10), _rounding("attention_wave_ratio"), _time("attention_short_wave_s", 0.2, 40),
+        _time("attention_unit_s", 1.5, 40),
     ),
     "verify": (
         _time("verify_launch_s", 10, 60), _time("verify_wave_s", 5, 40), _time("verify_combine_s", 2, 30),

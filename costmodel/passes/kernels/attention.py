@@ -33,7 +33,7 @@ def split_attention(
 
     R = n·heads/kv_heads packed rows make ⌈R/64⌉ tiles per key/value head; U = b·kv_heads·tiles units are split
     s = clamp(⌊P/U⌋, 1, ⌈context/128⌉) ways over P processors, in w = max(1, U·s/P) waves, rounded up in part:
-    ta + tc·w + [s > 1]·t_combine + max(bytes/W, padded FLOPs/peak, ⌈context/64s⌉·w·t_tile), roofs derated. One
+    ta + tc·w + [s > 1]·t_combine + max(bytes/W, padded FLOPs/peak, (tu + ⌈context/64s⌉·t_tile)·w), roofs derated. One
     query token per request takes the decode constants, several take those of `verify`, and never less time than one:
     the two may have been measured with kernels of different libraries.
 
@@ -116,6 +116,8 @@ def _split(
     compute = work.flops * (padding / (device.peak(dtype) * peak_share))
     memory = work.bytes / (device.bandwidth_bytes_per_s * read_share)
     loop = np.ceil(ctx / (ROW_TILE * splits)) * waves * (tile_s * head_dim / HEAD_DIM)
+    if c.attention_unit_s and not verify:
+        loop = loop + waves * c.attention_unit_s
     per_wave = wave_s if verify else np.where(ctx > SHORT_CONTEXT, wave_s, c.attention_short_wave_s)
     launch = launch_s + per_wave * waves + np.where(splits > 1, combine_s, 0.0)
     return Timing(launch + np.maximum(np.maximum(compute, memory), loop), compute, memory, launch)
