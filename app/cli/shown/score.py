@@ -23,6 +23,10 @@ def print_score(body: Row) -> None:
     for quantity in QUANTITIES:
         if overall[quantity] is not None:
             _print_slices(body["slices"], quantity)
+    if body["left_out"]:
+        names = list(body["left_out"][0]["constants"])
+        cells = [[row["left_out"], *(f"{row['constants'][name]:.3g}" for name in names)] for row in body["left_out"]]
+        print_table("constants fitted without", ["left out", *names], cells, caption="baseline below: as shipped")
     if body["common"]:
         for quantity in QUANTITIES:
             _print_common(body["common"], quantity)

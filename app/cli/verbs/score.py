@@ -1,6 +1,6 @@
 """`score`: how far off is the model on a table of measured serving runs, where, and through what?"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,7 @@ from app.cli.output import Answered
 
 if TYPE_CHECKING:
     from app.answers.scoring.summaries import Predicted
+    from simulator.closed_loop.table_rows import RowAnswer
 
 
 def score(
@@ -32,6 +33,14 @@ def score(
     plot: Annotated[
         Path | None, typer.Option("--plot", "--html", help="HTML page: predicted against measured times by engine.")
     ] = None,
+    leave_out: Annotated[
+        str,
+        typer.Option(
+            "--leave-out",
+            help="model or device: constants that were fitted to serving runs are fitted again to the other models or "
+            "devices of the tables before each is answered (minutes); as shipped stands beside.",
+        ),
+    ] = "",
     out: Out = None,
     csv: Csv = None,
     seed: Seed = 0,
@@ -42,39 +51,63 @@ def score(
 
     Rows that hold one measurement count once (equal times of equal users, or an equal `measurement`).
     """
-    from app.answers.scoring.measured import COLUMNS, MARKS, measurements
+    from app.answers.scoring.held_out import GROUPS, held_out
+    from app.answers.scoring.measured import measurements
     from app.answers.scoring.score import scored
     from app.cli.output import deliver, progress_line, require_file
-    from app.cli.record_files import read_records
     from app.cli.shown.score import print_score
     from hardware_profiles.errors import InputError
-    from simulator.closed_loop.table_rows import answer_rows
 
     if plot is not None:
         require_file(plot, "--plot")
+    if leave_out and (leave_out not in GROUPS or baseline is not None):
+        rule = "takes no --baseline" if baseline is not None else f"must be one of {', '.join(GROUPS)}"
+        raise InputError(rule, key="--leave-out", value=leave_out)
     other = None if baseline is None else read_baseline(baseline)
-    more = (*MARKS, *(name for names in COLUMNS.values() for name in names))
-    records, answers = [], []
+    fitted: list[dict[str, Any]] = []
     with progress_line(quiet or json) as told:
-        for table in tables:
-            own = read_records(table, more=more)
-            told(f"answering {len(own)} rows of {table.name}")
-            records += own
-            answers += answer_rows(own, file=str(table), seed=seed)
-        found, unusable = measurements(records, answers)
+        records, answers = _answered(tables, seed, told)
+        if leave_out:
+            other = _times_by_id(answers)
+            answers, fitted = held_out(records, by=leave_out, file=str(tables[0]), seed=seed, progress=told)
+    found, unusable = measurements(records, answers)
     if not found:
         rule = next(iter(unusable), "has no rows")
         raise InputError(f"holds no measurement to score: {rule}", file=tables[0])
     inputs = {
-        "tables": [str(table) for table in tables],
-        "baseline": None if baseline is None else str(baseline),
-        "seed": seed,
-    }
-    body = scored(found, unusable, inputs, rows=len(records), other=other)
+        "tables": [str(table) for table in tables], "baseline": None if baseline is None else str(baseline),
+        "leave_out": leave_out or None, "seed": seed,
+    }  # fmt: skip
+    body = {**scored(found, unusable, inputs, rows=len(records), other=other), "left_out": fitted}
     if plot is not None:
         _draw(body, plot)
     return deliver(body, name="score", json=json, out=out, quiet=quiet, csv=csv, rows=["slices"],
                    show=lambda: print_score(body))  # fmt: skip
+
+
+def _answered(
+    tables: "Sequence[Path]", seed: int, progress: "Callable[[str], None]"
+) -> "tuple[list[dict[str, Any]], list[RowAnswer]]":
+    """Rows of all tables and their answers."""
+    from app.answers.scoring.measured import COLUMNS, MARKS
+    from app.cli.record_files import read_records
+    from simulator.closed_loop.table_rows import answer_rows
+
+    more = (*MARKS, *(name for names in COLUMNS.values() for name in names))
+    records: list[dict[str, Any]] = []
+    answers: list[RowAnswer] = []
+    for table in tables:
+        own = read_records(table, more=more)
+        progress(f"answering {len(own)} rows of {table.name}")
+        records += own
+        answers += answer_rows(own, file=str(table), seed=seed)
+    return records, answers
+
+
+def _times_by_id(answers: "Sequence[RowAnswer]") -> "Predicted":
+    """Answered milliseconds by id and quantity."""
+    pairs = {a.id: {"tpot": a.tpot_ms, "ttft": a.ttft_ms} for a in answers}
+    return {name: {q: v for q, v in times.items() if v is not None} for name, times in pairs.items()}
 
 
 def _draw(body: Mapping[str, Any], plot: Path) -> None:

@@ -39,7 +39,9 @@ def _quick(request, monkeypatch):
 
     monkeypatch.setattr(
         "simulator.closed_loop.table_rows.answer_rows",
-        lambda records, *, file, seed=0: [answered(record, index) for index, record in enumerate(records)],
+        lambda records, *, file, seed=0, constants=None: [
+            answered(record, index) for index, record in enumerate(records)
+        ],
     )
 
 
@@ -103,6 +105,24 @@ def test_a_score_stands_beside_an_earlier_one_and_beside_another_tool(rooftree, 
     assert done["baseline"]["tpot"]["median_error_ratio"] == pytest.approx(0.5)
     assert done["baseline"]["ttft"] is None
     assert "beside the baseline" in rooftree("score", table, "--baseline", other).out
+
+
+def test_every_group_is_answered_with_constants_that_never_saw_it(rooftree, table, tmp_path, monkeypatch):
+    """The fit is replaced by one that notes what it was given; only rows of other models may be among it."""
+    rows = [*ROWS, *(row | {"id": f"70b-{row['id']}", "model_path": "llama-3.1-70b"} for row in ROWS[:3])]
+    path = tmp_path / "two.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    seen = []
+    monkeypatch.setattr(
+        "simulator.closed_loop.fit.fit", lambda given: seen.append({r["model_path"] for r in given}) or {"some_s": 0.5}
+    )
+    body = rooftree("score", path, "--leave-out", "model", "--json").answer
+    assert [row["left_out"] for row in body["left_out"]] == ["llama-3.1-8b", "acme/none", "llama-3.1-70b"]
+    assert all(row["left_out"] not in models for row, models in zip(body["left_out"], seen, strict=True))
+    assert body["common"][0]["measurements"] == 9
+    refused = rooftree("score", table, "--leave-out", "device")
+    assert refused.code == 2 and "one device" in refused.err
+    assert "must be one of model, device" in rooftree("score", table, "--leave-out", "engine").err
 
 
 def test_the_page_draws_both_times_and_holds_every_slice(rooftree, table, tmp_path):

@@ -1,0 +1,76 @@
+"""How far off is a model or a device that no fitted constant has seen?
+
+Nearly everything in an answer comes from kernels, datasheets and engines' sources; the few constants that were fitted
+to serving runs (`simulator.closed_loop.constants`) are refitted to the rest of the table for every group that is left
+out. Leaves out mechanisms: those were found on published runs, and no refit can unlearn them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from app.answers.scoring.measured import measured_times, shape
+from hardware_profiles.errors import InputError
+
+if TYPE_CHECKING:
+    from simulator.closed_loop.table_rows import RowAnswer
+
+Record = Mapping[str, Any]
+GROUPS = ("model", "device")
+
+
+def held_out(
+    records: Sequence[Record], *, by: str, file: str, seed: int, progress: Callable[[str], None]
+) -> tuple[list[RowAnswer], list[dict[str, Any]]]:
+    """Answers of every row, with constants fitted to the rows of other groups, and these constants by group.
+
+    Args:
+        records: rows of tables of measured runs.
+        by: `model` (equal shapes are one) or `device`.
+        file: where they come from, for messages.
+        seed: of the draws behind the intervals.
+        progress: takes a line as each group begins.
+
+    Raises:
+        InputError: one group alone, or nothing in the others to fit to.
+    """
+    from simulator.closed_loop.fit import fit
+    from simulator.closed_loop.table_rows import answer_rows
+
+    groups: dict[Any, list[int]] = {}
+    for index, record in enumerate(records):
+        groups.setdefault(_group(record, by), []).append(index)
+    if len(groups) < 2:
+        raise InputError(f"the tables hold one {by}, so that nothing is left to fit to", key="--leave-out", value=by)
+    answers: dict[int, RowAnswer] = {}
+    fitted = []
+    for rows in groups.values():
+        name = str(records[rows[0]].get("model_path" if by == "model" else "system"))
+        progress(f"fitting without {name}")
+        own = set(rows)
+        constants = fit(_usable([record for index, record in enumerate(records) if index not in own]))
+        found = answer_rows([records[index] for index in rows], file=file, seed=seed, constants=constants)
+        answers |= dict(zip(rows, found, strict=True))
+        fitted.append({"left_out": name, "rows": len(rows), "constants": dict(constants)})
+    return [answers[index] for index in range(len(records))], fitted
+
+
+def _group(record: Record, by: str) -> Any:
+    if by == "model":
+        name = str(record.get("model_path"))
+        return shape(name) or name
+    return str(record.get("system")).casefold()
+
+
+def _usable(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Rows with both times measured, in the columns that a fit reads."""
+    found = []
+    for record in records:
+        try:
+            times = measured_times(record)
+        except InputError:
+            continue
+        if None not in times.values():
+            found.append({**record, "silicon_tpot_ms": times["tpot"], "silicon_ttft_ms": times["ttft"]})
+    return found
