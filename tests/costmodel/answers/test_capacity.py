@@ -91,12 +91,12 @@ def test_alone_a_request_takes_its_prompt_and_its_steps():
 
 def test_cost_per_token_falls_with_batch_until_the_limit_binds():
     """A replica's price is fixed: its rate grows with the batch all the way to where the limit stops it."""
-    found = made(slo=Slo(tpot_s=0.015))
+    found = made(slo=Slo(tpot_s=0.012))
     assert found.binds == "tpot"
     rates = found.curve.requests_per_s[: found.batch]
     dollars = 3.0 / rates
     assert np.all(np.diff(dollars) < 0)
-    assert found.curve.tpot_s[found.batch - 1] <= 0.015 < found.curve.tpot_s[found.batch]
+    assert found.curve.tpot_s[found.batch - 1] <= 0.012 < found.curve.tpot_s[found.batch]
 
 
 def test_tokens_take_longer_in_a_larger_batch():
