@@ -135,11 +135,14 @@ def _decode_attention(r: Reader) -> list[Measurements]:
 
 
 def _prompt_attention(r: Reader) -> list[Measurements]:
+    """Prompts without a cache; those of one token run in the kernel that decodes."""
+    tokens = r.sizes("s")
     sizes: dict[str, npt.ArrayLike] = {
-        "requests": r.sizes("b"), "query_tokens": r.sizes("s"), "context": 0.0, "heads": r.sizes("hq"),
-        "kv_heads": r.sizes("hkv"), "head_dim": r.sizes("d"),
+        "requests": r.sizes("b"), "query_tokens": tokens, "context": np.where(tokens > 1, 0.0, 1.0),
+        "heads": r.sizes("hq"), "kv_heads": r.sizes("hkv"), "head_dim": r.sizes("d"),
     }  # fmt: skip
-    return [measurements("attention_context", sizes, r.seconds("us", MICRO), file=r.file)]
+    seconds, kinds = r.seconds("us", MICRO), {"attention_context": tokens > 1, "attention_generation": tokens == 1}
+    return [measurements(name, sizes, seconds, file=r.file).select(rows) for name, rows in kinds.items()]
 
 
 def _latent(r: Reader) -> list[Measurements]:

@@ -48,7 +48,15 @@ def test_attention_of_either_kind(tmp_path):
     assert (decode["requests"][0], decode["query_tokens"][0], decode["context"][0]) == (4, 1, 1024)
     prompt = read(tmp_path, TEXTS["prompt"])["attention_context"].columns
     assert (prompt["requests"][0], prompt["query_tokens"][0], prompt["context"][0]) == (1, 512, 0)
+    both = read(tmp_path, TEXTS["prompt"] + "128,32,8,64,1,11\n")
+    assert both["attention_generation"].columns["requests"].tolist() == [64], "prompts of one token are decoded"
+    assert both["attention_context"].columns["query_tokens"].tolist() == [512]
     assert read(tmp_path, TEXTS["latent"])["mla_generation"].columns["heads"].tolist() == [16]
+
+
+def test_names_of_formats_and_conversions(tmp_path):
+    rows = read(tmp_path, "dtype,m,n,k,us\nnvfp4,1,128,128,2.5\nfp8,1,128,128,2\n")["gemm"]
+    assert rows.dtype.tolist() == ["fp4", "fp8"] and rows.columns["converts"].tolist() == [1.0, 1.0]
 
 
 def test_experts(tmp_path):
