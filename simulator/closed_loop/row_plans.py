@@ -8,6 +8,7 @@ side by side, for one kind of worker or, under `prefill_` and `decode_`, for two
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from costmodel.architectures.architecture import Architecture
@@ -47,7 +48,8 @@ def plan_of_row(
         plan = _published(row, architecture.name, device.name, engine, precision.weights)
         if plan is None:
             raise InputError("the row does not say", key=uncounted[0])
-        return plan
+        sides = [replace(each, plan=_with_calls(each.plan)) for each in (plan.prefill, plan.decode) if each]
+        return ServingPlan(prefill=sides[0], decode=sides[1])
     for side in SIDES:
         if not any(row[f"{side}_{name}"] for name in WIDTHS):
             raise InputError("the row does not say", key=f"{side}_tp_size")
@@ -106,7 +108,15 @@ def _worker(
         rule = f"must be the {tensor * copies} devices of attention, moe_tp_size times moe_ep_size"
         raise InputError(rule, key=f"{side}moe_ep_size", value=experts)
     whole = tensor * copies if copies > 1 and architecture.is_moe else 1
-    return ParallelPlan(tensor=tensor, pipeline=stages, data=max(copies, 1), expert=whole)
+    return _with_calls(ParallelPlan(tensor=tensor, pipeline=stages, data=copies, expert=whole))
+
+
+def _with_calls(plan: ParallelPlan) -> ParallelPlan:
+    """The plan with tokens that go to experts and back in calls of NCCL.
+
+    That is what engines do unless they are built with kernels of their own for it.
+    """
+    return replace(plan, backend="nccl") if plan.expert > 1 else plan
 
 
 def _single_width(width: int, moe_tensor: int, moe_expert: int, device: Device) -> int | None:

@@ -57,6 +57,7 @@ def test_a_divided_width_must_hold_the_model():
 def test_two_kinds_of_workers_are_read_side_by_side():
     _, plan = plan_of(**TWO_KINDS)
     assert (str(plan.prefill), str(plan.decode), plan.devices) == ("1xep4dp4", "5xtp8", 44)
+    assert (plan.prefill.plan.backend, plan.decode.plan.backend) == ("nccl", "vllm")
 
 
 UNCOUNTED = {
@@ -68,6 +69,7 @@ UNCOUNTED = {
 def test_workers_that_nobody_counted_are_those_of_the_published_launch():
     _, plan = plan_of(**UNCOUNTED, concurrency=1)
     assert (str(plan.prefill), str(plan.decode)) == ("1xep8dp8", "1xtp8")
+    assert (plan.prefill.plan.backend, plan.decode.plan.backend) == ("nccl", "vllm")  # as of counted workers
     _, later = plan_of(**UNCOUNTED | {"measured": "2026-03-24"}, concurrency=1)
     assert (str(later.prefill), str(later.decode)) == ("1xtp8", "1xtp8")  # a launch of that month's other script
 
