@@ -7,7 +7,6 @@ pipeline or a context group, or behind workers for prompts, which are simulated 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from costmodel.parallel.plan import ParallelPlan
@@ -71,7 +70,7 @@ def _planned(written: ScenarioFile) -> Copies:
         return Copies(plan=plan)
     if plan.expert > 1:
         return Copies(plan.data, True, plan)
-    return Copies(plan.data, False, None if plan.data == plan.stage_devices else replace(plan, data=1))
+    return Copies(plan.data)
 
 
 def check_lengths(workload: Workload, engine: EngineSettings | None) -> None:
