@@ -17,10 +17,10 @@ REQUIRED = ("backend", "model_path", "system", "isl", "osl")
 WIDTHS = ("tp_size", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
 SIDES = ("prefill", "decode")
 _OF_A_SIDE = ("num_workers", "batch_size", *WIDTHS)
-COUNTS = ("isl", "osl", "concurrency", "batch_size", *WIDTHS,
+COUNTS = ("isl", "osl", "concurrency", "batch_size", "max_num_batched_tokens", "max_num_seqs", *WIDTHS,
           *(f"{side}_{name}" for side in SIDES for name in _OF_A_SIDE))  # fmt: skip
 TEXTS = ("id", "backend", "model_path", "system", "precision", "gemm_quant_mode", "moe_quant_mode", "mode",
-         "backend_version", "image", "measured")  # fmt: skip
+         "backend_version", "image", "measured", "kv_cache_dtype")  # fmt: skip
 MOST_COUNT = 1 << 20
 _TEXT_LIMIT = 300
 

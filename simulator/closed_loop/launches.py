@@ -11,7 +11,7 @@ from typing import Any
 
 from costmodel.engines.record.engine import Engine
 from costmodel.parallel.pools import ServingPlan
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.profile import Device
 from simulator.closed_loop.habits import RANGE_LENGTHS, RANGE_SPREAD, Habit, Publisher
 from simulator.closed_loop.hidden_drafts import drafted
@@ -19,6 +19,8 @@ from simulator.closed_loop.published import habit
 
 _DAY = len("2026-01-31")
 _MAKERS_IMAGES = ("vllm/", "lmsysorg/", "nvcr.io/nvidia/tensorrt-llm/")
+_CACHES = {"fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bf16": "bf16", "bfloat16": "bf16", "float16": "bf16",
+           "fp16": "bf16"}  # fmt: skip
 _DYNAMO_IMAGES = "nvcr.io/nvidia/ai-dynamo/"
 
 
@@ -37,6 +39,9 @@ class Measured:
         devices: that share the model.
         ranks: of an engine that computes prompts, each with requests of its own.
         disaggregated: prompts have workers of their own, whose scripts set other limits than those read here.
+        batch_tokens: most query tokens of an iteration, where the row says.
+        requests: most requests in flight, where it says.
+        cache: number format of keys and values, where it says.
     """
 
     users: int
@@ -49,6 +54,9 @@ class Measured:
     devices: int = 1
     ranks: int = 1
     disaggregated: bool = False
+    batch_tokens: int | None = None
+    requests: int | None = None
+    cache: str | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Measured":
@@ -57,6 +65,7 @@ class Measured:
         Raises:
             InputError: no load. A deployment of Dynamo's may have many engines, so that the batch that one of them
                 takes at most tells nothing of it.
+            UnknownNameError: no such format of a cache.
         """
         dynamo = _plain(row["image"]).startswith(_DYNAMO_IMAGES)
         users = row["concurrency"] or (None if dynamo else row["batch_size"])
@@ -66,6 +75,8 @@ class Measured:
             users=users, batch=row["batch_size"], prompt_tokens=row["isl"], output_tokens=row["osl"],
             image=row["image"], day=(row["measured"] or "")[:_DAY] or None,
             precision=(row["precision"] or "").casefold() or None, devices=row["tp_size"] or 1,
+            batch_tokens=row["max_num_batched_tokens"] or None, requests=row["max_num_seqs"] or None,
+            cache=_cache_format(row["kv_cache_dtype"]),
         )  # fmt: skip
 
     @property
@@ -111,7 +122,7 @@ class Launch:
 
 
 def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> Launch:
-    """The launch behind a row of a table.
+    """The launch behind a row of a table: what the row states, else what its publisher's scripts set, else defaults.
 
     Args:
         engine: with its defaults on the device, which stay where nothing else is known.
@@ -131,6 +142,16 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
     >>> found.engine.scheduling.batch_tokens
     3556
     """
+    launch = _published(engine, row, model=model, device=device)
+    usual = launch.engine.scheduling
+    scheduler = replace(
+        usual, batch_tokens=row.batch_tokens or usual.batch_tokens, requests=row.requests or usual.requests
+    )
+    return replace(launch, engine=replace(launch.engine, scheduler=scheduler), cache=row.cache or launch.cache)
+
+
+def _published(engine: Engine, row: Measured, *, model: str, device: Device) -> Launch:
+    """The launch by whoever published the row, whatever limits it states."""
     publisher = row.publisher
     settings = publisher and habit(
         publisher, engine=engine.name, model=model, device=device.name, precision=row.precision, day=row.day
@@ -164,6 +185,15 @@ def launched(engine: Engine, row: Measured, *, model: str, device: Device) -> La
         length_spread=RANGE_SPREAD if publisher == "inferencex" else 0.0,
         copied=copied,
     )
+
+
+def _cache_format(name: str | None) -> str | None:
+    """A cache's format as engines spell it; None: the engine chooses."""
+    if name is None or name.casefold() == "auto":
+        return None
+    if name.casefold() not in _CACHES:
+        raise UnknownNameError("cache format", name, ["auto", *_CACHES])
+    return _CACHES[name.casefold()]
 
 
 def _plain(image: str | None) -> str:

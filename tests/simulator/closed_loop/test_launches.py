@@ -5,7 +5,7 @@ import pytest
 from costmodel.engine_library import load_engine
 from costmodel.parallel.plan import ParallelPlan
 from costmodel.parallel.pools import ServingPlan, Workers
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import load_device
 from simulator.closed_loop.columns import COUNTS, TEXTS
 from simulator.closed_loop.launches import Measured, launched
@@ -106,6 +106,25 @@ def test_sglang_on_blackwell_looks_for_requests_now_and_then():
 
     assert [iterations(users).receive_iterations for users in (4, 15, 16, 64)] == [10, 10, 30, 30]
     assert iterations(64, H200).receive_iterations == 1
+
+
+@pytest.mark.parametrize("engine", sorted(OWN))
+@pytest.mark.parametrize("run", [{}, {"batch": 8}, {"day": "2025-10-29"}])
+def test_what_a_row_states_goes_over_scripts_and_defaults(engine, run):
+    stated = launch(engine, batch_tokens=777, requests=5, cache="bf16", **run)
+    assert (stated.engine.scheduling.batch_tokens, stated.engine.scheduling.requests) == (777, 5)
+    assert stated.cache == "bf16"
+    other = launch(engine, **run)
+    assert stated.engine.memory == other.engine.memory and stated.length_spread == other.length_spread
+
+
+def test_caches_are_read_as_engines_spell_them():
+    row = dict.fromkeys((*COUNTS, *TEXTS)) | {"isl": 1024, "osl": 64, "concurrency": 4}
+    said = {name: Measured.of(row | {"kv_cache_dtype": name}).cache for name in ("auto", "fp8_e4m3", "BF16", None)}
+    assert said == {"auto": None, "fp8_e4m3": "fp8", "BF16": "bf16", None: None}
+    assert Measured.of(row | {"max_num_batched_tokens": 2048, "max_num_seqs": 3}).batch_tokens == 2048
+    with pytest.raises(UnknownNameError, match="cache format"):
+        Measured.of(row | {"kv_cache_dtype": "fp3"})
 
 
 @pytest.mark.parametrize(
