@@ -120,28 +120,36 @@ def answer_rows(
 
 
 def _answered(members: list[tuple[int, _Question]], seed: int) -> Iterator[tuple[int, RowAnswer]]:
-    """Answers of rows that differ in users, lengths and limits alone: one timer of each plan serves them all."""
+    """Answers of rows that differ in users, lengths and limits alone: one timer of each plan serves them all.
+
+    Tables hold one run several times; equal questions are simulated once.
+    """
     timers: Timers = {}
+    answered: list[tuple[_Question, RowAnswer]] = []
     for index, q in members:
-        try:
-            seen, timer = _served(q, timers)
-        except RooftreeError as error:
-            yield index, RowAnswer(id="", reason=str(error))
-            continue
-        ttft, tpot = served_interval(seen, timer, generator=np.random.default_rng(seed))
-        single = q.users.output_tokens == 1
-        yield (
-            index,
-            RowAnswer(
-                id="",
-                ttft_ms=seen.ttft_s / MILLI,
-                tpot_ms=None if single else seen.tpot_s / MILLI,
-                ttft_ms_interval=(ttft[0] / MILLI, ttft[1] / MILLI),
-                tpot_ms_interval=None if single else (tpot[0] / MILLI, tpot[1] / MILLI),
-                seconds=seen.seconds,
-                ttft_seconds=seen.ttft_seconds,
-            ),
-        )
+        found = next((answer for other, answer in answered if other == q), None)
+        if found is None:
+            found = _answer(q, timers, seed)
+            answered.append((q, found))
+        yield index, found
+
+
+def _answer(q: _Question, timers: Timers, seed: int) -> RowAnswer:
+    try:
+        seen, timer = _served(q, timers)
+    except RooftreeError as error:
+        return RowAnswer(id="", reason=str(error))
+    ttft, tpot = served_interval(seen, timer, generator=np.random.default_rng(seed))
+    single = q.users.output_tokens == 1
+    return RowAnswer(
+        id="",
+        ttft_ms=seen.ttft_s / MILLI,
+        tpot_ms=None if single else seen.tpot_s / MILLI,
+        ttft_ms_interval=(ttft[0] / MILLI, ttft[1] / MILLI),
+        tpot_ms_interval=None if single else (tpot[0] / MILLI, tpot[1] / MILLI),
+        seconds=seen.seconds,
+        ttft_seconds=seen.ttft_seconds,
+    )
 
 
 def _served(q: _Question, timers: Timers) -> tuple[Served, CostModelTimer]:

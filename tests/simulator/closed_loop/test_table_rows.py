@@ -8,6 +8,7 @@ import pytest
 from costmodel.architectures.library import load_model
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
+from simulator.closed_loop import table_rows
 from simulator.closed_loop.table_rows import RowAnswer, _formats, answer_rows
 
 ROW = {
@@ -37,6 +38,15 @@ def test_a_row_gets_the_same_answer_alone_and_among_others():
         alone = answer_rows([row], file="t.csv")[0]
         assert alone.tpot_ms == pytest.approx(answer.tpot_ms, rel=1e-9)
         assert alone.ttft_ms == pytest.approx(answer.ttft_ms, rel=1e-9)
+
+
+def test_equal_rows_are_simulated_once(monkeypatch):
+    runs = []
+    served = table_rows.serve
+    monkeypatch.setattr(table_rows, "serve", lambda *given, **more: runs.append(0) or served(*given, **more))
+    rows = [ROW, ROW | {"id": "b", "concurrency": 8.0}, ROW | {"id": "c"}]
+    first, second, third = answer_rows(rows, file="t.csv")
+    assert len(runs) == 2 and (first.tpot_ms, third.id) == (third.tpot_ms, "c") and second.tpot_ms > first.tpot_ms
 
 
 def test_what_a_table_leaves_open_has_defaults():
