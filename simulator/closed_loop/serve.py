@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.answers.estimate import Setting
 from costmodel.answers.fit import cache_tokens
@@ -155,18 +156,22 @@ def serve(
     return seen_by_users(result, timer, cache_tokens=options.kv_blocks * options.block_tokens)
 
 
-def seen_by_users(result: SimulationResult, timer: CostModelTimer, *, cache_tokens: int) -> Served:
+def seen_by_users(
+    result: SimulationResult, timer: CostModelTimer, *, cache_tokens: int, weights: NDArray[np.float64] | None = None
+) -> Served:
     """What a finished simulation of a closed loop means to its users.
 
     Args:
         result: of the simulation.
         timer: of its iterations; with workers for prompts, of those that decode, to whose operations all are billed.
         cache_tokens: tokens that the cache holds where requests decode.
+        weights: of requests by their order in the workload; None: all count alike.
     """
-    tpot_s = result.tpot_s[result.output_tokens > 1]
+    weights = np.ones(result.request.size) if weights is None else weights[result.request]
+    longer = result.output_tokens > 1
     return Served(
-        ttft_s=float(result.ttft_s.mean()),
-        tpot_s=float(tpot_s.mean()) if tpot_s.size else float("nan"),
+        ttft_s=float(np.average(result.ttft_s, weights=weights)),
+        tpot_s=float(np.average(result.tpot_s[longer], weights=weights[longer])) if longer.any() else float("nan"),
         in_flight=float(result.e2e_s.sum() / result.clock_s),
         cache_tokens=cache_tokens,
         seconds=_seconds(timer, result),

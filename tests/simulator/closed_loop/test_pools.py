@@ -14,6 +14,7 @@ from costmodel.passes.forward import Deployment
 from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
+from simulator.closed_loop import pools
 from simulator.closed_loop.pools import serve_pools
 from simulator.closed_loop.serve import INTAKE_S, INTAKE_TOKEN_S, serve
 from simulator.closed_loop.table_rows import answer_rows
@@ -44,6 +45,15 @@ def test_a_load_too_small_to_queue_is_the_sum_of_its_parts():
     assert found.ttft_s == pytest.approx(together.ttft_s + latency_s + 2048 * token_s, rel=1e-6)
     assert found.tpot_s == pytest.approx(together.tpot_s, rel=1e-6)
     assert found.ttft_s > INTAKE_S + 2048 * INTAKE_TOKEN_S
+
+
+def test_a_part_of_a_long_run_stands_for_it(monkeypatch):
+    whole = seen(prefill="2xtp1", users=48, output=96)
+    monkeypatch.setattr(pools, "_MOST_REQUESTS", 4 * 48)
+    part = seen(prefill="2xtp1", users=48, output=96)
+    assert part.result.request.size == 4 * 48 < whole.result.request.size == 10 * 48
+    assert part.ttft_s == pytest.approx(whole.ttft_s, rel=0.05)
+    assert part.tpot_s == pytest.approx(whole.tpot_s, rel=0.02)
 
 
 def test_more_workers_that_decode_never_raise_the_time_per_token():
