@@ -15,8 +15,8 @@ pytest.importorskip("torch")
 from tests.real_runs.conftest import tiny_folder  # noqa: F401
 from traces.library import read_trace
 
-PROMPTS = 12
-RECORD = "record --drafter prompt-lookup --drafter early-exit --temperature 0 --max-new-tokens 32 --threads 1 --quiet"
+PROMPTS = 60
+RECORD = "record --drafter prompt-lookup --drafter early-exit --temperature 0 --max-new-tokens 96 --threads 1 --quiet"
 
 
 @pytest.fixture

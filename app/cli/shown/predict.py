@@ -23,7 +23,7 @@ def print_predictions(rows: Sequence[Row], inputs: Mapping[str, Any]) -> None:
     unit = time_unit([seconds for r in able for seconds in (r["step_s"], *r["breakdown_s"].values())])
     names = [name for name in ("model", "device", "engine") if "," in inputs[name]]
     columns = [
-        *names, "batch", "context", "K", "tokens/step", f"step {unit.name}", f"draft + verify + rest {unit.name}",
+        *names, "batch", "context", "K", "tokens per step", f"step {unit.name}", f"draft + verify + rest {unit.name}",
         "tokens/s", "speedup", "of throughput", "limited by",
     ]  # fmt: skip
     title = " on ".join(several(inputs[name], name) for name in ("model", "device"))
