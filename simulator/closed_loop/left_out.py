@@ -14,22 +14,26 @@ from costmodel.architectures.architecture import Architecture
 # making show, and at least what repeats differ by; smaller sets take the next wider one, and what was not measured the
 # widest. (quantity, class, engine), empty where all are meant.
 RATIOS: Mapping[tuple[str, str, str], float] = {
-    ("tpot", "", ""): 0.195,
-    ("tpot", "MLA", ""): 0.195,
+    ("tpot", "", ""): 0.208,
+    ("tpot", "MLA", ""): 0.167,
     ("tpot", "MoE", ""): 0.048,
     ("tpot", "MoE", "vllm"): 0.048,
-    ("tpot", "dense", ""): 0.074,
-    ("tpot", "dense", "sglang"): 0.081,
-    ("tpot", "dense", "tensorrt-llm"): 0.084,
+    ("tpot", "dense", ""): 0.080,
+    ("tpot", "dense", "sglang"): 0.086,
+    ("tpot", "dense", "tensorrt-llm"): 0.085,
     ("tpot", "dense", "vllm"): 0.048,
-    ("ttft", "", ""): 1.044,
-    ("ttft", "MLA", ""): 1.044,
-    ("ttft", "MoE", ""): 0.527,
-    ("ttft", "MoE", "vllm"): 0.516,
-    ("ttft", "dense", ""): 0.430,
+    ("tpot", "disaggregated", ""): 0.208,
+    ("tpot", "disaggregated", "tensorrt-llm"): 0.129,
+    ("ttft", "", ""): 3.627,
+    ("ttft", "MLA", ""): 1.108,
+    ("ttft", "MoE", ""): 0.521,
+    ("ttft", "MoE", "vllm"): 0.517,
+    ("ttft", "dense", ""): 0.444,
     ("ttft", "dense", "sglang"): 0.403,
-    ("ttft", "dense", "tensorrt-llm"): 0.529,
-    ("ttft", "dense", "vllm"): 0.232,
+    ("ttft", "dense", "tensorrt-llm"): 0.545,
+    ("ttft", "dense", "vllm"): 0.229,
+    ("ttft", "disaggregated", ""): 3.627,
+    ("ttft", "disaggregated", "tensorrt-llm"): 3.054,
 }
 
 DISAGGREGATED = "disaggregated"  # stands for a class: how requests travel matters more than the model
