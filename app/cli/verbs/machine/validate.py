@@ -87,7 +87,6 @@ def validate(
 ) -> None:
     """Run what `optimize` chooses and a spread of what it does not, for real, beside what was predicted."""
     from app.cli.output import require_folder
-    from app.cli.verbs.machine.validate_report import leave_report
     from hardware_profiles.errors import InputError
 
     if from_bench and replayed:
@@ -119,20 +118,11 @@ def validate(
             "name the profile that predicts; `rooftree calibrate` makes one of this machine", key="--profile"
         )
     if replayed is not None:
-        from real_runs.validation.replayed import validate_replayed
-
-        found: Any = validate_replayed(replayed, profile=profile, trace=trace)
-        leave_report(
-            found.to_json(), out, json=json, quiet=quiet, inputs={"replayed": str(replayed), "profile": profile}
-        )
+        _score_passes(replayed, profile, trace, out, json=json, quiet=quiet)
         return
     if engine is not None:
-        from app.cli.verbs.machine.validate_engine import validate_transformers
-
-        if engine != "transformers":
-            raise InputError("transformers alone runs here; others by --from-bench", key="--engine", value=engine)
-        validate_transformers(
-            profile=profile, model=model, shape=shape, dtype=_dtype(dtype), threads=threads, fidelity=known,
+        _run_engine(
+            engine, profile=profile, model=model, shape=shape, dtype=_dtype(dtype), threads=threads, fidelity=known,
             draft_tokens=draft_tokens, new_tokens=new_tokens, rounds=rounds, keep_disturbed=keep_disturbed, out=out,
             json=json, quiet=quiet,
         )  # fmt: skip
@@ -150,6 +140,25 @@ def validate(
         },
         drafter, budget, json=json, quiet=quiet,
     )  # fmt: skip
+
+
+def _score_passes(results: Path, profile: str, trace: Path | None, out: Path, *, json: bool, quiet: bool) -> None:
+    """Passes of random weights that a results folder holds, beside predictions."""
+    from app.cli.verbs.machine.validate_report import leave_report
+    from real_runs.validation.replayed import validate_replayed
+
+    found = validate_replayed(results, profile=profile, trace=trace)
+    leave_report(found.to_json(), out, json=json, quiet=quiet, inputs={"replayed": str(results), "profile": profile})
+
+
+def _run_engine(engine: str, **asked: Any) -> None:
+    """An engine that runs here, with the options that its own module declares."""
+    from app.cli.verbs.machine.validate_engine import validate_transformers
+    from hardware_profiles.errors import InputError
+
+    if engine != "transformers":
+        raise InputError("transformers alone runs here; others by --from-bench", key="--engine", value=engine)
+    validate_transformers(**asked)
 
 
 def _run(asked: dict[str, Any], drafters: list[str] | None, budget: str, *, json: bool, quiet: bool) -> None:
