@@ -54,7 +54,7 @@ def serve_pools(
         deployment: model, device and number formats; its tensor-parallel degree is replaced by the plans'.
         engine: of the workers that decode, with its settings on the device.
         users: and their requests.
-        plan: of the service.
+        plan: of the service, with workers for prompts.
         prompts: the same engine as workers for prompts are set; None: as those that decode.
         timers: by plan, of runs before this one that differ in users alone; more are added.
         cuts: requests are sampled by top-k or top-p.
@@ -66,26 +66,23 @@ def serve_pools(
         InputError: a plan that does not divide the model.
         InfeasibleError: one request does not fit.
     """
+    assert plan.prefill is not None
     timers = {} if timers is None else timers
     decode = plan.decode
     part = _part(users)
     timer = plan_timer(timers, deployment, engine, decode.plan, cuts=cuts)
     scheduler = _limits(deployment, engine, users, decode.plan)
-    apart = None
-    if plan.prefill is not None:
-        latency_s, token_s = transfer_seconds(
-            deployment.architecture, deployment.precision, deployment.device, plan, tokens=users.prompt_tokens
-        )
-        apart = Disaggregation(
-            prefill_replicas=plan.prefill.count,
-            prefill_timer=plan_timer(timers, deployment, engine, plan.prefill.plan, cuts=cuts),
-            prefill_scheduler=_limits(
-                deployment, prompts or engine, replace(users, output_tokens=1), plan.prefill.plan
-            ),
-            transfer_token_s=token_s + INTAKE_TOKEN_S,
-            transfer_latency_s=latency_s + INTAKE_S,
-            delivers="decode",
-        )
+    latency_s, token_s = transfer_seconds(
+        deployment.architecture, deployment.precision, deployment.device, plan, tokens=users.prompt_tokens
+    )
+    apart = Disaggregation(
+        prefill_replicas=plan.prefill.count,
+        prefill_timer=plan_timer(timers, deployment, engine, plan.prefill.plan, cuts=cuts),
+        prefill_scheduler=_limits(deployment, prompts or engine, replace(users, output_tokens=1), plan.prefill.plan),
+        transfer_token_s=token_s + INTAKE_TOKEN_S,
+        transfer_latency_s=latency_s + INTAKE_S,
+        delivers="decode",
+    )
     result = simulate(
         Scenario(
             workload=part.workload(),
@@ -100,7 +97,7 @@ def serve_pools(
     if not result.finished.all():
         raise InfeasibleError(f"a request of {users.context_tokens} tokens does not fit {decode}")
     held = decode.count * scheduler.kv_blocks * scheduler.block_tokens
-    return seen_by_users(result, timer, cache_tokens=held, weights=_weights(part, users)), timer
+    return seen_by_users(result, timer, cache_tokens=held, weights=_weights(part, users), separate_prompts=True), timer
 
 
 def plan_timer(

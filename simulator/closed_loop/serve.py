@@ -56,6 +56,8 @@ class Served:
         in_flight: mean requests that are sent and not answered.
         cache_tokens: tokens that the cache holds.
         seconds: of the run by operation, the engine's overhead and exposed host time included.
+        ttft_seconds: mean seconds to the first token: `intake` of a prompt, its `queue` for an iteration, and
+            `prefill` with everything after it; none is negative, and together they are `ttft_s`.
         result: everything else that the simulation tells.
     """
 
@@ -64,19 +66,13 @@ class Served:
     in_flight: float
     cache_tokens: int
     seconds: Mapping[str, float]
+    ttft_seconds: Mapping[str, float]
     result: SimulationResult
 
     @property
     def requests_per_s(self) -> float:
         """Finished requests over the time of the run."""
         return self.result.request.size / self.result.clock_s
-
-    @property
-    def ttft_seconds(self) -> Mapping[str, float]:
-        """Mean seconds to the first token: `intake` of a prompt, its `queue` for an iteration, and `prefill`."""
-        intake_s = INTAKE_S + INTAKE_TOKEN_S * float(self.result.input_tokens.mean())
-        queue_s = float(self.result.queue_s.mean()) - intake_s
-        return {"intake": intake_s, "queue": max(queue_s, 0.0), "prefill": self.ttft_s - intake_s - queue_s}
 
 
 def timer_for(
@@ -157,8 +153,9 @@ def serve(
 
 
 def seen_by_users(
-    result: SimulationResult, timer: CostModelTimer, *, cache_tokens: int, weights: NDArray[np.float64] | None = None
-) -> Served:
+    result: SimulationResult, timer: CostModelTimer, *, cache_tokens: int, weights: NDArray[np.float64] | None = None,
+    separate_prompts: bool = False,
+) -> Served:  # fmt: skip
     """What a finished simulation of a closed loop means to its users.
 
     Args:
@@ -166,6 +163,8 @@ def seen_by_users(
         timer: of its iterations; with workers for prompts, of those that decode, to whose operations all are billed.
         cache_tokens: tokens that the cache holds where requests decode.
         weights: of requests by their order in the workload; None: all count alike.
+        separate_prompts: prompts have workers of their own; what the front end needs for a request then passes while
+            its cache travels, not before its prompt queues.
     """
     weights = np.ones(result.request.size) if weights is None else weights[result.request]
     longer = result.output_tokens > 1
@@ -175,6 +174,7 @@ def seen_by_users(
         in_flight=float(result.e2e_s.sum() / result.clock_s),
         cache_tokens=cache_tokens,
         seconds=_seconds(timer, result),
+        ttft_seconds=_ttft_seconds(result, weights, separate_prompts=separate_prompts),
         result=result,
     )
 
@@ -219,6 +219,20 @@ def _seconds(timer: CostModelTimer, result: SimulationResult) -> dict[str, float
     spent["overhead"] = result.iterations * step_s + sampled * request_s
     spent[timer.passes.attention] = max(result.busy_s - sum(spent.values()), 0.0)
     return spent
+
+
+def _ttft_seconds(
+    result: SimulationResult, weights: NDArray[np.float64], *, separate_prompts: bool
+) -> dict[str, float]:  # fmt: skip
+    """Mean seconds to the first token by what passes meanwhile."""
+    intake_s, waited_s = INTAKE_S + INTAKE_TOKEN_S * result.input_tokens, result.queue_s
+    if separate_prompts:
+        intake_s = np.where(result.output_tokens > 1, intake_s, 0.0)  # the only token of an answer travels nowhere
+    else:
+        waited_s = waited_s - intake_s
+    intake, queue = (float(np.average(each, weights=weights)) for each in (intake_s, np.maximum(waited_s, 0.0)))
+    prefill = float(np.average(result.ttft_s, weights=weights)) - intake - queue
+    return {"intake": intake, "queue": queue, "prefill": prefill}
 
 
 def _no_room(deployment: Deployment, users: Users) -> InfeasibleError:

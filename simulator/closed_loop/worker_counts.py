@@ -30,7 +30,7 @@ class Launched:
         output_tokens: nominal.
         users: requests in flight.
         prefill_devices: of one worker for prompts; 1 where tables state no width at all.
-        decode_devices: of one worker that decodes; likewise.
+        decode_devices: of one worker that decodes; 1 where tables state no width at all.
         day: of the measurement, ISO; None: the newest launch.
     """
 

@@ -56,6 +56,19 @@ def test_a_part_of_a_long_run_stands_for_it(monkeypatch):
     assert part.tpot_s == pytest.approx(whole.tpot_s, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("way", "most"),
+    [({"users": 1}, 10**6), ({"prefill": "2xtp1", "users": 48, "output": 96}, 4 * 48), ({"output": 1}, 10**6)],
+)
+def test_parts_of_the_time_to_the_first_token_are_parts(way, most, monkeypatch):
+    """Of a run in full and in part, of prompts that never wait, and of answers that no other worker continues."""
+    monkeypatch.setattr(pools, "_MOST_REQUESTS", most)
+    found = seen(**way)
+    assert sum(found.ttft_seconds.values()) == pytest.approx(found.ttft_s, rel=1e-9)
+    assert found.ttft_seconds["prefill"] > 0.0 and min(found.ttft_seconds.values()) >= 0.0
+    assert min(found.seconds.values()) >= 0.0
+
+
 def test_more_workers_that_decode_never_raise_the_time_per_token():
     runs = [seen(decode=f"{count}xtp1") for count in (1, 2, 4)]
     assert np.all(np.diff([run.tpot_s for run in runs]) <= 0.0)

@@ -54,6 +54,16 @@ def test_more_users_never_lower_ttft_or_tpot(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("users", [1, 64])
+def test_parts_of_times_are_parts(engine, users):
+    found = seen(engine, users=users, length_spread=0.2)
+    assert found.ttft_seconds["intake"] > 0.0 and found.ttft_seconds["prefill"] > 0.0
+    assert found.ttft_seconds["queue"] >= 0.0
+    assert sum(found.ttft_seconds.values()) == pytest.approx(found.ttft_s, rel=1e-9)
+    assert min(found.seconds.values()) >= 0.0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_littles_law_holds_in_the_steady_state(engine):
     found = seen(engine, users=8, output=17, requests_per_user=100)
     answered_in = found.ttft_s + 16 * found.tpot_s
