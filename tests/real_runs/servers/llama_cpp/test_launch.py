@@ -1,0 +1,205 @@
+"""A server that is launched answers, ends with its block and with its parent, and says why it did not come up."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from hardware_profiles.errors import InputError
+from real_runs.servers.llama_cpp import launch
+from real_runs.servers.llama_cpp.launch import launched
+
+# a stand-in for a build of llama-server: listens where it is told to, notes how it was started
+STAND_IN = """#!{python}
+import http.server, json, os, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers()
+        self.wfile.write(json.dumps([sys.argv[1:], sorted(os.sched_getaffinity(0)), sorted(os.environ)]).encode())
+    def log_message(self, *words): pass
+words = dict(zip(sys.argv[1:], sys.argv[2:]))
+server = http.server.HTTPServer((words["--host"], int(words["--port"])), Handler)
+print(f"main: server is listening on http://127.0.0.1:{{server.server_port}} - starting the main loop", flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(text):
+        file = tmp_path / "llama-server"
+        file.write_text(text.format(python=sys.executable))
+        file.chmod(0o755)
+        return file
+
+    return write
+
+
+def is_alive(pid):
+    """Whether a process runs; one that ended and waits to be collected does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(pid):
+    for _ in range(500):
+        if not is_alive(pid):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def refuse(message, *words, folder, **settings):
+    """Launch what must not come up, and return the error."""
+    with pytest.raises(InputError, match=message) as caught, launched(list(words), folder=folder, **settings):
+        pass
+    return caught.value
+
+
+def test_a_program_is_started_with_its_own_flags_and_those_that_are_missing(program, tmp_path, monkeypatch):
+    monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "99")
+    cpu = min(os.sched_getaffinity(0))
+    given = ["--model", "a.gguf", "--some-later-flag", "3"]
+    with launched(given, folder=tmp_path / "run", binary=program(STAND_IN), threads=2, cpu=cpu) as running:
+        added = ["--host", "127.0.0.1", "--port", "0", "--threads", "2", "--metrics"]
+        words, cpus, environment = json.load(urllib.request.urlopen(running.url + "/health"))
+        assert words == [*given, *added] == list(running.command)
+        assert cpus == [cpu] and "LLAMA_ARG_CTX_SIZE" not in environment
+        assert is_alive(running.pid)
+    assert gone(running.pid)
+
+
+def test_what_is_on_the_path_is_taken_before_the_package(program, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{program(STAND_IN).parent}:{os.environ['PATH']}")
+    with launched(["--model", "a.gguf"], folder=tmp_path / "run") as running:
+        assert json.load(urllib.request.urlopen(running.url))[0] == list(running.command)
+
+
+def test_an_error_inside_the_block_ends_the_server(program, tmp_path):
+    with (
+        pytest.raises(ZeroDivisionError),
+        launched([], folder=tmp_path / "run", binary=program(STAND_IN)) as running,
+    ):
+        raise ZeroDivisionError
+    assert gone(running.pid)
+
+
+def test_a_server_that_ends_says_why(program, tmp_path):
+    dying = "#!{python}\nimport sys\nprint('error: invalid argument: --nonsense'); sys.exit(3)\n"
+    said = "ended with 3 before it answered: error: invalid argument: --nonsense"
+    error = refuse(said, "--nonsense", folder=tmp_path / "run", binary=program(dying))
+    assert error.file == str(tmp_path / "run" / "server.log")
+
+
+def test_a_server_that_never_answers_is_ended(program, tmp_path):
+    silent = "#!{python}\nimport os, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n"
+    refuse("did not answer within 1 s", folder=tmp_path / "run", binary=program(silent), wait_s=1.0)
+    assert gone(int((tmp_path / "run" / "server.log").read_text()))
+
+
+def test_a_server_that_does_not_end_when_asked_to_is_killed(program, tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "_GRACE_S", 0.2)
+    deaf = STAND_IN.replace("words =", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwords =")
+    with launched([], folder=tmp_path / "run", binary=program(deaf)) as running:
+        pass
+    assert gone(running.pid)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "message"),
+    [
+        (["--host", "0.0.0.0"], {}, "listens on loopback alone"),
+        ([], {"threads": 0}, "threads: must be at least 1, got 0"),
+        ([], {"cpu": 10**6}, "cpu: must be one of"),
+        ([], {"binary": Path("/nowhere/llama-server")}, "binary: must be a program"),
+        (["--hf-repo", "a/b"], {}, "nothing is downloaded, got 'a/b'"),
+        (["--drafts", "3"], {}, "unknown flag of llama-server '--drafts'; nearest: --draft-"),
+        (["--parallel"], {}, "--parallel: needs a value"),
+        (["--parallel", "two"], {}, "--parallel: must be a number, got 'two'"),
+    ],
+)
+def test_what_cannot_be_started_is_refused_before_anything_starts(tmp_path, monkeypatch, arguments, settings, message):
+    monkeypatch.setattr(launch.shutil, "which", lambda name: None)
+    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(launch.subprocess, "Popen", None)
+    refuse(message, *arguments, folder=tmp_path / "run", **settings)
+
+
+def test_without_a_server_the_message_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setattr(launch.shutil, "which", lambda name: None)
+    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: None)
+    refuse(r"pip install 'rooftree\[llama\]'", folder=tmp_path / "run")
+
+
+def ask(running, prompt, **options):
+    body = json.dumps({"prompt": prompt, "temperature": 0, **options}).encode()
+    request = urllib.request.Request(running.url + "/completion", body, {"Content-Type": "application/json"})
+    return json.load(urllib.request.urlopen(request))
+
+
+@pytest.mark.model
+def test_the_embedded_server_runs_an_exported_command(shipped, tmp_path):
+    given = ["--model", str(shipped), "--ctx-size", "512", "--parallel", "2", "--spec-type", "ngram-simple"]
+    lookup = ["--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "4", "--spec-draft-n-max", "4"]
+    synthetic = ["--spec-synth-rates", "1,1,1,1"]
+    with launched([*given, *lookup, *synthetic], folder=tmp_path) as running:
+        timings = ask(running, "one two three four " * 6, n_predict=16, ignore_eos=True)["timings"]
+        assert timings["predicted_n"] == 16 and timings["draft_n"] == timings["draft_n_accepted"] > 0
+        properties = json.load(urllib.request.urlopen(running.url + "/props"))
+        assert properties["total_slots"] == 2 and properties["default_generation_settings"]["n_ctx"] == 256
+        assert b"llamacpp:tokens_predicted_total 16" in urllib.request.urlopen(running.url + "/metrics").read()
+    assert gone(running.pid)
+
+
+@pytest.mark.model
+def test_the_embedded_server_says_why_it_does_not_start(shipped, tmp_path):
+    foreign = tmp_path / "foreign.gguf"
+    foreign.write_bytes(b"no model")
+    for model in (tmp_path / "none.gguf", foreign):
+        refuse("failed to load model", "--model", str(model), folder=tmp_path)
+    refuse("unknown name 'draft-eagle4'", "--model", str(shipped), "--spec-type", "draft-eagle4", folder=tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        message = f"ended with 2 before it answered: .*{port}"
+        refuse(message, "--model", str(shipped), "--port", port, folder=tmp_path)
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from real_runs.servers.llama_cpp.launch import launched
+with launched(["--model", sys.argv[1], "--ctx-size", "256"], folder=Path(sys.argv[2])) as running:
+    print(running.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_no_server_outlives_its_parent(shipped, tmp_path, root, number):
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    words = [sys.executable, "-c", PARENT, str(shipped), str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as parent:
+        pid = int(parent.stdout.readline())
+        assert is_alive(pid)
+        parent.send_signal(number)
+        parent.communicate(timeout=60)
+    assert gone(pid)
+
+
+@pytest.mark.model
+def test_a_server_that_dies_in_the_middle_leaves_its_block_as_usual(shipped, tmp_path):
+    with launched(["--model", str(shipped), "--ctx-size", "256"], folder=tmp_path) as running:
+        os.kill(running.pid, signal.SIGKILL)
+        with pytest.raises(OSError):
+            ask(running, "Once", n_predict=4)
+    assert gone(running.pid)
