@@ -62,6 +62,32 @@ def scrape(path: str | Path, prefix: str, names: Sequence[str], model: str | Non
     return series
 
 
+def samples(text: str) -> tuple[Series, dict[str, str]]:
+    """All samples of a text by full name and labels, and the kind of every name that a `# TYPE` line states.
+
+    Lines that are no samples, and values that are no finite numbers, are passed over: an engine's text holds those of
+    its libraries too.
+    """
+    series: Series = {}
+    kinds: dict[str, str] = {}
+    for line in text.splitlines():
+        if len(line) > _MAX_LINE:
+            continue
+        if line.startswith("#"):
+            words = line.split()
+            if len(words) == 4 and words[1] == "TYPE":
+                kinds[words[2]] = words[3]
+        elif (match := _SAMPLE.fullmatch(line)) is not None:
+            try:
+                value = float(match["value"])
+            except ValueError:
+                continue
+            if math.isfinite(value):
+                labels = sorted((label["name"], label["value"]) for label in _LABEL.finditer(match["labels"] or ""))
+                series[match["name"], tuple(labels)] = value
+    return series, kinds
+
+
 def gained(end: Series, start: Series, file: str, before: str | Path) -> Series:
     """What every counter gained since an earlier scrape (an empty one: since the engine started).
 

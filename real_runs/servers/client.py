@@ -1,0 +1,161 @@
+"""What does a server generate for one prompt, how many tokens is that, and when did each arrive?
+
+Completions are streamed: llama.cpp's own `/completion`, which takes token ids, returns them and states its timings, and
+OpenAI's `/v1/completions` of all others. Counts are the server's (`usage`, `timings`), never words of the text. Leaves
+out chat templates, and many requests at a time (`real_runs.servers.session`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from real_runs.servers.events import Events, read_event
+from real_runs.servers.exchange import BrokenAnswerError, Patience, Reply, exchange
+from real_runs.servers.identify import Server
+
+_PARSED_AT_ONCE = 32  # events, before other streams are served
+_LONGEST_SHOWN = 300
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Completion:
+    """One request.
+
+    Attributes:
+        prompt: text, or token ids, which are counted exactly.
+        max_tokens: tokens to generate, >= 1.
+        ignore_eos: generate all of them, whatever the model says.
+        temperature: 0 is greedy.
+        options: further keys of the request's JSON, passed on as they are: `{"cache_prompt": False}`, `{"seed": 1}`.
+    """
+
+    prompt: str | tuple[int, ...]
+    max_tokens: int
+    ignore_eos: bool = True
+    temperature: float = 0.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What came back; times are seconds on `time.monotonic`'s clock, which processes of one machine share.
+
+    Attributes:
+        due_s: when the request was to be sent.
+        sent_s: when it was handed to an established connection.
+        first_token_s: when the first token arrived; None where none did.
+        last_token_s: when the last one did.
+        token_times_s: arrival of every token whose event says which it holds, else of every event with text: an event
+            may hold several tokens, and llama.cpp sends none for a token that ends inside a character.
+        output_tokens: generated, as the server counts.
+        prompt_tokens: of the prompt, those from a cache included, as the server counts.
+        cached_tokens: of the prompt's, taken from a cache; None where it does not say.
+        text: generated.
+        token_ids: generated; None where the server does not return them.
+        timings: llama.cpp's own: prompt_ms, predicted_ms, draft_n, draft_n_accepted and more; None of others.
+        finish_reason: "length" or "stop"; empty where unknown.
+        error: why the answer is not whole; None where it is.
+    """
+
+    due_s: float
+    sent_s: float
+    first_token_s: float | None = None
+    last_token_s: float | None = None
+    token_times_s: tuple[float, ...] = ()
+    output_tokens: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int | None = None
+    text: str = ""
+    token_ids: tuple[int, ...] | None = None
+    timings: Mapping[str, Any] | None = None
+    finish_reason: str = ""
+    error: str | None = None
+
+
+async def complete(
+    server: Server, completion: Completion, *, due_s: float | None = None, patience: Patience | None = None
+) -> Answer:
+    """Send one completion and wait for its end.
+
+    Args:
+        server: from `identify`.
+        completion: the request.
+        due_s: when it was to be sent; None: now.
+        patience: None is the usual.
+
+    Returns:
+        The answer; one that broke off has an `error` and what arrived until then.
+
+    Raises:
+        UnreachableError: no connection.
+    """
+    path, body = _request(server, completion)
+    reply = await exchange(server.address, path, body, patience=patience)
+    events = Events()
+    error = reply.error
+    try:
+        await _read(reply, events)
+    except BrokenAnswerError as broken:
+        error = error or broken.message
+    if error is None and not events.ended:
+        error = "the stream ended before the answer did"
+    times = events.token_times_s
+    return Answer(
+        due_s=reply.sent_s if due_s is None else due_s, sent_s=reply.sent_s,
+        first_token_s=times[0] if times else None, last_token_s=times[-1] if times else None,
+        token_times_s=tuple(times), output_tokens=events.output_tokens or len(events.token_ids),
+        prompt_tokens=events.prompt_tokens, cached_tokens=events.cached_tokens, text="".join(events.texts),
+        token_ids=tuple(events.token_ids) or None, timings=events.timings, finish_reason=events.finish_reason,
+        error=error,
+    )  # fmt: skip
+
+
+def _request(server: Server, completion: Completion) -> tuple[str, dict[str, Any]]:
+    prompt = completion.prompt if isinstance(completion.prompt, str) else list(completion.prompt)
+    body: dict[str, Any] = {"prompt": prompt, "temperature": completion.temperature, "stream": True}
+    if completion.ignore_eos:
+        body["ignore_eos"] = True
+    if server.kind == "llama.cpp":
+        body |= {"n_predict": completion.max_tokens, "return_tokens": True}
+        return "/completion", body | dict(completion.options)
+    body |= {"model": server.model, "max_tokens": completion.max_tokens, "stream_options": {"include_usage": True}}
+    if server.kind == "vllm":
+        body["return_token_ids"] = True
+    return "/v1/completions", body | dict(completion.options)
+
+
+async def _read(reply: Reply, events: Events) -> None:
+    """Parse what arrived, a few events at a time, so that streams that are still under way are not held up.
+
+    Raises:
+        BrokenAnswerError: the server refused, or spoke something else.
+    """
+    if reply.status >= 300:
+        raise BrokenAnswerError(f"HTTP {reply.status}: {_reason(reply.body)}")
+    if reply.kind != "text/event-stream":
+        if reply.pieces:
+            read_event(events, reply.pieces[-1][0], reply.body)
+            events.ended = True
+        return
+    for number, (at_s, line) in enumerate(reply.lines(), start=1):
+        name, _, value = line.partition(b":")
+        if name in (b"data", b"error") and value.strip() != b"[DONE]":
+            read_event(events, at_s, value)
+        if number % _PARSED_AT_ONCE == 0:
+            await asyncio.sleep(0)
+
+
+def _reason(body: bytes) -> str:
+    """What a refusal says, in one line."""
+    text = body[: 1 << 16].decode("utf-8", errors="replace")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    for key in ("error", "message", "detail"):
+        found = found.get(key, found) if isinstance(found, dict) else found
+    return " ".join((text if found is None else str(found)).split())[:_LONGEST_SHOWN] or "no reason given"

@@ -1,0 +1,102 @@
+"""How are many requests sent to one server, at their times or by users who wait for their answers?
+
+One event loop sends all of them. Answers are handed on as they come, so that what was measured before Ctrl-C or the end
+of the server is kept. Leaves out which requests (`real_runs.servers.load`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from hardware_profiles.errors import InputError
+from real_runs.servers.client import Answer, Completion, complete
+from real_runs.servers.exchange import Patience, UnreachableError
+from real_runs.servers.identify import Server
+
+MOST_AT_ONCE = 1000
+
+
+def run_requests(
+    server: Server,
+    requests: Sequence[Completion],
+    *,
+    users: int | None = None,
+    arrivals_s: Sequence[float] | None = None,
+    most_at_once: int = MOST_AT_ONCE,
+    patience: Patience | None = None,
+    tell: Callable[[int, int], None] = lambda answered, under_way: None,
+    on_answer: Callable[[int, Answer], None] = lambda index, answer: None,
+) -> list[Answer]:
+    """Send requests and wait for all answers.
+
+    Args:
+        server: from `identify`.
+        requests: in the order in which they are sent.
+        users: closed loop: so many send their next request when the last one is answered; >= 1.
+        arrivals_s: open loop: seconds after the start, sorted, one per request; either this or `users`.
+        most_at_once: requests under way at a time, which later arrivals wait for; their `due_s` says since when.
+        patience: None is the usual.
+        tell: called with the requests answered and under way after every answer.
+        on_answer: called with a request's index and its answer, in the order in which they come.
+
+    Returns:
+        Answers in the order of the requests; one that failed has an `error`.
+
+    Raises:
+        InputError: neither or both of `users` and `arrivals_s`, or the server takes no more connections; what was
+            answered before was handed to `on_answer`.
+        KeyboardInterrupt: Ctrl-C; what was answered before was handed on, and connections are closed.
+    """
+    if (users is None) == (arrivals_s is None):
+        raise InputError("either users of a closed loop or arrivals must be given", key="users")
+    if arrivals_s is not None and len(arrivals_s) != len(requests):
+        raise InputError(f"must be {len(requests)}, one per request", key="arrivals_s", value=len(arrivals_s))
+    most = min(most_at_once, users or most_at_once)
+    if most < 1:
+        raise InputError("must be at least 1", key="most_at_once" if users is None else "users", value=most)
+    return asyncio.run(_run(server, requests, arrivals_s, most, patience, tell, on_answer))
+
+
+async def _run(
+    server: Server,
+    requests: Sequence[Completion],
+    arrivals_s: Sequence[float] | None,
+    most: int,
+    patience: Patience | None,
+    tell: Callable[[int, int], None],
+    on_answer: Callable[[int, Answer], None],
+) -> list[Answer]:
+    answers: dict[int, Answer] = {}
+    lost: list[UnreachableError] = []
+    free, under_way, started_s = asyncio.Semaphore(most), 0, time.monotonic()
+
+    async def send(index: int, due_s: float) -> None:
+        nonlocal under_way
+        under_way += 1
+        try:
+            answer = await complete(server, requests[index], due_s=due_s, patience=patience)
+        except UnreachableError as error:
+            lost.append(error)
+            return
+        finally:
+            under_way -= 1
+            free.release()
+        answers[index] = answer
+        on_answer(index, answer)
+        tell(len(answers), under_way)
+
+    async with asyncio.TaskGroup() as tasks:
+        for index in range(len(requests)):
+            due_s = None if arrivals_s is None else started_s + arrivals_s[index]
+            if due_s is not None:
+                await asyncio.sleep(max(due_s - time.monotonic(), 0.0))
+            await free.acquire()
+            if lost:
+                break
+            tasks.create_task(send(index, time.monotonic() if due_s is None else due_s))
+    if lost:
+        told = f"{lost[0].message}; {len(answers)} of {len(requests)} requests were answered before"
+        raise UnreachableError(told, key=lost[0].key)
+    return [answers[index] for index in range(len(requests))]
