@@ -78,8 +78,8 @@ async def _identify(address: Address, model: str | None, patience: Patience | No
     return Server(address=address, kind=kind, model=chosen["id"][:_LONGEST_NAME], slots=slots, context=context)
 
 
-def _list(found: Mapping[str, Any] | None, key: str) -> list[Any]:
-    value = None if found is None else found.get(key)
+def _list(answer: Mapping[str, Any] | None, key: str) -> list[Any]:
+    value = None if answer is None else answer.get(key)
     return value if isinstance(value, list) else []
 
 
