@@ -1,2 +1,1 @@
-"""Engines that serve: their addresses, what is asked of them and what they count."""
-"""How is a live serving engine asked, loaded, observed and measured over its network address?"""
+"""How is a live serving engine launched, asked, loaded, observed and measured over its network address?"""
