@@ -137,16 +137,8 @@ def recommend(
         InputError: bad values, a method that a trace contradicts, or no model to ask about.
         NothingAllowedError: nothing fits or meets the limits, at any batch and context.
     """
-    if not drafters:
-        raise InputError("at least one trace or stated acceptance is needed", key="drafter")
     _check_grid(batches, contexts)
-    named = question.method if load_method(question.method).drafts else ""
-    sources = [each if isinstance(each, Source) else trace_source(each, named, match_rate) for each in drafters]
-    model = question.deployment.model or next((s.model for s in sources if s.trace is not None), "")
-    if not model:
-        raise InputError("must be named: no trace says on which model it was recorded", key="model")
-    known = replace(question, deployment=replace(question.deployment, model=model))
-    sources = [source.asked_on(model) for source in sources]
+    known, sources = _on_one_model(question, drafters, match_rate)
     shared = any(load_method(source.method).needs_draft_model for source in sources)
     seeds = np.random.SeedSequence(seed).spawn(len(sources) + 1)
     contenders = []
@@ -167,6 +159,21 @@ def recommend(
         generator=np.random.default_rng(seeds[-1]),
     )  # fmt: skip
     return Recommendation(question=known, sources=sources, contenders=contenders, optimum=optimum)
+
+
+def _on_one_model(
+    question: DecodingConfiguration, drafters: Sequence[Source | Path], match_rate: float | None
+) -> tuple[DecodingConfiguration, list[Source]]:
+    """The question with its model resolved, and what is known of each drafter on that model."""
+    if not drafters:
+        raise InputError("at least one trace or stated acceptance is needed", key="drafter")
+    named = question.method if load_method(question.method).drafts else ""
+    sources = [each if isinstance(each, Source) else trace_source(each, named, match_rate) for each in drafters]
+    model = question.deployment.model or next((s.model for s in sources if s.trace is not None), "")
+    if not model:
+        raise InputError("must be named: no trace says on which model it was recorded", key="model")
+    known = replace(question, deployment=replace(question.deployment, model=model))
+    return known, [source.asked_on(model) for source in sources]
 
 
 def _question(question: DecodingConfiguration, source: Source, *, draft_models: bool) -> DecodingConfiguration:

@@ -205,24 +205,7 @@ def _attention(
     if p.cache_transform is not None:
         yield from added.cache_operations(d, attention, b, n, read)
     if attention.is_mla:
-        work = ops.latent_attention(
-            b, n, context, heads=heads, latent=attention.kv_lora_rank, rope=attention.rope_dim,
-            kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes, chosen=attention.index_tokens,
-        )  # fmt: skip
-        work = _with_latest(d, attention, work, b, read)
-        if attention.index_heads:
-            yield added.indexing(d, attention, b, n, context)
-        if attention.index_tokens:
-            context = np.minimum(context, float(attention.index_tokens))
-        if "mla" in d.device.formats.get(p.kv, ()):  # its kernel computes in the format of the cache
-            dtype = p.kv
-        device = d.device.in_format(dtype)
-
-        def latent() -> Timing:
-            return kernels.latent_attention(device, work, dtype, context=context, requests=b, rows=heads * n)
-
-        timing = _timed(d, work, latent, dtype)
-        yield Operation("mla", timing, work, sizes={"requests": b, "context": context, "heads": heads})
+        yield from _latent_attention(d, attention, b, n, context, read)
         return
     kv_heads = max(1.0, attention.kv_heads / d.tensor_parallel)
     work = ops.attention(
@@ -258,6 +241,30 @@ def _attention(
         "head_dim": attention.head_dim, "beside_requests": 0.0, "beside_context": 0.0,
     }  # fmt: skip
     yield Operation("attention", _timed(d, work, calibrated, dtype), work, sizes=sizes)
+
+
+def _latent_attention(
+    d: Deployment, attention: Attention, b: Array, n: Array, context: Array, read: Array
+) -> Iterator[Operation]:
+    p, heads = d.precision, attention.heads / d.tensor_parallel
+    work = ops.latent_attention(
+        b, n, context, heads=heads, latent=attention.kv_lora_rank, rope=attention.rope_dim,
+        kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes, chosen=attention.index_tokens,
+    )  # fmt: skip
+    work = _with_latest(d, attention, work, b, read)
+    if attention.index_heads:
+        yield added.indexing(d, attention, b, n, context)
+    if attention.index_tokens:
+        context = np.minimum(context, float(attention.index_tokens))
+    # its kernel computes in the format of the cache where it was measured in that format
+    dtype = p.kv if "mla" in d.device.formats.get(p.kv, ()) else _wide(d)
+    device = d.device.in_format(dtype)
+
+    def latent() -> Timing:
+        return kernels.latent_attention(device, work, dtype, context=context, requests=b, rows=heads * n)
+
+    timing = _timed(d, work, latent, dtype)
+    yield Operation("mla", timing, work, sizes={"requests": b, "context": context, "heads": heads})
 
 
 def _wide(d: Deployment) -> str:

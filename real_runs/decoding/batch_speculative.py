@@ -45,12 +45,9 @@ class _Row:
 
     def take(self, tokens: Sequence[int]) -> int:
         """Append tokens up to the one that ends the text; how many."""
-        for count, token in enumerate(tokens, start=1):
-            self.known.append(token)
-            self.ended = self.stop.after(token)
-            if self.ended is not None:
-                return count
-        return len(tokens)
+        taken, self.ended = self.stop.take(tokens)
+        self.known += taken
+        return len(taken)
 
 
 def per_request(proposers: Sequence[Proposer]) -> BatchProposer:

@@ -8,7 +8,7 @@ from step to step (`dynamic_tree`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -82,6 +82,22 @@ def speculate_sampled(
     _check(verifier, wanted, tree, temperature, draft_temperature)
     tree = level_ordered(tree, model.config.vocabulary)
     layout = TreeLayout(tree.parents, len(prompt) + max_new_tokens, model.device)
+    return decode(
+        model,
+        prompt,
+        _drafting(reader, tree, layout, wanted, draft_temperature, generator),
+        judging(verifier, temperature, generator),
+        slots=tree.draft_tokens,
+        max_new_tokens=max_new_tokens,
+        watcher=watcher_of(reader),
+        timed=timed,
+    )
+
+
+def _drafting(
+    reader: NodeReader, tree: Tree, layout: TreeLayout, draws: Draws, temperature: float, generator: np.random.Generator
+) -> Callable[[Sequence[int], KVCache], Draft]:
+    """Draft a tree level by level, with one reading of the drafter for each."""
     bounds = [(0, 1), *pairwise(accumulate(tree.level_widths(), initial=1))]
 
     def draft(known: Sequence[int], cache: KVCache) -> Draft:
@@ -103,23 +119,14 @@ def speculate_sampled(
                 count = len(layout.children[node])
                 if not count:
                     continue
-                if wanted == "largest":
+                if draws == "largest":
                     tokens += best_first(row, count)
                 else:
-                    rows[node] = distribution(row, draft_temperature)
-                    tokens += candidates(rows[node], count, generator, distinct=wanted == "distinct")
+                    rows[node] = distribution(row, temperature)
+                    tokens += candidates(rows[node], count, generator, distinct=draws == "distinct")
         return Draft(tokens=tokens, layout=layout, rows=rows)
 
-    return decode(
-        model,
-        prompt,
-        draft,
-        judging(verifier, temperature, generator),
-        slots=tree.draft_tokens,
-        max_new_tokens=max_new_tokens,
-        watcher=watcher_of(reader),
-        timed=timed,
-    )
+    return draft
 
 
 def judging(verifier: Verifier, temperature: float, generator: np.random.Generator) -> Judge:

@@ -149,13 +149,9 @@ def decode(
         path, tokens = judge(asked, result.logits[0], len(known) - len(prompt))
         cache.compact(path)
         drafted.append(len(asked.tokens) - 1)
-        emitted.append(0)
-        for token in tokens:
-            known.append(token)
-            emitted[-1] += 1
-            ended = stop.after(token)
-            if ended is not None:
-                break
+        taken, ended = stop.take(tokens)
+        known += taken
+        emitted.append(len(taken))
         clock.end("rest")
         _show(watcher, learn, asked.tokens, result.logits[0], result.hidden, path)
         clock.end("draft")

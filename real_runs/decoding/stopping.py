@@ -34,6 +34,14 @@ class StopRule:
         self._places: dict[int, list[int]] = {}  # by token, where it stood among the last LONGEST_SPAN, latest last
         self._matched: dict[int, int] = {}  # by span, tokens in a row equal to the one a span back; 0 left out
 
+    def take(self, tokens: Sequence[int]) -> tuple[Sequence[int], str | None]:
+        """The tokens up to the one that ends the generation, and what `after` says of the last of them."""
+        for count, token in enumerate(tokens, start=1):
+            ended = self.after(token)
+            if ended is not None:
+                return tokens[:count], ended
+        return tokens, None
+
     def after(self, token: int) -> str | None:
         """Take one more token; one of `ENDINGS` if it ends the generation, else None."""
         here, self._count = self._count, self._count + 1

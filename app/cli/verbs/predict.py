@@ -117,10 +117,9 @@ def predict(
     if config is not None:
         batches = batches if "batch" in given or chosen.batch is None else [chosen.batch]
         context = context if "context" in given or chosen.context is None else str(chosen.context)
-    contexts = whole_numbers(context, "--context", least=0)
+    grid = (batches, whole_numbers(context, "--context", least=0))
     drafts = _drafts(chosen if config is not None else None, given, batches, source)
     settings = runnable(cells, lambda cell: build_setting(with_options(chosen, cell)))
-    grid = (batches, contexts)
     published = source is not None and source.kind == "published"  # the figure that suits each model best
     rows: list[dict[str, Any]] = []
     configurations: list[Acceptance] = []
