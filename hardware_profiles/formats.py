@@ -1,7 +1,7 @@
 """Which constants does an operation have when it computes in fewer than 16 bits?
 
 Kernels of 8 and 4 bits are other kernels: a profile may hold fitted constants of theirs beside those of 16 bits, which
-stand in where it has none. Leaves out how they are fitted.
+stand in where it has none. Formats of weights alone have shares of the 16-bit peak. Leaves out how they are fitted.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,9 @@ from hardware_profiles.corrections import Correction
 from hardware_profiles.frozen_table import FrozenTable
 from hardware_profiles.residuals import Regime
 
-FORMATS = ("fp8", "int8", "fp4")  # number formats that may have constants of their own
+# blocks of integers with their scales, as GGUF files hold weights: devices compute on them, but have no peak in them
+WEIGHT_FORMATS = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k")
+FORMATS = ("fp8", "int8", "fp4", *WEIGHT_FORMATS)  # number formats that may have constants of their own
 FORMAT_OPERATIONS = ("gemm", "mla", "moe", "prefill")  # what differs in them
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardware_profiles.corrections import Correction
 from hardware_profiles.errors import CollectedError, InputError, UnknownNameError, joined
-from hardware_profiles.formats import FORMAT_OPERATIONS, FORMATS, FormatGroup
+from hardware_profiles.formats import FORMAT_OPERATIONS, FORMATS, WEIGHT_FORMATS, FormatGroup
 from hardware_profiles.overrides import overridden
 from hardware_profiles.profile import CONSTANT_NAMES, NEUTRAL, OPERATIONS, Constants, Device, Provenance
 from hardware_profiles.regime_lines import parse_regime
@@ -233,7 +233,8 @@ def _formats(ancestry: list["DeviceFile"]) -> tuple[dict[str, dict[str, FormatGr
     origins: dict[str, Provenance] = {}
     for dtype in FORMATS:
         for operation in FORMAT_OPERATIONS:
-            read = _inherited(ancestry, operation, f"formats.{dtype}") if getattr(ancestry[0].peak, dtype) else None
+            computes = dtype in WEIGHT_FORMATS or getattr(ancestry[0].peak, dtype) is not None
+            read = _inherited(ancestry, operation, f"formats.{dtype}") if computes else None
             if read is not None:
                 found.setdefault(dtype, {})[operation] = read.group
                 origins |= read.origins

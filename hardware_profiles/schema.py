@@ -226,6 +226,16 @@ class FormatsFile(_FileModel):
     fp8: FormatFile | None = None
     int8: FormatFile | None = None
     fp4: FormatFile | None = None
+    q4_0: FormatFile | None = None
+    q4_1: FormatFile | None = None
+    q5_0: FormatFile | None = None
+    q5_1: FormatFile | None = None
+    q8_0: FormatFile | None = None
+    q2_k: FormatFile | None = None
+    q3_k: FormatFile | None = None
+    q4_k: FormatFile | None = None
+    q5_k: FormatFile | None = None
+    q6_k: FormatFile | None = None
 
 
 class DeviceFile(_FileModel):

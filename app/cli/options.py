@@ -66,7 +66,7 @@ Model = Annotated[
         "--model",
         autocompletion=completion.models,
         callback=read_model,
-        help="Shipped name (`rooftree models`), Hugging Face id or path of a config.json; several by commas.",
+        help="Shipped name (`rooftree models`), Hugging Face id or path of a config.json or .gguf; several by commas.",
     ),
 ]
 Device = Annotated[
@@ -88,7 +88,9 @@ MethodOrTraces = Annotated[
         help="Method slug (`rooftree methods`); default: the trace's, else speculative decoding.",
     ),
 ]
-Draft = Annotated[str | None, typer.Option("--draft", help="Draft model: shipped name or path of a config.json.")]
+Draft = Annotated[
+    str | None, typer.Option("--draft", help="Draft model: shipped name or path of a config.json or .gguf.")
+]
 Engine = Annotated[
     str,
     typer.Option(
@@ -101,7 +103,9 @@ Engine = Annotated[
 TensorParallel = Annotated[int, typer.Option("--tp", help="Devices that share the model.")]
 Dtype = Annotated[
     str | None,
-    typer.Option("--dtype", help="Weight format: bf16, fp16, fp8, int8, int4, fp4, fp32; in groups: int4-g128."),
+    typer.Option(
+        "--dtype", help="Weight format: bf16, fp16, fp8, int8, int4, fp4, fp32; groups: int4-g128; GGUF: q4_k."
+    ),
 ]
 KvDtype = Annotated[str | None, typer.Option("--kv-dtype", help="KV-cache format: bf16, fp16, fp8, int8, fp32.")]
 Batch = Annotated[str, typer.Option("--batch", help="Batch sizes, comma-separated.")]

@@ -3,8 +3,8 @@
 Shipped models are one TOML file each under `models/`: the keys of the model's own Hugging Face config, the
 names it goes by, the parameter count its makers state, and where both were read; `nulls` lists keys that are null
 there, which TOML cannot say. A user's model is a `config.json`, a folder that holds one, or a TOML file of the
-same form.
-Left out: GGUF files, and anything that needs a network.
+same form, or a GGUF file, of which the header is read.
+Left out: anything that needs a network.
 """
 
 import tomllib
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.architectures.architecture import Architecture
+from costmodel.architectures.gguf.model import called, read_gguf_model
 from costmodel.architectures.hf.config import Reading, read_config, read_hf_config
 from costmodel.architectures.hf.files import bounded_bytes
 from costmodel.architectures.name_parts import name_parts
@@ -76,8 +77,8 @@ def load_model(name_or_path: str | Path) -> Architecture:
         name_or_path: A name of `model_names()` or one of their aliases, in any case ("llama-3.1-8b",
             "meta-llama/Llama-3.1-8B-Instruct"); an id that says beside it how a model was tuned, dated or quantised
             ("RedHatAI/Llama-3.1-8B-Instruct-FP8", whose weights are then fp8); a `config.json`, a folder that holds
-            one, or a model file in TOML; such a path followed by " as llama", to read a config as of that family. A
-            name wins over a file of that name; write "./name" for the file.
+            one, a model file in TOML or a GGUF file; such a path followed by " as llama", to read a config as of that
+            family. A name wins over a file of that name; write "./name" for the file.
 
     Returns:
         The architecture; `read_as` says how an id was understood.
@@ -121,7 +122,27 @@ def load_reading(name_or_path: str | Path) -> Reading:
     path = Path(text)
     if path.suffix.casefold() == ".toml":
         return _read(path, source=str(path), family=family).reading
+    if path.suffix.casefold() == ".gguf" and family is None:
+        return _renamed(path)
     return read_hf_config(path / "config.json" if is_folder(path) else path, family)
+
+
+def _renamed(path: Path) -> Reading:
+    """The model of a GGUF file, by the name of the shipped one of its shapes, of which it may hold fewer layers.
+
+    Passes are measured under that name, whatever the file is called.
+    """
+    reading = read_gguf_model(path)
+    own = reading.architecture
+    for name in called(path):
+        try:
+            shipped = named_model(name)
+        except UnknownNameError:
+            continue
+        shapes = [(a.hidden, a.vocab, a.tied, tuple(block for block, _ in a.blocks)) for a in (own, shipped)]
+        if shapes[0] == shapes[1]:
+            return replace(reading, architecture=replace(own, name=shipped.name))
+    return reading
 
 
 def how_read(name: str) -> str:
@@ -219,7 +240,7 @@ def _all_names() -> list[str]:
 def _is_path(text: str) -> bool:
     """Whether the text can only mean a file: it exists, or it ends as our files do."""
     try:
-        return Path(text).suffix.casefold() in (".json", ".toml") or bool(text and is_place(text))
+        return Path(text).suffix.casefold() in (".gguf", ".json", ".toml") or bool(text and is_place(text))
     except (OSError, ValueError):
         return False
 
@@ -273,7 +294,7 @@ def hub_id(name_or_path: str) -> str:
     ('meta-llama/Llama-3.1-8B-Instruct', 'meta-llama/Llama-3.3-70B-Instruct')
     """
     name_or_path = str(split_family(name_or_path)[0])
-    if "/" in name_or_path or name_or_path.endswith((".json", ".toml")):
+    if "/" in name_or_path or name_or_path.endswith((".gguf", ".json", ".toml")):
         return name_or_path
     try:
         ids = [alias for alias in model_card(name_or_path).aliases if "/" in alias]

@@ -19,9 +19,11 @@ from costmodel.passes import transformed_operations as added
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.kernels import Timing
 from costmodel.passes.ops import Array, Mask, Number, Work
+from costmodel.passes.precision import main_format
 from costmodel.passes.totals import Index, Operation, PassCost, Tally, scaled
 from costmodel.transforms.declared import LayerSchedule
 from hardware_profiles.errors import InputError
+from hardware_profiles.formats import WEIGHT_FORMATS
 
 Logits = Literal["all", "last", "none"]
 # sharded along the inner dimension
@@ -53,7 +55,7 @@ def calibrated_pass(
         InputError: a negative, zero or non-finite argument.
     """
     b, n, context_tokens = _checked(batch, query_tokens, context)
-    tally = Tally()
+    deployment, tally = _in_blocks(deployment), Tally()
     schedule = deployment.schedule
     for layer, count in deployment.architecture.blocks:
         block = replace(layer, feed_forward=layer.feed_forward.merged()) if deployment.merges_experts else layer
@@ -68,6 +70,15 @@ def calibrated_pass(
     for operation in _head(deployment, b, n, logits):
         tally.add(operation)
     return tally.cost()
+
+
+def _in_blocks(d: Deployment) -> Deployment:
+    """The deployment with the profile's constants for products with weights in blocks of GGUF, where it has some."""
+    if not d.device.formats:
+        return d
+    form = main_format(d.precision.weights)
+    known = form in WEIGHT_FORMATS and form in d.device.formats
+    return replace(d, device=d.device.in_format(form)) if known else d
 
 
 def _scheduled(

@@ -2,7 +2,8 @@
 
 The fidelity `measured`: the calibrated form times the ratio that measured passes stand in to it, interpolated over
 query tokens, requests, cached tokens and layers; outside the grid the nearest edge. The ratio is to the profile as it
-is shipped, so that what-if overrides keep their effect. Leaves out how passes are timed (`real_runs.kernels.step`).
+is shipped, so that what-if overrides keep their effect. Prompts have a grid of their own, or stay calibrated without.
+Leaves out how passes are timed (`real_runs.kernels.step`, `real_runs.calibration.server`).
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from costmodel.architectures.library import load_model
+from costmodel.architectures.architecture import Architecture
+from costmodel.architectures.library import load_model, named_model
 from costmodel.passes.calibrated import Logits, calibrated_pass
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.ops import Array, Number
-from costmodel.passes.precision import Precision
+from costmodel.passes.precision import Precision, main_format, precision
 from costmodel.passes.totals import PassCost
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.profile import Device
 from traces.storage.kernels import KernelRow, read_kernels
 
 COVERAGE = 0.8
+PROMPT = "prompt"  # mask of rows that are passes over a prompt, of which the last token alone reaches the output head
 _ROOTS: list[Path] = []
 _ADDED: list[Path] = []
 _Axes = tuple[Array, Array, Array]
@@ -69,7 +72,7 @@ class MeasuredPasses:
     """All grids of one model on one device.
 
     Attributes:
-        grids: by mask ("causal", "tree"), one per number of layers, ascending.
+        grids: by mask ("causal", "tree", "prompt"), one per number of layers, ascending.
         spread_ratio: half width of the 80 % interval of a pass at a point that was not measured.
         points: requests and cached tokens of the measured passes.
     """
@@ -92,6 +95,8 @@ class MeasuredPasses:
         """
         n, b, c = (np.asarray(each, dtype=np.float64) for each in (query_tokens, batch, context))
         grids = self.grids.get(mask) or self.grids["causal"]
+        if mask == PROMPT:
+            return self._between(grids, n, b, c, layers)
         if mask != "causal":  # a tree of one token is a chain, and trees are measured from two tokens on
             causal = self.ratio(batch=b, query_tokens=n, context=c, layers=layers)
             return np.asarray(np.where(n > 1.0, self._between(grids, n, b, c, layers), causal))
@@ -117,7 +122,7 @@ def measured_pass(
     prefill: bool = False,
     mask: str = "causal",
 ) -> PassCost:
-    """A pass at fidelity `measured`; prompts and passes without logits stay calibrated.
+    """A pass at fidelity `measured`; passes without logits stay calibrated, and prompts where none were measured.
 
     Args:
         deployment: model, device and precision; of the same model, device and format passes must be there.
@@ -135,9 +140,15 @@ def measured_pass(
     cost = calibrated_pass(
         plain, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
     )
-    if prefill or logits == "none" or deployment.tensor_parallel > 1:
+    if (logits == "none" and not prefill) or deployment.tensor_parallel > 1:
         return cost
-    passes = passes_of(deployment)
+    if prefill:
+        known = _passes_or_none(deployment)
+        if known is None or PROMPT not in known.grids:
+            return cost
+        passes, mask = known, PROMPT
+    else:
+        passes = passes_of(deployment)
     ratio = passes.ratio(
         batch=batch, query_tokens=query_tokens, context=context, layers=deployment.architecture.layers, mask=mask
     )
@@ -153,13 +164,21 @@ def passes_of(deployment: Deployment) -> MeasuredPasses:
     Raises:
         InputError: there are none.
     """
+    found = _passes_or_none(deployment)
+    if found is not None:
+        return found
     p, name, model = deployment.precision, deployment.device.name, deployment.architecture.name
-    for path in measured_files(name):
+    rule = f"no passes of {model} in {p.weights} were measured on {name}; use calibrated"
+    raise InputError(rule, key="fidelity", value="measured")
+
+
+def _passes_or_none(deployment: Deployment) -> MeasuredPasses | None:
+    p, model = deployment.precision, deployment.architecture
+    for path in measured_files(deployment.device.name):
         found = _loaded(path, path.stat().st_mtime_ns, _unchanged(deployment.device), model, p.weights, p.kv)
         if found is not None:
             return found
-    rule = f"no passes of {model} in {p.weights} were measured on {name}; use calibrated"
-    raise InputError(rule, key="fidelity", value="measured")
+    return None
 
 
 def measured_files(device: str) -> list[Path]:
@@ -194,18 +213,22 @@ def add_results_root(root: Path) -> None:
         _ROOTS.append(root)
 
 
-def fit_grids(rows: Sequence[KernelRow], device: Device, model: str, precision: Precision) -> MeasuredPasses | None:
+def fit_grids(
+    rows: Sequence[KernelRow], device: Device, model: str | Architecture, precision: Precision
+) -> MeasuredPasses | None:
     """Grids from measured passes of a model; None where there are none.
 
     Args:
         rows: of a kernel trace; a captured graph stands before plain launches.
         device: profile that the ratios are to.
-        model: shipped name.
-        precision: formats of the passes.
+        model: shipped name, or the model itself.
+        precision: formats of the passes; rows are those in its main weight format, whatever else a file mixes in.
     """
+    whole = load_model(model) if isinstance(model, str) else _whole(model)
+    form = main_format(precision.weights)
     seconds: dict[tuple[str, int], dict[tuple[int, int, int], KernelRow]] = defaultdict(dict)
     for row in rows:
-        if row.operation != "step" or row.model != model or row.dtype != precision.weights:
+        if row.operation != "step" or row.model != whole.name or row.dtype != form:
             continue
         place = (row.query_tokens, row.requests, row.context)
         before = seconds[row.mask, row.layers].get(place)
@@ -213,7 +236,7 @@ def fit_grids(rows: Sequence[KernelRow], device: Device, model: str, precision: 
             seconds[row.mask, row.layers][place] = row
     grids: dict[str, list[PassGrid]] = defaultdict(list)
     for (mask, layers), points in sorted(seconds.items()):
-        grids[mask].append(_grid(points, device, model, layers, precision))
+        grids[mask].append(_grid(points, device, _of_layers(whole, layers), precision, mask))
     if "causal" not in grids:
         return None
     errors = np.concatenate([grid.left_out for each in grids.values() for grid in each])
@@ -222,21 +245,38 @@ def fit_grids(rows: Sequence[KernelRow], device: Device, model: str, precision: 
     return MeasuredPasses(grids=grids, spread_ratio=spread, points=grid_points)
 
 
+def _whole(model: Architecture) -> Architecture:
+    """The shipped model of that name, of which the given one may have fewer layers; the given one where none is."""
+    try:
+        return named_model(model.name)
+    except UnknownNameError:
+        return model
+
+
+def _of_layers(whole: Architecture, layers: int) -> Architecture:
+    return whole if layers == whole.layers else whole.with_layers(layers)
+
+
 def _grid(
-    points: Mapping[tuple[int, int, int], KernelRow], device: Device, model: str, layers: int, precision: Precision
+    points: Mapping[tuple[int, int, int], KernelRow],
+    device: Device,
+    architecture: Architecture,
+    precision: Precision,
+    mask: str,
 ) -> PassGrid:
-    whole = load_model(model)
-    architecture = whole if layers == whole.layers else whole.with_layers(layers)
     deployment = Deployment(architecture=architecture, device=device, precision=precision)
     sizes = np.array(list(points), dtype=np.float64)
-    calibrated = calibrated_pass(deployment, batch=sizes[:, 1], query_tokens=sizes[:, 0], context=sizes[:, 2]).total_s
+    calibrated = calibrated_pass(
+        deployment, batch=sizes[:, 1], query_tokens=sizes[:, 0], context=sizes[:, 2],
+        prefill=mask == PROMPT, logits="last" if mask == PROMPT else "all",
+    ).total_s  # fmt: skip
     ratios = np.log(np.array([row.median_s for row in points.values()]) / calibrated)
     places = np.stack([np.log2(sizes[:, 0]), np.log2(sizes[:, 1]), np.log2(sizes[:, 2] + 1.0)], axis=1)
     axes: _Axes = (np.unique(places[:, 0]), np.unique(places[:, 1]), np.unique(places[:, 2]))
     mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
     nearest = np.square(mesh[..., None, :] - places).sum(axis=-1).argmin(axis=-1)
     log_ratio = ratios[nearest]
-    return PassGrid(layers=layers, axes=axes, log_ratio=log_ratio, left_out=_left_out(axes[0], log_ratio))
+    return PassGrid(layers=architecture.layers, axes=axes, log_ratio=log_ratio, left_out=_left_out(axes[0], log_ratio))
 
 
 def _left_out(sizes: Array, log_ratio: Array) -> Array:
@@ -249,10 +289,12 @@ def _left_out(sizes: Array, log_ratio: Array) -> Array:
 
 
 @lru_cache(maxsize=32)
-def _loaded(path: Path, changed_ns: int, device: Device, model: str, weights: str, kv: str) -> MeasuredPasses | None:
+def _loaded(
+    path: Path, changed_ns: int, device: Device, model: Architecture, weights: str, kv: str
+) -> MeasuredPasses | None:
     """Grids of one file; read again once the file has changed."""
     del changed_ns
-    return fit_grids(read_kernels(path).rows, device, model, Precision(weights=weights, activations=weights, kv=kv))
+    return fit_grids(read_kernels(path).rows, device, model, precision(weights, kv))
 
 
 def _unchanged(device: Device) -> Device:

@@ -1,5 +1,7 @@
 """Constants of narrow formats: read, written, inherited, and used in the place of those of 16 bits and nowhere else."""
 
+from dataclasses import replace
+
 import pytest
 
 from hardware_profiles.errors import InputError
@@ -35,6 +37,18 @@ def test_formats_survive_a_file(tmp_path):
     assert {name for name in read.provenance if name.startswith("formats.")} == {
         name for name in B200.provenance if name.startswith("formats.")
     }
+
+
+def test_blocks_of_weights_survive_a_file_although_no_device_has_a_peak_in_them(tmp_path):
+    path = tmp_path / "mine.toml"
+    group = B200.formats["fp8"]["gemm"]
+    origins = {
+        name.replace("formats.fp8", "formats.q4_k"): each
+        for name, each in B200.provenance.items()
+        if name.startswith("formats.fp8")
+    }
+    write_device(replace(B200, formats={"q4_k": {"gemm": group}}, provenance={**B200.provenance, **origins}), path)
+    assert dict(load_device(path).formats["q4_k"]["gemm"].values) == pytest.approx(dict(group.values))
 
 
 @pytest.mark.parametrize("name", ["gb200", "b300-sxm", "gb300", "jetson-agx-thor"])

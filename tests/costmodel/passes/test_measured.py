@@ -15,7 +15,7 @@ from costmodel.passes import measured
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.forward import pass_cost
 from costmodel.passes.measured import add_results, add_results_root, fit_grids, measured_files, measured_pass, passes_of
-from costmodel.passes.precision import Precision
+from costmodel.passes.precision import Precision, precision
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels
@@ -150,3 +150,38 @@ def test_graphs_stand_before_plain_launches_and_holes_take_their_neighbour():
     assert both.ratio(**at) == pytest.approx(alone.ratio(**at))
     holed = fit_grids([r for r in ROWS if (r.query_tokens, r.requests) != (8, 4)], DEVICE, "smollm2-135m", FP32)
     assert float(holed.ratio(batch=4, query_tokens=8, context=32, layers=30)) > 1.0
+
+
+def test_measured_prompts_come_back_and_without_them_prompts_stay_calibrated():
+    plain = deployed(fidelity="calibrated")
+    cost = pass_cost(plain, batch=1, query_tokens=512, context=0, prefill=True, logits="last").total_s
+    grids = fit_grids([*ROWS, row(512, 1, 0, mask="prompt", median_s=2.0 * float(cost), low_s=1e-9, high_s=1e9)],
+                      DEVICE, "smollm2-135m", FP32)  # fmt: skip
+    assert float(grids.ratio(batch=1, query_tokens=512, context=0, layers=30, mask="prompt")) == pytest.approx(2.0)
+    assert float(grids.ratio(batch=1, query_tokens=1, context=32, layers=30)) == pytest.approx(factor(1, 1, 32, 30, ""))
+    assert "prompt" not in fit_grids(ROWS, DEVICE, "smollm2-135m", FP32).grids
+
+
+def test_a_prompt_pass_is_measured_where_prompts_were(shipped, tmp_path):
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    plain = deployed(fidelity="calibrated")
+    prompt = {"batch": 1, "query_tokens": 128, "context": 0, "prefill": True, "logits": "last"}
+    cost = float(pass_cost(plain, **prompt).total_s)
+    assert float(pass_cost(deployed(), **prompt).total_s) == cost
+    rows = (*ROWS, row(128, 1, 0, mask="prompt", median_s=3.0 * cost, low_s=1e-9, high_s=1e9))
+    write_kernels(
+        KernelTrace(rows=rows, provenance=KernelProvenance(profile="cpu-generic")), folder / "kernels.parquet"
+    )
+    add_results(folder)
+    assert float(pass_cost(deployed(), **prompt).total_s) == pytest.approx(3.0 * cost)
+
+
+def test_rows_of_the_main_format_stand_for_files_that_mix_in_others():
+    mixed = precision("q4_1:0.79+q8_0:0.21")
+    rows = [replace(each, dtype="q4_1") for each in ROWS]
+    grids = fit_grids(rows, DEVICE, MODEL, mixed)
+    plain = deployed(precision=mixed, fidelity="calibrated")
+    cost = float(pass_cost(plain, batch=1, query_tokens=2, context=32).total_s)
+    ratio = float(grids.ratio(batch=1, query_tokens=2, context=32, layers=30))
+    assert ratio * cost == pytest.approx(rows[2 * 2].median_s)

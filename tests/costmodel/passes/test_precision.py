@@ -12,9 +12,10 @@ from costmodel.architectures.library import load_model
 from costmodel.passes import kernels, ops
 from costmodel.passes.forward import Deployment, pass_cost
 from costmodel.passes.memory import kv_bytes, weight_bytes
-from costmodel.passes.precision import BYTES_PER_VALUE, Precision, bytes_per_value, precision
+from costmodel.passes.precision import BYTES_PER_VALUE, Precision, bytes_per_value, main_format, precision
 from costmodel.passes.transformed_operations import narrowing
 from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.formats import WEIGHT_FORMATS, FormatGroup
 from hardware_profiles.loader import load_device
 
 LLAMA = load_model("llama-3.1-70b")
@@ -37,6 +38,45 @@ def test_widths_by_hand():
 @given(st.sampled_from(("fp8", "int8", "int4", "fp4")), st.integers(1, 999_998))
 def test_larger_groups_are_narrower_and_never_below_the_values(name, size):
     assert bytes_per_value(f"{name}-g{size}") > bytes_per_value(f"{name}-g{size + 1}") > (0.4 if "4" in name else 0.9)
+
+
+@given(st.lists(st.tuples(st.sampled_from(WEIGHT_FORMATS), st.integers(1, 99)), min_size=1, max_size=4))
+def test_a_mix_is_as_wide_as_its_parts_and_has_the_format_of_most_weights(parts):
+    total = sum(count for _, count in parts)
+    shares = [(name, round(count / total, 6)) for name, count in parts]
+    mix = "+".join(f"{name}:{share:.6f}" for name, share in shares)
+    assert bytes_per_value(mix) == pytest.approx(sum(share * BYTES_PER_VALUE[name] for name, share in shares))
+    assert dict(shares)[main_format(mix)] == max(share for _, share in shares) or len(dict(shares)) < len(shares)
+    assert precision(mix).embedding_bytes == bytes_per_value(mix)
+    assert precision(mix).activations == "bf16"
+
+
+@pytest.mark.parametrize("name", ["q4_1:0.5+q8_0:0.6", "q4_1:0.5"])
+def test_shares_of_a_mix_add_up(name):
+    with pytest.raises(InputError, match="add up to 1"):
+        precision(name)
+
+
+@pytest.mark.parametrize("name", ["q4_1:", "q4_1:half+q8_0:0.5", ":1.0", "q9_0:1.0", "q4_1:0.5+q8_0:0.5:0.1"])
+def test_mixes_that_cannot_be_read_are_refused(name):
+    with pytest.raises(UnknownNameError, match="number format"):
+        precision(name)
+
+
+def test_products_of_blocks_take_the_profiles_constants_for_that_format_and_other_operations_do_not():
+    device = load_device("cpu-generic")
+    values = {name: getattr(device.constants, name) for name in dir(device.constants) if name.startswith("gemm_")}
+    values["gemm_compute_efficiency"] *= 0.5
+    own = replace(device, formats={"q4_1": {"gemm": FormatGroup(values=values, residual_ratio=0.1)}})
+    small, point = load_model("smollm2-135m"), {"batch": 1, "query_tokens": 64, "context": 512}
+
+    def cost(dtype, where):
+        return pass_cost(Deployment(architecture=small, device=where, precision=precision(dtype)), **point)
+
+    before, after = cost("q4_1:0.8+q8_0:0.2", device), cost("q4_1:0.8+q8_0:0.2", own)
+    assert float(after.seconds["gemm"]) > 1.2 * float(before.seconds["gemm"])
+    assert after.seconds["attention"] == before.seconds["attention"]
+    assert float(cost("q8_0", own).total_s) == float(cost("q8_0", device).total_s)
 
 
 @pytest.mark.parametrize("name", ["int3", "int4-g0", "int4-g", "bf16-g64", "int4-g128-g64", "INT4", ""])
@@ -121,7 +161,7 @@ def test_plain_formats_are_as_wide_as_ever():
     for name, width in BYTES_PER_VALUE.items():
         p = Precision(weights=name, kv=name)
         assert (p.weight_bytes, p.read_weight_bytes, p.kv_bytes, p.dense_kv_bytes) == (width,) * 4
-        assert p.embedding_bytes == max(width, 2.0)
+        assert p.embedding_bytes == (width if name in WEIGHT_FORMATS else max(width, 2.0))
     assert weight_bytes(LLAMA, precision("int4-g128")) < weight_bytes(LLAMA, precision("int4"))
 
 
