@@ -1,9 +1,13 @@
-"""Which serving engines are known? One module under `engines/` each; adding a file adds an engine."""
+"""Which serving engines are known? One module under `engines/` each; adding a file adds an engine.
+
+A file of the user's (`costmodel.engines.record.file`) stands for one of them with numbers measured on a machine.
+"""
 
 import importlib
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 
 from costmodel import engines
 from costmodel.engines.record.engine import Engine
@@ -31,12 +35,18 @@ def load_engine(name: str) -> Engine:
         'tensorrt-llm'
 
     Args:
-        name: in any case; aliases stand for their engine.
+        name: in any case; aliases stand for their engine; or the path of an engine file, which ends in .toml.
 
     Raises:
         UnknownNameError: no such engine; the nearest names are offered.
+        InputError: an engine file that cannot be read or is wrong.
     """
-    return _records()[_known(name)][1]
+    if not _is_file(name):
+        return _records()[_known(name)][1]
+    from costmodel.engines.record.file import parse_engine_file, with_file
+
+    file = parse_engine_file(Path(name))
+    return with_file(_records()[_known(file.like)][1], file)
 
 
 def engine_module(name: str) -> str:
@@ -49,9 +59,17 @@ def engine_module(name: str) -> str:
 
 
 def _known(name: str) -> str:
+    if _is_file(name):
+        from costmodel.engines.record.file import parse_engine_file
+
+        name = parse_engine_file(Path(name)).like
     asked, records = name.casefold(), _records()
     aliases = {alias: known for known, (_, record) in records.items() for alias in record.aliases}
     found = aliases.get(asked, asked)
     if found not in records:
         raise UnknownNameError("engine", name, [*engine_names(), *aliases])
     return found
+
+
+def _is_file(name: str) -> bool:
+    return name.casefold().endswith(".toml")

@@ -96,8 +96,8 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         autocompletion=completion.engines,
-        help="Engine whose overheads apply: vllm, sglang, tensorrt-llm, llama.cpp, transformers, or none for passes "
-        "alone; several by commas.",
+        help="Engine whose overheads apply: vllm, sglang, tensorrt-llm, llama.cpp, transformers, none for passes "
+        "alone, or an engine file (.toml) that `calibrate --server` wrote; several by commas.",
     ),
 ]
 TensorParallel = Annotated[int, typer.Option("--tp", help="Devices that share the model.")]
