@@ -23,12 +23,8 @@ from traces.replay.walk import replay_chain, replay_tree, step_starts
 
 
 def first_stop(tokens, *, eos=(0,), limit=10_000):
-    rule = StopRule(eos, limit)
-    for count, token in enumerate(tokens, start=1):
-        ended = rule.after(token)
-        if ended:
-            return ended, count
-    return None, len(tokens)
+    taken, ended = StopRule(eos, limit).take(tokens)
+    return ended, len(taken)
 
 
 def is_loop(tokens):
