@@ -13,13 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardware_profiles.corrections import Correction
 from hardware_profiles.errors import CollectedError, InputError, UnknownNameError, joined
-from hardware_profiles.formats import FORMAT_OPERATIONS, FORMATS, WEIGHT_FORMATS, FormatGroup
+from hardware_profiles.fitted.corrections import Correction
+from hardware_profiles.fitted.formats import FORMAT_OPERATIONS, FORMATS, WEIGHT_FORMATS, FormatGroup
+from hardware_profiles.fitted.regime_lines import parse_regime
+from hardware_profiles.fitted.residuals import Regime, Residuals
 from hardware_profiles.overrides import overridden
 from hardware_profiles.profile import CONSTANT_NAMES, NEUTRAL, OPERATIONS, Constants, Device, Provenance
-from hardware_profiles.regime_lines import parse_regime
-from hardware_profiles.residuals import Regime, Residuals
 from hardware_profiles.units import GIGA, MEGA, MIB, MICRO
 
 if TYPE_CHECKING:

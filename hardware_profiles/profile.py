@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
-from hardware_profiles.corrections import CORRECTED, Correction
 from hardware_profiles.errors import InputError
-from hardware_profiles.formats import FormatGroup
+from hardware_profiles.fitted.corrections import CORRECTED, Correction
+from hardware_profiles.fitted.formats import FormatGroup
+from hardware_profiles.fitted.residuals import Residuals
 from hardware_profiles.frozen_table import FrozenTable
 from hardware_profiles.ranges import bounded, check_number, check_range, efficiency, launch, neutral, share
-from hardware_profiles.residuals import Residuals
 
 Kind = Literal["datasheet", "measured", "assumed"]
 KINDS: tuple[Kind, ...] = ("datasheet", "measured", "assumed")

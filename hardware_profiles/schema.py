@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from hardware_profiles.corrections import MOST_NODES, Correction
 from hardware_profiles.errors import InputError, UnknownNameError, joined
+from hardware_profiles.fitted.corrections import MOST_NODES, Correction
+from hardware_profiles.fitted.residuals import MOST_REGIMES
 from hardware_profiles.profile import Kind
-from hardware_profiles.residuals import MOST_REGIMES
 from hardware_profiles.units import GIGA, MEGA, TERA
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from hardware_profiles.fitted.regime_lines import regime_line
+from hardware_profiles.fitted.residuals import Regime
 from hardware_profiles.loader import SCALARS
 from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Device, Provenance
-from hardware_profiles.regime_lines import regime_line
-from hardware_profiles.residuals import Regime
 from hardware_profiles.units import MICRO, TERA
 from hardware_profiles.whole_file import whole_file
 

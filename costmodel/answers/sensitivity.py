@@ -13,8 +13,8 @@ from costmodel.answers.estimate import Estimate, Setting, estimate
 from costmodel.answers.uncertainty import draw_steps, paired
 from costmodel.laws.acceptance import Acceptance
 from hardware_profiles.errors import InputError
+from hardware_profiles.fitted.residuals import Residuals
 from hardware_profiles.profile import Constants
-from hardware_profiles.residuals import Residuals
 
 LEVERS = ("bandwidth", "peak", "link", "launch", "overhead", "batch", "context", "acceptance", "draft_cost")
 _SMOOTH = 1e-4  # half step of a logarithm, for what enters the model smoothly

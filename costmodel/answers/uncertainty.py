@@ -15,8 +15,8 @@ from costmodel.drafters.pass_costs import WeightedPass
 from costmodel.engines.record.overhead import Overhead
 from costmodel.passes.kernels.regimes import log_bounds, place
 from costmodel.passes.ops import Array
+from hardware_profiles.fitted.residuals import Residuals
 from hardware_profiles.profile import Device, Provenance
-from hardware_profiles.residuals import Residuals
 
 COVERAGE = 0.8
 _HALF_WIDTH_SIGMA = 1.2815515655446004  # standard normal quantile at 0.9

@@ -10,7 +10,7 @@ from costmodel.calibration.measurements import Measurements
 from costmodel.passes.kernels.correction import interpolated
 from costmodel.passes.kernels.timing import Timing, shares
 from costmodel.passes.ops import Array
-from hardware_profiles.corrections import LARGEST, Correction
+from hardware_profiles.fitted.corrections import LARGEST, Correction
 
 SIZES = (11.0, 12.0, 13.0, 14.0, 16.0)  # log2 of outputs and inputs
 AXES: dict[str, tuple[tuple[float, ...], ...]] = {

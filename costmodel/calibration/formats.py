@@ -6,7 +6,7 @@ Beside those of 16 bits, which they leave as they were. Leaves out the fit (`cal
 from dataclasses import replace
 from typing import Any
 
-from hardware_profiles.formats import FORMAT_OPERATIONS, FORMATS, FormatGroup
+from hardware_profiles.fitted.formats import FORMAT_OPERATIONS, FORMATS, FormatGroup
 from hardware_profiles.profile import CONSTANT_NAMES, Device, Provenance
 
 

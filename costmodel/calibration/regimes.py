@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from costmodel.passes.kernels.regimes import Place
 from costmodel.passes.ops import Array, Mask
-from hardware_profiles.residuals import MOST_REGIMES, SHARES, WHOLE, Regime, Span
+from hardware_profiles.fitted.residuals import MOST_REGIMES, SHARES, WHOLE, Regime, Span
 
 FEWEST_ROWS = 80  # below which an operation has one interval everywhere
 LEAST_ROWS = 9  # of a part: the fewest whose extremes hold four fifths of others like them, (n - 1) / (n + 1)

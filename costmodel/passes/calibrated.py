@@ -23,7 +23,7 @@ from costmodel.passes.precision import main_format
 from costmodel.passes.totals import Index, Operation, PassCost, Tally, scaled
 from costmodel.transforms.declared import LayerSchedule
 from hardware_profiles.errors import InputError
-from hardware_profiles.formats import WEIGHT_FORMATS
+from hardware_profiles.fitted.formats import WEIGHT_FORMATS
 
 Logits = Literal["all", "last", "none"]
 # sharded along the inner dimension

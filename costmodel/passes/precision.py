@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from costmodel.transforms.declared import CacheTransform, WeightTransform
 from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.formats import WEIGHT_FORMATS
+from hardware_profiles.fitted.formats import WEIGHT_FORMATS
 
 # Bytes of a block over its values: scales, minima and packed integers (`ggml-common.h` of llama.cpp, `block_q4_0` ...)
 _BLOCK_BYTES = {

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import yaml
 
 from app.answers.scoring.measured import COLUMNS, MARKS, measurements
-from app.cli.accepted import rates_of
-from app.cli.drafts import dynamic_shape, stop_rule
 from app.cli.main import main
+from app.cli.question.accepted import rates_of
+from app.cli.question.drafts import dynamic_shape, stop_rule
 from app.cli.record_files import read_records
 from costmodel.architectures.hf.config import read_hf_config
 from costmodel.architectures.library import load_model

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.accepted import OTHERWISE, as_given, draft_lengths, lengths_for, numbers_words, one_source
-from app.cli.asked import asked, with_options
 from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked, several
 from app.cli.option_groups import Accepted, Drafting, Placed, grouped
 from app.cli.options import (
@@ -27,6 +25,8 @@ from app.cli.options import (
     whole_numbers,
 )
 from app.cli.output import Answered
+from app.cli.question.accepted import OTHERWISE, as_given, draft_lengths, lengths_for, numbers_words, one_source
+from app.cli.question.asked import asked, with_options
 
 if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
@@ -57,8 +57,8 @@ def breakeven(
 ) -> Answered:
     """Say from which acceptance, to which draft cost and at which batches a method beats plain decoding."""
     from app.answers.optimize import acceptance
-    from app.cli.configurations import compared, unknown
     from app.cli.output import deliver, say
+    from app.cli.question.configurations import compared, unknown
     from app.reports.explain_report import write_break_even
     from app.reports.page import plots_available
     from costmodel.answers.settings import build_setting

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.accepted import as_given, draft_lengths, lengths_for, numbers_words, one_source
-from app.cli.asked import asked, with_options
 from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked
 from app.cli.option_groups import Accepted, Drafting, Formats, grouped
 from app.cli.options import (
@@ -25,7 +23,9 @@ from app.cli.options import (
     whole_numbers,
 )
 from app.cli.output import Answered
-from app.cli.planned import Data, Expert, Pipeline
+from app.cli.question.accepted import as_given, draft_lengths, lengths_for, numbers_words, one_source
+from app.cli.question.asked import asked, with_options
+from app.cli.question.planned import Data, Expert, Pipeline
 
 if TYPE_CHECKING:
     from costmodel.answers.capacity import Plan
@@ -78,8 +78,8 @@ def capacity(
     """Plan replicas for R requests per second: memory, latency limits, power and price decide."""
     from app.answers.explanations import assumptions
     from app.answers.optimize import acceptance
-    from app.cli.configurations import compared
     from app.cli.output import deliver, say
+    from app.cli.question.configurations import compared
     from costmodel.answers.workload import Slo
     from hardware_profiles.errors import InputError
 

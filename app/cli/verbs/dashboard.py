@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.asked import Config
+from app.cli.question.asked import Config
 
 
 def dashboard(

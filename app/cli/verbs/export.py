@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.exported import Imitated, Served, Started, exported_configuration
 from app.cli.option_groups import grouped
 from app.cli.options import Json, Quiet, Seed
 from app.cli.output import Answered
+from app.cli.question.exported import Imitated, Served, Started, exported_configuration
 
 if TYPE_CHECKING:
     from app.exporters.result import ExportResult

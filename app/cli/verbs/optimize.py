@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import completion
-from app.cli.accepted import as_given, draft_lengths, named_sources
-from app.cli.asked import asked
-from app.cli.drafts import StopRule, stop_rule
 from app.cli.option_groups import Accepted, Drafting, Stored, grouped
 from app.cli.options import (
     MOST_DRAFT_TOKENS,
@@ -26,7 +23,10 @@ from app.cli.options import (
     whole_numbers,
 )
 from app.cli.output import Answered
-from app.cli.planned import Data, Expert, Pipeline
+from app.cli.question.accepted import as_given, draft_lengths, named_sources
+from app.cli.question.asked import asked
+from app.cli.question.drafts import StopRule, stop_rule
+from app.cli.question.planned import Data, Expert, Pipeline
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration

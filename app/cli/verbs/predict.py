@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.accepted import as_given, asked_source, lengths_for, numbers_words
-from app.cli.asked import Config
 from app.cli.cells import cells_of, marked, require_one, runnable
-from app.cli.drafts import DynamicTree, StopRule, law_of, varying
 from app.cli.option_groups import Accepted, Drafting, Stored, grouped
 from app.cli.options import (
     Batch,
@@ -27,10 +24,13 @@ from app.cli.options import (
     whole_numbers,
 )
 from app.cli.output import Answered
-from app.cli.planned import ContextGroup, Data, Expert, Pipeline
+from app.cli.question.accepted import as_given, asked_source, lengths_for, numbers_words
+from app.cli.question.asked import Config
+from app.cli.question.drafts import DynamicTree, StopRule, law_of, varying
+from app.cli.question.planned import ContextGroup, Data, Expert, Pipeline
 
 if TYPE_CHECKING:
-    from app.cli.asked import Drafts
+    from app.cli.question.asked import Drafts
     from costmodel.answers.estimate import Setting
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
@@ -99,8 +99,8 @@ def predict(
         refuse_others(running.params)
         return predict_table(table, json=json, out=out, csv=csv, quiet=quiet, seed=seed)
     from app.answers.optimize import acceptance
-    from app.cli.asked import asked, given_options, with_options
     from app.cli.output import deliver, say
+    from app.cli.question.asked import asked, given_options, with_options
     from app.cli.shown.predict import print_predictions
     from costmodel.answers.settings import build_setting
     from hardware_profiles.errors import InputError
@@ -242,7 +242,7 @@ def _drafts(
     """
     from dataclasses import replace
 
-    from app.cli.asked import drafts_of
+    from app.cli.question.asked import drafts_of
     from hardware_profiles.errors import InputError
 
     drafts = drafts_of(chosen, given, batches)
@@ -256,7 +256,7 @@ def _drafts(
 def _configurations(
     source: "Source | None", drafts: "Drafts", seed: int, grid: "tuple[Setting, list[int], list[int]]"
 ) -> "list[Acceptance]":
-    from app.cli.configurations import compared, plain
+    from app.cli.question.configurations import compared, plain
     from costmodel.laws.claims import tokens_claim
     from costmodel.method_library import load_method
     from hardware_profiles.errors import InputError
@@ -339,7 +339,7 @@ def _point(
             "mean_prompt_tokens": whole[0], "mean_output_tokens": whole[1],
         }  # fmt: skip
     if setting.plan is not None:
-        from app.cli.planned import planned_answer
+        from app.cli.question.planned import planned_answer
 
         row["plan"] = planned_answer(setting, a, setting.plan, batch=batch, context=context)
     if explain:

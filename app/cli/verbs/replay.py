@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.drafts import DynamicTree, StopRule, dynamic_shape, stop_rule, varying
 from app.cli.options import MOST_DRAFT_TOKENS, Csv, Json, MatchRate, Out, Quiet, Seed, method_slug, ratio, whole_numbers
 from app.cli.output import Answered
+from app.cli.question.drafts import DynamicTree, StopRule, dynamic_shape, stop_rule, varying
 
 if TYPE_CHECKING:
     from costmodel.laws.acceptance import Acceptance, Law
@@ -133,7 +133,7 @@ def _print(title: str, body: dict[str, Any]) -> None:
 
 def _law(recorded: "AcceptanceTrace", method: str, verifier: str, shapes: "Sequence[int | Tree]") -> "Law":
     """The law of the rule that was named, else of the method named, else of the trace's; else matching."""
-    from app.cli.configurations import named_method
+    from app.cli.question.configurations import named_method
     from costmodel.laws.acceptance import MATCHING, law_for
     from costmodel.method_library import load_method
 

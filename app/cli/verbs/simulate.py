@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import completion
-from app.cli.accepted import KNOWN_BY, acceptance_values
-from app.cli.asked import Config
 from app.cli.option_groups import Accepted, grouped
 from app.cli.options import Csv, Json, Out, Quiet, Seed, milliseconds, read_model
 from app.cli.output import Answered
+from app.cli.question.accepted import KNOWN_BY, acceptance_values
+from app.cli.question.asked import Config
 
 if TYPE_CHECKING:
     from app.reports.simulation_page import Case, LoadPoint

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.accepted import is_rates
 from app.cli.option_groups import Accepted, grouped
 from app.cli.options import Csv, Json, Out, Quiet, Seed, whole_numbers
 from app.cli.output import Answered
+from app.cli.question.accepted import is_rates
 
 if TYPE_CHECKING:
     from costmodel.optimizers.acceptance_vectors import AcceptanceVectors
@@ -40,8 +40,8 @@ def tree(
     --acceptance also takes a file: a recorded trace, or a sibling vector as a JSON list (one list per depth where they
     differ). From rates alone, siblings are taken to be tried in turn.
     """
-    from app.cli.accepted import as_given
     from app.cli.output import deliver
+    from app.cli.question.accepted import as_given
     from hardware_profiles.errors import InputError
     from traces.kinds.acceptance import AcceptanceTrace
 
@@ -75,7 +75,7 @@ def _known(accepted: Accepted, depth: int, most: int) -> "tuple[AcceptanceTrace 
     Raises:
         InputError: none of the options, several, or a trace that does not tell of trees.
     """
-    from app.cli.accepted import OTHERWISE, one_source
+    from app.cli.question.accepted import OTHERWISE, one_source
     from costmodel.laws.acceptance import ASSUMED_SIBLINGS, sibling_rates
     from costmodel.optimizers.sources import trace_source
     from costmodel.optimizers.static_tree import read_acceptance

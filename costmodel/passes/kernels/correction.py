@@ -10,7 +10,7 @@ import numpy as np
 
 from costmodel.passes.kernels.timing import Timing, shares
 from costmodel.passes.ops import Array
-from hardware_profiles.corrections import Correction
+from hardware_profiles.fitted.corrections import Correction
 from hardware_profiles.profile import Device
 
 _PER_OCTAVE = 1.0 / np.log(2.0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from costmodel.passes.kernels.timing import Timing, shares
 from costmodel.passes.ops import Array, Mask, Number
-from hardware_profiles.residuals import SIZES, Regimes, Residuals
+from hardware_profiles.fitted.residuals import SIZES, Regimes, Residuals
 
 
 class Place(NamedTuple):

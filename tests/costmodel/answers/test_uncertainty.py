@@ -15,8 +15,8 @@ from costmodel.engine_library import load_engine
 from costmodel.engines.record.overhead import BARE
 from costmodel.laws.acceptance import geometric
 from costmodel.passes.kernels.timing import shares
+from hardware_profiles.fitted.residuals import Regime, Residuals
 from hardware_profiles.profile import OPERATIONS
-from hardware_profiles.residuals import Regime, Residuals
 
 SETTING = build_setting(
     DecodingConfiguration(

@@ -15,8 +15,8 @@ from costmodel.calibration.regimes import FEWEST_ROWS, LEAST_ROWS, regimes
 from costmodel.calibration.timing import timed, timings
 from costmodel.passes.kernels.regimes import Place, holds, log_bounds
 from costmodel.passes.kernels.timing import Timing
+from hardware_profiles.fitted.residuals import MOST_REGIMES, Regimes, Residuals
 from hardware_profiles.loader import load_device
-from hardware_profiles.residuals import MOST_REGIMES, Regimes, Residuals
 
 H100 = load_device("h100-sxm")
 

@@ -11,7 +11,7 @@ from scipy.interpolate import RegularGridInterpolator
 from costmodel.passes import kernels, ops
 from costmodel.passes.kernels.correction import by_share, by_size, interpolated
 from costmodel.passes.kernels.timing import Timing, joined
-from hardware_profiles.corrections import LARGEST, Correction
+from hardware_profiles.fitted.corrections import LARGEST, Correction
 from hardware_profiles.loader import load_device
 
 H100 = load_device("h100-sxm")

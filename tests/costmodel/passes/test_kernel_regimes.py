@@ -10,8 +10,8 @@ from costmodel.passes.forward import Deployment, pass_cost
 from costmodel.passes.kernels.regimes import Place, holds, log_bounds, place
 from costmodel.passes.kernels.timing import Timing, shares
 from costmodel.passes.precision import Precision
+from hardware_profiles.fitted.residuals import SIZES, Regime, Regimes, Residuals
 from hardware_profiles.loader import load_device
-from hardware_profiles.residuals import SIZES, Regime, Regimes, Residuals
 
 LEFT = Regime(launch=(0.0, 0.3), low_ratio=-0.1, high_ratio=0.02)
 FEW = Regime(launch=(0.3, 1.0), sizes={"rows": (0.0, 64.0)}, low_ratio=-0.01, high_ratio=0.4)

@@ -15,7 +15,7 @@ from costmodel.passes.memory import kv_bytes, weight_bytes
 from costmodel.passes.precision import BYTES_PER_VALUE, Precision, bytes_per_value, main_format, precision
 from costmodel.passes.transformed_operations import narrowing
 from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.formats import WEIGHT_FORMATS, FormatGroup
+from hardware_profiles.fitted.formats import WEIGHT_FORMATS, FormatGroup
 from hardware_profiles.loader import load_device
 
 LLAMA = load_model("llama-3.1-70b")

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.asked import Config
 from app.cli.options import Json, Quiet, Seed, whole_numbers
+from app.cli.question.asked import Config
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration

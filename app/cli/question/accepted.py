@@ -1,7 +1,7 @@
 """Which drafters do options name, and where is the acceptance of each one known from?
 
 One meaning of --trace, --acceptance, --tokens-per-step, --drafter and --method for every verb. Leaves out what a source
-emits at a draft length (`costmodel.optimizers.sources`, `app.cli.configurations`).
+emits at a draft length (`costmodel.optimizers.sources`, `app.cli.question.configurations`).
 """
 
 import math
@@ -117,7 +117,7 @@ def asked_source(
     """
     from dataclasses import replace
 
-    from app.cli.asked import with_options
+    from app.cli.question.asked import with_options
     from costmodel.optimizers.sources import configured_source
 
     file = given.get("config") is not None

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.answers.feasible import require_cell
-from app.cli.planned import planned_answer
+from app.cli.question.planned import planned_answer
 from costmodel.answers.estimate import estimate
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames

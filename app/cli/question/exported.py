@@ -181,7 +181,7 @@ def _with_acceptance(
     """The configuration with one rate per draft token of its chain, where options or `synthetic` ask for them."""
     from dataclasses import replace
 
-    from app.cli.accepted import one_source, rates_of
+    from app.cli.question.accepted import one_source, rates_of
     from costmodel.optimizers.sources import configured_source
     from hardware_profiles.errors import InputError
 

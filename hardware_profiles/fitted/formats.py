@@ -7,9 +7,9 @@ stand in where it has none. Formats of weights alone have shares of the 16-bit p
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hardware_profiles.corrections import Correction
+from hardware_profiles.fitted.corrections import Correction
+from hardware_profiles.fitted.residuals import Regime
 from hardware_profiles.frozen_table import FrozenTable
-from hardware_profiles.residuals import Regime
 
 # blocks of integers with their scales, as GGUF files hold weights: devices compute on them, but have no peak in them
 WEIGHT_FORMATS = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k")

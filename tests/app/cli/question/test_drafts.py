@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from app.cli.drafts import dynamic_shape, stop_rule
+from app.cli.question.drafts import dynamic_shape, stop_rule
 from costmodel.laws.drafting import dynamic_tree
 from costmodel.method import Shape, Stop
 from hardware_profiles.errors import InputError

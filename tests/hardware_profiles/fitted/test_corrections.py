@@ -2,8 +2,8 @@
 
 import pytest
 
-from hardware_profiles.corrections import CORRECTED, Correction
 from hardware_profiles.errors import InputError
+from hardware_profiles.fitted.corrections import CORRECTED, Correction
 from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.writer import write_device
 

@@ -1,7 +1,7 @@
 """Which configuration do a file and the options beside it ask about?
 
 Options that stand on the command line go over what the file says; without a file the options say all of it. Leaves out
-which shapes and lengths are compared (`app.cli.configurations`).
+which shapes and lengths are compared (`app.cli.question.configurations`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ def _cache_tokens(log: Path, engine: str) -> int:
 
 
 def _name_value(option: str, value: Any) -> Any:
-    from app.cli.configurations import fidelity_of
+    from app.cli.question.configurations import fidelity_of
     from costmodel.method_library import listed_names
 
     if option == "fidelity":
@@ -169,8 +169,8 @@ def drafts_of(
     Raises:
         InputError: two shapes at once, or one that cannot be read.
     """
-    from app.cli.drafts import dynamic_shape, stop_rule
     from app.cli.options import MOST_DRAFT_TOKENS, whole_numbers
+    from app.cli.question.drafts import dynamic_shape, stop_rule
     from costmodel.method import Shape
     from hardware_profiles.errors import InputError
     from traces.kinds.tree import read_tree

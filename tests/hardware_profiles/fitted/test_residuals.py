@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.fitted.regime_lines import parse_regime, regime_line
+from hardware_profiles.fitted.residuals import SIZES, Regime, Residuals
 from hardware_profiles.frozen_table import FrozenTable
 from hardware_profiles.loader import load_device
 from hardware_profiles.overrides import overridden
-from hardware_profiles.regime_lines import parse_regime, regime_line
-from hardware_profiles.residuals import SIZES, Regime, Residuals
 from hardware_profiles.writer import write_device
 
 LEFT = Regime(launch=(0.0, 0.3), compute=(0.0, 1.0), low_ratio=-0.1, high_ratio=0.02)

@@ -5,7 +5,7 @@ As a line, `launch 0..0.2, rows 64..inf: -0.05..0.1`: where it holds, and the en
 """
 
 from hardware_profiles.errors import InputError
-from hardware_profiles.residuals import SHARES, WHOLE, Regime, Span
+from hardware_profiles.fitted.residuals import SHARES, WHOLE, Regime, Span
 
 EVERYWHERE = "everywhere"
 _EXAMPLE = "launch 0..0.2, rows 64..inf: -0.05..0.1"

@@ -1,0 +1,1 @@
+"""What was fitted to measurements beside constants: intervals, their regimes, corrections, and narrower formats."""
