@@ -100,7 +100,7 @@ async def complete(
     try:
         await _read(reply, events)
     except BrokenAnswerError as broken:
-        error = error or broken.message
+        error = broken.message  # what a server says before it hangs up tells more than that it did
     if error is None and not events.ended:
         error = "the stream ended before the answer did"
     times = events.token_times_s

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import ssl
 import time
 from collections.abc import Iterator, Mapping
@@ -71,7 +72,7 @@ class Reply:
         return b"".join(piece for _, piece in self.pieces)
 
     def lines(self) -> Iterator[tuple[float, bytes]]:
-        """Lines of the body with the time at which each was whole; one that never ended comes last.
+        """Lines of the body with the time at which each was whole; the last needs no line end where the body is whole.
 
         Raises:
             BrokenAnswerError: a line is longer than is read.
@@ -83,7 +84,7 @@ class Reply:
                 yield at_s, line
             if len(rest) > _MOST_LINE_BYTES:
                 raise BrokenAnswerError(f"a line of the answer exceeds {_MOST_LINE_BYTES} bytes")
-        if rest:
+        if rest and self.error is None:
             yield at_s, rest
 
 
@@ -215,7 +216,7 @@ async def exchange(
             f"does not take a connection within {patience.connect_s:g} s", key=str(address)
         ) from None
     except OSError as error:
-        reason = error.strerror if error.strerror and error.errno and error.errno > 0 else str(error)
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
         raise UnreachableError(f"cannot be reached ({reason})", key=str(address)) from None
     try:
         receiver.reply.sent_s = receiver.last_s = time.monotonic()
@@ -242,14 +243,16 @@ def _request(address: Address, path: str, body: object) -> bytes:
     return "\r\n".join([*head, "", ""]).encode("latin-1") + content
 
 
-async def fetch_text(address: Address, path: str, *, patience: Patience | None = None) -> str | None:
-    """The text that a server has under a path; None where it refuses (status 400 and above).
+async def fetch_text(
+    address: Address, path: str, body: object = None, *, patience: Patience | None = None
+) -> str | None:
+    """The text that a server has under a path, or answers to a JSON value; None where it refuses (status >= 400).
 
     Raises:
         UnreachableError: no connection.
         BrokenAnswerError: an answer that is not whole, or a redirect, which is not followed.
     """
-    reply = await exchange(address, path, patience=patience)
+    reply = await exchange(address, path, body, patience=patience)
     if reply.error is not None:
         raise BrokenAnswerError(reply.error, key=f"{address}{path}")
     if 300 <= reply.status < 400:
@@ -257,14 +260,16 @@ async def fetch_text(address: Address, path: str, *, patience: Patience | None =
     return None if reply.status >= 400 else reply.body.decode("utf-8", errors="replace")
 
 
-async def fetch_object(address: Address, path: str, *, patience: Patience | None = None) -> Mapping[str, Any] | None:
-    """The JSON object that a server has under a path; None where it refuses.
+async def fetch_object(
+    address: Address, path: str, body: object = None, *, patience: Patience | None = None
+) -> Mapping[str, Any] | None:
+    """The JSON object that a server has under a path, or answers to a JSON value; None where it refuses.
 
     Raises:
         UnreachableError: no connection.
         BrokenAnswerError: an answer that is not whole or no JSON object.
     """
-    text = await fetch_text(address, path, patience=patience)
+    text = await fetch_text(address, path, body, patience=patience)
     if text is None:
         return None
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from hardware_profiles.errors import InputError
 from real_runs.servers.client import Answer, Completion, complete
@@ -24,6 +25,7 @@ def run_requests(
     *,
     users: int | None = None,
     arrivals_s: Sequence[float] | None = None,
+    think_s: float = 0.0,
     most_at_once: int = MOST_AT_ONCE,
     patience: Patience | None = None,
     tell: Callable[[int, int], None] = lambda answered, under_way: None,
@@ -36,6 +38,7 @@ def run_requests(
         requests: in the order in which they are sent.
         users: closed loop: so many send their next request when the last one is answered; >= 1.
         arrivals_s: open loop: seconds after the start, sorted, one per request; either this or `users`.
+        think_s: of a user between an answer and the next request, >= 0.
         most_at_once: requests under way at a time, which later arrivals wait for; their `due_s` says since when.
         patience: None is the usual.
         tell: called with the requests answered and under way after every answer.
@@ -53,10 +56,10 @@ def run_requests(
         raise InputError("either users of a closed loop or arrivals must be given", key="users")
     if arrivals_s is not None and len(arrivals_s) != len(requests):
         raise InputError(f"must be {len(requests)}, one per request", key="arrivals_s", value=len(arrivals_s))
-    most = min(most_at_once, users or most_at_once)
+    most = most_at_once if users is None else min(most_at_once, users)
     if most < 1:
         raise InputError("must be at least 1", key="most_at_once" if users is None else "users", value=most)
-    return asyncio.run(_run(server, requests, arrivals_s, most, patience, tell, on_answer))
+    return asyncio.run(_run(server, requests, arrivals_s, most, think_s, patience, tell, on_answer))
 
 
 async def _run(
@@ -64,39 +67,47 @@ async def _run(
     requests: Sequence[Completion],
     arrivals_s: Sequence[float] | None,
     most: int,
+    think_s: float,
     patience: Patience | None,
     tell: Callable[[int, int], None],
     on_answer: Callable[[int, Answer], None],
 ) -> list[Answer]:
     answers: dict[int, Answer] = {}
-    lost: list[UnreachableError] = []
-    free, under_way, started_s = asyncio.Semaphore(most), 0, time.monotonic()
+    failures: list[Exception] = []
+    free, failed = asyncio.Semaphore(most), asyncio.Event()
+    loop, started_s = asyncio.get_running_loop(), time.monotonic()
 
     async def send(index: int, due_s: float) -> None:
-        nonlocal under_way
-        under_way += 1
         try:
-            answer = await complete(server, requests[index], due_s=due_s, patience=patience)
-        except UnreachableError as error:
-            lost.append(error)
-            return
+            answers[index] = answer = await complete(server, requests[index], due_s=due_s, patience=patience)
+            on_answer(index, answer)
+            tell(len(answers), len(tasks) - 1)
+        except Exception as error:
+            failures.append(error)
+            failed.set()
         finally:
-            under_way -= 1
-            free.release()
-        answers[index] = answer
-        on_answer(index, answer)
-        tell(len(answers), under_way)
+            loop.call_later(think_s, free.release)
 
-    async with asyncio.TaskGroup() as tasks:
+    tasks: set[asyncio.Task[None]] = set()
+    try:
         for index in range(len(requests)):
             due_s = None if arrivals_s is None else started_s + arrivals_s[index]
             if due_s is not None:
-                await asyncio.sleep(max(due_s - time.monotonic(), 0.0))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(failed.wait(), max(due_s - time.monotonic(), 0.0))
             await free.acquire()
-            if lost:
+            if failed.is_set():
                 break
-            tasks.create_task(send(index, time.monotonic() if due_s is None else due_s))
-    if lost:
-        told = f"{lost[0].message}; {len(answers)} of {len(requests)} requests were answered before"
-        raise UnreachableError(told, key=lost[0].key)
+            tasks.add(task := asyncio.create_task(send(index, time.monotonic() if due_s is None else due_s)))
+            task.add_done_callback(tasks.discard)
+        while tasks:
+            await asyncio.wait(tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    for error in failures:
+        if isinstance(error, UnreachableError):
+            told = f"{error.message}; {len(answers)} of {len(requests)} requests were answered before"
+            raise UnreachableError(told, key=error.key) from None
+        raise error
     return [answers[index] for index in range(len(requests))]

@@ -7,7 +7,7 @@ file read back equals the trace written. Leaves out other programs' files (`trac
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +117,13 @@ def read_acceptance(path: str | Path) -> AcceptanceTrace:
     return trace
 
 
-def write_requests(trace: RequestTrace, path: str | Path) -> None:
+def write_requests(trace: RequestTrace, path: str | Path, *, further: Mapping[str, pa.Array] | None = None) -> None:
     """Write a request trace; an existing file is replaced in one move.
+
+    Args:
+        trace: to write.
+        path: file; its folder must exist.
+        further: columns beside the trace's own, one value per request, which readers of traces pass over.
 
     Raises:
         InputError: the place cannot be written, or provenance holds what JSON cannot.
@@ -132,7 +137,7 @@ def write_requests(trace: RequestTrace, path: str | Path) -> None:
         columns["prefix_blocks"] = pa.array([list(blocks) for blocks in trace.prefix_blocks], pa.list_(pa.int64()))
     if trace.priority is not None:
         columns["priority"] = pa.array(trace.priority)
-    table = pa.table(columns).replace_schema_metadata({METADATA_KEY: encode_header(trace)})
+    table = pa.table({**columns, **(further or {})}).replace_schema_metadata({METADATA_KEY: encode_header(trace)})
     write_parquet(table, path)
 
 

@@ -1,0 +1,195 @@
+"""How does a live server stand a load: recorded requests, drawn arrivals, or users who wait for their answers?
+
+Every answer is on disk before the run goes on, whatever ends it: Ctrl-C and a server that dies leave what was measured,
+and resuming sends what is missing. Leaves out which requests (`simulator.scenario.build.workload` draws them).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardware_profiles.errors import InputError, RooftreeError
+from hardware_profiles.whole_file import make_folder, whole_file
+from real_runs.recording.log import RecordingLog
+from real_runs.servers.client import Answer, Completion
+from real_runs.servers.counters import scrape
+from real_runs.servers.exchange import Patience
+from real_runs.servers.identify import Server
+from real_runs.servers.measured import row_of, summary_of, write_rows
+from real_runs.servers.session import MOST_AT_ONCE, run_requests
+from simulator.loop.request import Workload
+
+PART, ROWS = "answers.part.jsonl", "requests.parquet"
+SCRAPES = ("counters-before.txt", "counters-after.txt")
+Tell = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """What is sent where.
+
+    Attributes:
+        server: from `identify`.
+        workload: times or users, and lengths.
+        prompts: one per request, text or token ids.
+        out: folder for the answers.
+        ignore_eos: generate all tokens that a request asks for.
+        temperature: of sampling; 0 is greedy.
+        options: further keys of every request's JSON.
+        most_at_once: requests under way at a time.
+        patience: how long to wait.
+        resume: go on with a folder that holds a part of the answers.
+    """
+
+    server: Server
+    workload: Workload
+    prompts: Sequence[str | tuple[int, ...]]
+    out: Path
+    ignore_eos: bool = True
+    temperature: float = 0.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    most_at_once: int = MOST_AT_ONCE
+    patience: Patience = field(default_factory=Patience)
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        longest = self.workload.prompt_tokens.astype(np.int64) + self.workload.output_tokens
+        if self.server.context is not None and longest.max() > self.server.context:
+            rule = f"a request of the server holds at most {self.server.context} tokens, prompt and output"
+            raise InputError(rule, key=f"request {int(longest.argmax())}", value=int(longest.max()))
+
+    @property
+    def completions(self) -> list[Completion]:
+        """Every request of the load."""
+        return [
+            Completion(prompt=prompt, max_tokens=tokens, ignore_eos=self.ignore_eos, temperature=self.temperature,
+                       options=self.options)
+            for prompt, tokens in zip(self.prompts, self.workload.output_tokens.tolist(), strict=True)
+        ]  # fmt: skip
+
+    @property
+    def setup(self) -> dict[str, Any]:
+        """What answers of one run have in common, as JSON values."""
+        w = self.workload
+        sent = {
+            "prompts": list(self.prompts), "output_tokens": w.output_tokens.tolist(), "users": w.users,
+            "arrival_s": w.arrival_s.tolist(), "think_s": w.think_s, "temperature": self.temperature,
+            "ignore_eos": self.ignore_eos, "options": dict(self.options),
+        }  # fmt: skip
+        digest = hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
+        return {"kind": "load", "engine": self.server.kind, "model": self.server.model, "requests_sha256": digest}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadResult:
+    """What came of a load.
+
+    Attributes:
+        summary: rates and percentiles of what was answered.
+        asked: requests of the load.
+        resumed: of the answers, those of earlier runs.
+        errors: why requests failed, and how many each.
+        short: answers with another number of tokens than was asked for.
+        cpu_s: CPU time of this process while it sent.
+    """
+
+    summary: Mapping[str, Any]
+    asked: int
+    resumed: int
+    errors: Mapping[str, int]
+    short: int
+    cpu_s: float
+
+
+def run_load(load: Load, tell: Tell = lambda what, done, total: None) -> LoadResult:
+    """Send what is not answered yet, and write `requests.parquet` and the counters before and after.
+
+    Args:
+        load: what is sent where.
+        tell: called with what is done, requests answered, and all of them.
+
+    Raises:
+        InputError: another run lies in the folder, the server is lost, or no request was answered.
+        KeyboardInterrupt: Ctrl-C. In both cases what was answered until then is written, and can be resumed.
+    """
+    make_folder(load.out)
+    if (load.out / ROWS).exists() and not (load.out / PART).exists():
+        raise InputError("holds a load that is finished: choose another folder", file=load.out, key="--out")
+    with RecordingLog(load.out / PART, load.setup, resume=load.resume) as log:
+        resumed = len(log.finished)
+        errors: Counter[str] = Counter()
+        cpu_s = time.process_time()
+        try:
+            if not resumed:
+                _write_counters(load, SCRAPES[0])
+            _send(load, log, errors, tell)
+            _write_counters(load, SCRAPES[1])
+        finally:
+            cpu_s = time.process_time() - cpu_s
+            rows = list(log.finished)
+            if rows:
+                _write(load, rows)
+        if not rows:
+            raise InputError("no request was answered: " + "; ".join(errors)[:500], key=str(load.server.address))
+        if len(rows) == load.workload.requests:
+            log.remove()
+    wanted = load.workload.output_tokens
+    return LoadResult(
+        summary=summary_of(rows), asked=load.workload.requests, resumed=resumed, errors=dict(errors),
+        short=sum(row["output_tokens"] != wanted[row["request"]] for row in rows), cpu_s=cpu_s,
+    )  # fmt: skip
+
+
+def _send(load: Load, log: RecordingLog, errors: Counter[str], tell: Tell) -> None:
+    """Send what is missing; rows go to the disk in a thread of their own, so that no stream waits for it."""
+    before = {row["request"]: row for row in log.finished}
+    missing = [index for index in range(load.workload.requests) if index not in before]
+    if not missing:
+        return
+    completions, arrivals = load.completions, load.workload.arrival_s[missing]
+    gone_s = max((row["last_token_s"] or row["arrival_s"] for row in before.values()), default=0.0)
+    written: list[Future[None]] = []
+    with ThreadPoolExecutor(max_workers=1) as writer:
+        origin_s = time.monotonic() - gone_s
+
+        def keep(position: int, answer: Answer) -> None:
+            if answer.error is None:
+                written.append(writer.submit(log.append, row_of(missing[position], answer, origin_s)))
+            else:
+                errors[answer.error] += 1
+
+        run_requests(
+            load.server, [completions[index] for index in missing], users=load.workload.users,
+            arrivals_s=None if load.workload.users else (arrivals - (arrivals[0] if before else 0.0)).tolist(),
+            think_s=load.workload.think_s, most_at_once=load.most_at_once, patience=load.patience,
+            tell=lambda answered, under_way: tell(
+                f"{under_way} under way", len(before) + answered, load.workload.requests
+            ),
+            on_answer=keep,
+        )  # fmt: skip
+    for each in written:
+        each.result()
+
+
+def _write(load: Load, rows: list[dict[str, Any]]) -> None:
+    notes = f"Measured on {load.server.kind} by rooftree load: {len(rows)} of {load.workload.requests} requests."
+    write_rows(rows, load.out / ROWS, model=load.server.model, engine=load.server.kind, notes=notes)
+
+
+def _write_counters(load: Load, name: str) -> None:
+    """Keep the engine's counters where it publishes some: acceptance and batches are read from them."""
+    with suppress(RooftreeError):
+        text = scrape(load.server, patience=load.patience).text
+        with whole_file(load.out / name) as part:
+            part.write_text(text, encoding="utf-8")

@@ -1,0 +1,104 @@
+"""One completion: counts are the server's, times are when tokens came, and a fault says what it was."""
+
+import asyncio
+
+import pytest
+
+from hardware_profiles.errors import InputError, UnknownNameError
+from real_runs.servers.address import Address
+from real_runs.servers.client import Completion, complete
+from real_runs.servers.exchange import Patience, UnreachableError, exchange
+from real_runs.servers.identify import KINDS, identify
+from tests.real_runs.servers.stub_server import serving
+
+SHORT = Patience(connect_s=5.0, silence_s=0.3)
+
+
+def ask(url, *, tokens=6, patience=SHORT, **options):
+    server = identify(Address.parse(url))
+    request = Completion(prompt=(1, 2, 3, 4), max_tokens=tokens, options=options)
+    return asyncio.run(complete(server, request, patience=patience))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_is_whole_and_counted_by_the_server(kind):
+    with serving(kind, interval_s=0.002) as (url, stub):
+        server, answer = identify(Address.parse(url)), ask(url, seed=7)
+    assert (server.kind, server.model) == (kind, "stub")
+    assert (server.slots, server.context) == (2 if kind == "llama.cpp" else None, 4096)
+    assert (answer.output_tokens, answer.prompt_tokens, answer.error) == (6, 4, None)
+    assert (answer.finish_reason, answer.cached_tokens) == ("length", 0 if kind == "llama.cpp" else 1)
+    written = [float(word) for word in answer.text.split()]
+    assert len(written) == len(answer.token_times_s) == 6
+    assert all(at <= seen for at, seen in zip(written, answer.token_times_s, strict=True))
+    assert answer.due_s == answer.sent_s <= answer.first_token_s == answer.token_times_s[0]
+    body = stub.bodies[0]
+    assert body["seed"] == 7 and body["ignore_eos"] and body["prompt"] == [1, 2, 3, 4]
+    assert (answer.token_ids == tuple(range(6))) == (kind == "llama.cpp") == (answer.timings is not None)
+
+
+def test_an_event_with_several_tokens_counts_them_where_it_says_which_they_are():
+    with serving("llama.cpp", at_once=4) as (url, _):
+        assert len(ask(url).token_times_s) == 6
+    with serving("openai", at_once=4) as (url, _):
+        answer = ask(url)
+    assert (len(answer.token_times_s), answer.output_tokens) == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("cuts", "the connection ended in the middle of the answer"),
+        ("dies", "the connection ended in the middle of the answer"),
+        ("ends", "the stream ended before the answer did"),
+        ("says", "the server says: out of memory"),
+        ("silent", "the server was silent for 0.3 s"),
+        ("html", "answered something else than JSON: '<html>gateway</html>'"),
+        ("refuses", "HTTP 503: no room"),
+        ("redirects", "HTTP 302"),
+        ("huge", "a line of the answer exceeds 1048576 bytes"),
+        ("garbage", "does not speak HTTP"),
+        ("no-chunks", "does not speak HTTP"),
+    ],
+)
+def test_a_fault_is_said_and_what_arrived_is_kept(fault, said):
+    with serving("vllm", fault=fault) as (url, _):
+        answer = ask(url)
+    assert said in answer.error
+    assert len(answer.token_times_s) == (3 if fault in ("cuts", "dies", "ends", "says", "silent") else 0)
+
+
+def test_an_answer_without_end_is_cut_off():
+    with serving(fault="huge") as (url, _):
+        reply = asyncio.run(exchange(Address.parse(url), "/completion", {"n_predict": 1}, most_bytes=100_000))
+    assert reply.error == "the answer is larger than is read" and len(reply.body) <= 100_000
+
+
+def test_nothing_but_the_address_is_spoken_to(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with serving() as (url, stub):
+        assert ask(url).error is None
+    assert all(f"Host: {url.removeprefix('http://')}" in head for head in stub.heads)
+    assert all("Authorization" not in head and "Cookie" not in head for head in stub.heads)
+
+
+def test_a_server_that_is_not_there_is_named():
+    with serving() as (url, _):
+        pass
+    with pytest.raises(UnreachableError, match=rf"{url}: cannot be reached \(Connection refused\)"):
+        identify(Address.parse(url))
+    with pytest.raises(UnreachableError, match="cannot be reached"):
+        identify(Address.parse("http://no-such-host.invalid"))
+
+
+def test_a_model_that_is_not_served_is_refused_with_those_that_are():
+    with serving() as (url, _), pytest.raises(UnknownNameError, match="unknown model 'stab'; nearest: stub"):
+        identify(Address.parse(url), model="stab")
+
+
+def test_what_is_no_server_of_completions_is_refused():
+    with serving() as (url, stub):
+        stub.model = None
+        with pytest.raises(InputError, match="lists no models"):
+            identify(Address.parse(url))

@@ -1,0 +1,91 @@
+"""Many requests: at their times or by users, bounded, and kept whatever ends them."""
+
+import itertools
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from hardware_profiles.errors import InputError
+from real_runs.servers.address import Address
+from real_runs.servers.client import Completion
+from real_runs.servers.exchange import UnreachableError
+from real_runs.servers.identify import identify
+from real_runs.servers.session import run_requests
+from tests.real_runs.servers.stub_server import serving
+
+REQUESTS = [Completion(prompt=(1, 2), max_tokens=4) for _ in range(9)]
+
+
+def test_users_have_one_request_each_under_way():
+    with serving(interval_s=0.005) as (url, stub):
+        answers = run_requests(identify(Address.parse(url)), REQUESTS, users=3)
+    assert [answer.error for answer in answers] == [None] * 9
+    assert stub.most_at_once == 3
+
+
+def test_users_think_between_requests():
+    with serving() as (url, _):
+        answers = run_requests(identify(Address.parse(url)), REQUESTS[:3], users=1, think_s=0.05)
+    pauses = [b.due_s - a.last_token_s for a, b in itertools.pairwise(answers)]
+    assert min(pauses) >= 0.045
+
+
+def test_arrivals_keep_their_times_whether_or_not_answers_came():
+    arrivals = [0.02 * index for index in range(9)]
+    with serving(first_s=0.1) as (url, stub):
+        answers = run_requests(identify(Address.parse(url)), REQUESTS, arrivals_s=arrivals)
+    gaps = [answer.due_s - answers[0].due_s for answer in answers]
+    assert gaps == pytest.approx(arrivals, abs=1e-6)
+    assert all(answer.sent_s >= answer.due_s for answer in answers) and stub.most_at_once > 1
+
+
+def test_no_more_than_so_many_are_under_way_and_the_rest_waits():
+    with serving(first_s=0.01) as (url, stub):
+        answers = run_requests(identify(Address.parse(url)), REQUESTS, arrivals_s=[0.0] * 9, most_at_once=2)
+    assert stub.most_at_once == 2
+    assert answers[-1].sent_s - answers[-1].due_s >= 0.03
+
+
+@pytest.mark.parametrize("how", [{}, {"users": 1, "arrivals_s": [0.0] * 9}, {"users": 0}, {"arrivals_s": [0.0]}])
+def test_a_load_that_makes_no_sense_is_refused(how):
+    server = object()
+    with pytest.raises(InputError):
+        run_requests(server, REQUESTS, **how)
+
+
+def test_a_server_that_dies_ends_the_run_and_keeps_what_it_answered():
+    answered = {}
+    with serving(fault="dies", fails_from=4) as (url, _):
+        server = identify(Address.parse(url))
+        with pytest.raises(UnreachableError, match=r"cannot be reached .*; 5 of 9 requests were answered before"):
+            run_requests(server, REQUESTS, users=1, on_answer=answered.__setitem__)
+    assert [answered[index].error is None for index in range(5)] == [True] * 4 + [False]
+
+
+def test_ctrl_c_closes_connections_and_keeps_what_was_answered():
+    answered = {}
+
+    def interrupt():
+        while len(answered) < 2:
+            time.sleep(0.005)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with serving(interval_s=0.01) as (url, _):
+        server = identify(Address.parse(url))
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            run_requests(server, REQUESTS, users=1, on_answer=answered.__setitem__)
+        thread.join()
+    assert 2 <= len(answered) < 9 and all(answer.error is None for answer in answered.values())
+
+
+def test_what_fails_in_the_caller_is_raised_as_it_is():
+    def full(index, answer):
+        raise OSError("disk full")
+
+    with serving() as (url, _), pytest.raises(OSError, match="disk full"):
+        run_requests(identify(Address.parse(url)), REQUESTS, users=2, on_answer=full)
