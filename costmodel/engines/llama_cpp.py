@@ -6,7 +6,7 @@ The project numbers builds, not releases, so there are two here: `new` for build
 
 from functools import partial
 
-from costmodel.engines.record.engine import ANY, Engine, Kernels
+from costmodel.engines.record.engine import ANY, Engine, Kernels, Scheduler
 from costmodel.engines.record.memory import Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
@@ -42,6 +42,29 @@ ENGINE = Engine(
         group_bytes=0.0,
         pass_tokens=512,
         source="ASSUMED: one contiguous cache, physical batches of 512 tokens, a driver context of half a GiB",
+    ),
+    scheduler=Scheduler(
+        versions="server of October 2026; slots as numbers of --parallel state them, with --cont-batching, its default",
+        mixes=True,
+        chunks=True,
+        batch_tokens=2048,
+        requests=4,
+        reserve_ratio=1.0,
+        shares_prefixes=True,
+        overlaps=False,
+        numbered_slots=True,
+        pass_tokens=512,
+        equal_passes=True,
+        drafts_within_output=True,
+        source=(
+            "tools/server/server-context.cpp: pre_decode (every decoding slot with its drafts, then prompts in the "
+            "order of slots up to n_batch), get_available_slot (the slot left first), get_n_draft_max (at most what is "
+            "left of the output less one); common/common.h: n_batch 2048, n_ubatch 512; common/arg.cpp: four slots "
+            "where --parallel does not say; src/llama-kv-cache.cpp init_batch: split_equal, as --parallel N gives "
+            "every slot a cache of its own (--kv-unified: equal_passes false). A slot reuses the longest common "
+            "prefix of its latest prompt, and the host keeps others (--cache-ram 8192 MiB): prefixes are shared, "
+            "without the similarity of 0.1 by which such a slot is preferred"
+        ),
     ),
     options=Options(
         releases=("old", "new"),

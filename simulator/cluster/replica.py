@@ -16,6 +16,7 @@ from simulator.loop.drafting import PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
 from simulator.loop.iteration import COMPOSED, COUNTED, PAUSED, advance, begin, settle, start
 from simulator.loop.passes import drafts_at_once, group, groups, part, parts, tabled_seconds, with_pass
 from simulator.loop.scheduler import receive_all
+from simulator.loop.split import line_up, next_pass
 from simulator.loop.state import Limits, Prefixes, Requests, Small, new_buffers, new_replica
 from simulator.loop.step_time import DraftTimer, StepTimer
 from simulator.loop.tables import Tables, no_tables
@@ -155,7 +156,7 @@ class SimulatedReplica:
         """Seconds of the composed iteration, by the timers."""
         p, state = self.pool, self.state
         if p.tables is not None:
-            return float(self._run(tabled_seconds, *self._parts[:3], *self._parts[5:]))
+            return float(self._run(tabled_seconds, *self._parts[:3], *self._parts[4:]))
         drafts = self._parts[5]
         count = int(self._run(parts, self._parts[0], drafts))
         draft = 0.0
@@ -178,11 +179,27 @@ class SimulatedReplica:
         """Seconds of verifying everything, in groups where batches are padded."""
         state, drafts = self.state, self.pool.drafts
         decoding = int(state.decoding)
+        if self.pool.limits.pass_tokens and drafts.ragged == SPLIT:
+            return self._split()
         if drafts.ragged == SPLIT or not decoding:
             queries = float(state.decode_rows / decoding) if decoding else 0.0
             return self._asked((decoding, queries, float(state.context_tokens)), prompts=True)
         ways = (False, True) if drafts.ragged == REGROUP else (False,)
         return min(self._in_groups(by_length) for by_length in ways)
+
+    def _split(self) -> float:
+        """Seconds of the passes of an iteration that may be longer than one; a timer counts its own part for each."""
+        _, buffers, requests, _, limits = self._parts[:5]
+        count, left, seconds = self._run(line_up, *self._parts[:3]), int(self.state.rows), 0.0
+        while left > 0:
+            decoding, decode_rows, context, longest, pieces, rows, _ = self._run(
+                next_pass, buffers, requests, limits, count
+            )
+            new, cached = self.buffers.pieces[:, :pieces].tolist()
+            queries = decode_rows / decoding if decoding else 0.0
+            seconds += self._timed(decoding, queries, context, list(zip(new, cached, strict=True)), longest)
+            left -= rows
+        return seconds
 
     def _in_groups(self, by_length: bool) -> float:
         count = int(self._run(groups, *self._parts[:3], self._parts[5], by_length))
@@ -200,9 +217,12 @@ class SimulatedReplica:
             return 0.0
         new, cached = self.buffers.chunks[:, :count].tolist()
         longest = context / members if equal_lengths else float(self.state.longest_context)
-        seconds = self.pool.timer(
-            int(members), float(queries), float(context), list(zip(new, cached, strict=True)), longest
-        )
+        return self._timed(members, queries, context, list(zip(new, cached, strict=True)), longest)
+
+    def _timed(
+        self, members: int, queries: float, context: float, prefill: list[tuple[int, int]], longest: float
+    ) -> float:
+        seconds = self.pool.timer(int(members), float(queries), float(context), prefill, longest)
         if not 0.0 < seconds < np.inf:
             raise InputError("a timer must answer positive, finite seconds", key="timer", value=seconds)
         return float(seconds)

@@ -16,7 +16,18 @@ from typing import Any
 
 import numpy as np
 
-_LOOP = ("drafting", "iteration", "kv_cache", "passes", "ranks", "scheduler", "slots", "speculation", "waiting")
+_LOOP = (
+    "drafting",
+    "iteration",
+    "kv_cache",
+    "passes",
+    "ranks",
+    "scheduler",
+    "slots",
+    "speculation",
+    "split",
+    "waiting",
+)
 _READ = ("histogram", "request", "state", "tables")
 _FILES = _LOOP + _READ
 

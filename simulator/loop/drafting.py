@@ -48,6 +48,7 @@ class Drafts(NamedTuple):
     slots: int
     budget_per_request: float  # draft tokens that are verified, of a mean request; infinity: all
     sure: Real  # the drafter's probability of its likeliest token there
+    within_output: bool  # nobody drafts beyond the end of its output
     foreseen: Byte  # 1 where a draft made during verification would have begun with the recorded token
 
 
@@ -96,7 +97,13 @@ def wanted(d: Drafts, requests: Requests, r: int, batch: int) -> int:
 @inlined
 def drafted_tokens(d: Drafts, requests: Requests, r: int, batch: int) -> int:
     """Tokens of a request's draft, of which the batch may verify fewer."""
-    return int(min(batch, d.proposes[requests[r].place]))
+    return int(min(_allowed(d, requests, r, batch), d.proposes[requests[r].place]))
+
+
+@inlined
+def _allowed(d: Drafts, requests: Requests, r: int, batch: int) -> int:
+    """Draft tokens that a request may have where the batch allows so many."""
+    return int(min(batch, requests[r].output - requests[r].generated - 1)) if d.within_output else batch
 
 
 @inlined
@@ -104,7 +111,7 @@ def draft_length(d: Drafts, requests: Requests, r: int, drafts: int, batch: int)
     """Draft passes of a request's step that verifies `drafts` tokens, or the tokens that they make one by one."""
     if drafts > 0 and len(d.passes) > 0:
         passes = d.passes[requests[r].place]
-        return int(passes if d.decoder == TREE else min(passes, batch))
+        return int(passes if d.decoder == TREE else min(passes, _allowed(d, requests, r, batch)))
     return drafts if d.slots == ALIKE else drafted_tokens(d, requests, r, batch)
 
 

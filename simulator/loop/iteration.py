@@ -16,6 +16,7 @@ from simulator.loop.kv_cache import grow, release, used_blocks
 from simulator.loop.passes import tabled_seconds
 from simulator.loop.request import DECODING, FAILED, FINISHED, REJECTED
 from simulator.loop.scheduler import compose, end_request, leave, missing_blocks, most_blocks
+from simulator.loop.split import is_one_pass
 from simulator.loop.state import MOST_SAMPLES, Buffers, Limits, Prefixes, Replica, Requests
 from simulator.loop.tables import Tables, target_seconds
 from simulator.loop.waiting import dequeue, enqueue
@@ -247,7 +248,11 @@ def _steady_run(
     running = buffers.running
     b = replica.running
     full = b == limits.max_requests
-    if b == 0 or (replica.queued > 0 and not full and _queue_moves(limits)):
+    if (
+        b == 0
+        or (replica.queued > 0 and not full and _queue_moves(limits))
+        or not is_one_pass(replica, buffers, requests, limits)
+    ):
         return
     most = (replica.unused_blocks // b - 1) * limits.block_tokens
     context = 0
@@ -320,5 +325,5 @@ def advance(
         status = begin(replica, buffers, requests, prefixes, limits, d, t, until)
         if status != COMPOSED:
             return int(status)
-        start(replica, buffers, tabled_seconds(replica, buffers, requests, d, t))
+        start(replica, buffers, tabled_seconds(replica, buffers, requests, limits, d, t))
     return COUNTED

@@ -113,7 +113,9 @@ def publish(
 
 @compiled
 def release(replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, r: int) -> None:
-    """Take all of a request's blocks from it."""
+    """Take all of a request's blocks from it, and its slot."""
+    if limits.numbered_slots:
+        buffers.slot_last[requests[r].slot] = replica.ended
     replica.unused_blocks += requests[r].private
     requests[r].private = 0
     requests[r].slots = 0

@@ -44,6 +44,12 @@ class SchedulerOptions:
         wait_ratio: enough are those that fill, with the tokens that decode, this share of the budget, in [0, 1].
         receive_iterations: after so many iterations that only decode the scheduler looks for new requests, and after
             each with prompts.
+        numbered_slots: requests hold one of `max_requests` numbered slots, which they take before the iteration is
+            filled; slots are served in the order of their numbers, and a request takes the one that was left first.
+        pass_tokens: most query tokens of a pass; an iteration of more is computed in several. 0: in one.
+        equal_passes: a pass holds equally many tokens of neighbouring slots, because each has a cache of its own;
+            False: whoever comes next, as far as there is room.
+        drafts_within_output: nobody drafts tokens beyond the end of its output, the last of which needs no draft.
         block_tokens: tokens of a cache block.
         kv_blocks: blocks of the cache.
         watermark_ratio: share of the blocks that admission leaves free while others run.
@@ -72,6 +78,10 @@ class SchedulerOptions:
     wait_iterations: int = 0
     wait_ratio: float = 1.0
     receive_iterations: int = 1
+    numbered_slots: bool = False
+    pass_tokens: int = 0
+    equal_passes: bool = False
+    drafts_within_output: bool = False
     block_tokens: int = 16
     kv_blocks: int
     watermark_ratio: float = 0.0
@@ -92,6 +102,7 @@ class SchedulerOptions:
                 raise InputError("must be >= 1", key=name, value=getattr(self, name))
         if self.wait_iterations < 0:
             raise InputError("must be >= 0", key="wait_iterations", value=self.wait_iterations)
+        self._check_passes()
         if not 0.0 <= self.watermark_ratio < 1.0:
             raise InputError("must lie in [0, 1)", key="watermark_ratio", value=self.watermark_ratio)
         if self.preemption not in ("recompute", "swap"):
@@ -107,6 +118,16 @@ class SchedulerOptions:
             limit = getattr(self, name)
             if limit is not None and not 0.0 < limit < np.inf:
                 raise InputError("must be positive and finite", key=name, value=limit)
+
+    def _check_passes(self) -> None:
+        if self.pass_tokens < 0:
+            raise InputError("must be >= 0", key="pass_tokens", value=self.pass_tokens)
+        if self.equal_passes and not (self.numbered_slots and self.pass_tokens):
+            rule = "passes of equally many tokens need numbered_slots and pass_tokens"
+            raise InputError(rule, key="equal_passes", value=self.equal_passes)
+        if self.numbered_slots and self.reserve_ratio != 1.0:
+            rule = "a slot has room for all of its request: must be 1 with numbered_slots"
+            raise InputError(rule, key="reserve_ratio", value=self.reserve_ratio)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -305,7 +326,7 @@ class Scenario:
 
     Raises:
         InputError: no replica, an unknown router, two decoders at once; ranks in step with a timer that does not tell
-            their own part, or that share their passes otherwise.
+            their own part, or that share their passes otherwise; a limit of passes that are shared otherwise.
     """
 
     workload: Workload
@@ -328,6 +349,9 @@ class Scenario:
             raise InputError(f"must be one of {', '.join(ROUTERS)}", key="router", value=self.router)
         if self.speculation is not None and self.blocks is not None:
             raise InputError("a decoder speculates or commits blocks, not both", key="blocks")
+        batch = self.speculation.batch if self.speculation is not None else SERIAL
+        if self.scheduler.pass_tokens and (batch.parts > 1 or batch.ragged != "split"):
+            raise InputError("batches that are padded or verified in parts have no such limit", key="pass_tokens")
         if self.in_step:
             self._check_ranks()
         elif self.router == "reported-load":

@@ -1,6 +1,7 @@
 """Which passes verify the drafts of an iteration, and how long do they take beside the draft passes?
 
-One pass over everybody; or parts of the drafts in turn; or groups of requests, each padded to its longest. Leaves out
+One pass over everybody, or several where passes are limited (`simulator.loop.split`); or parts of the drafts in turn;
+or groups of requests, each padded to its longest. Leaves out
 what a pass costs: `simulator.loop.tables`, or a timer that is asked (`simulator.cluster.replica`).
 
 Reference: Qian et al. 2024, "BASS" (arXiv:2404.15778), for ragged batches that are padded or split; Zhang et al. 2025,
@@ -12,7 +13,8 @@ from __future__ import annotations
 from simulator.loop.compiled import compiled
 from simulator.loop.drafting import PARALLEL, PLAIN, REGROUP, SPLIT, Drafts, accepted_tokens
 from simulator.loop.request import DECODING
-from simulator.loop.state import Buffers, Replica, Requests
+from simulator.loop.split import split_seconds
+from simulator.loop.state import Buffers, Limits, Replica, Requests
 from simulator.loop.tables import (
     Tables,
     device_seconds,
@@ -129,7 +131,9 @@ def _whole_pass_seconds(replica: Replica, buffers: Buffers, t: Tables, query_tok
 
 
 @compiled
-def tabled_seconds(replica: Replica, buffers: Buffers, requests: Requests, d: Drafts, t: Tables) -> float:
+def tabled_seconds(
+    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, d: Drafts, t: Tables
+) -> float:  # fmt: skip
     """Seconds of the composed iteration by the tables."""
     decoding = replica.decoding
     if d.parts > 1:
@@ -138,6 +142,8 @@ def tabled_seconds(replica: Replica, buffers: Buffers, requests: Requests, d: Dr
         target = _in_groups(replica, buffers, requests, d, t, False)
         if d.ragged == REGROUP:
             target = min(target, _in_groups(replica, buffers, requests, d, t, True))
+    elif limits.pass_tokens > 0:
+        target = split_seconds(replica, buffers, requests, limits, t)
     else:
         queries = float(replica.decode_rows / decoding) if decoding else 0.0
         target = _whole_pass_seconds(replica, buffers, t, queries)

@@ -229,7 +229,7 @@ def advance_together(
         for i in range(ranks):
             replica = replicas[i]
             if replica.rows > 0:
-                own_s = max(own_s, tabled_seconds(replica, buffers[i], requests, d, t) + replica.swap_s)
+                own_s = max(own_s, tabled_seconds(replica, buffers[i], requests, limits, d, t) + replica.swap_s)
             rows = max(replica.rows, IDLE_TOKENS)
             tokens += rows
             fullest = max(fullest, rows)

@@ -1,7 +1,8 @@
 """What goes into the next iteration?
 
 Decoding requests first, then prompts under way, then the queue, within a budget of query tokens, of requests and of
-cache blocks; or prompts alone, before anybody decodes. Whoever lacks blocks takes them from the request with the last
+cache blocks; or prompts alone, before anybody decodes. Where slots are numbered, the queue takes free ones first, and
+everybody is served in the order of the slots. Whoever lacks blocks takes them from the request with the last
 key; the request with the first key therefore always gets on, and no two of them can wait for each other. Leaves out
 what an iteration brings about: `simulator.loop.iteration`.
 
@@ -31,7 +32,7 @@ from simulator.loop.request import DECODING, PREFILLING, REJECTED, SWAPPED, WAIT
 from simulator.loop.slots import share_slots
 from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
 from simulator.loop.tables import Tables
-from simulator.loop.waiting import dequeue, enqueue, waits
+from simulator.loop.waiting import dequeue, enqueue, stands_behind, take_slot, waits
 
 
 @compiled
@@ -247,10 +248,12 @@ def _prompts(
 
 @compiled
 def _join(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, r: int) -> None:
-    """Enter the running list at the place of the key."""
+    """Enter the running list at the place of the key, or of the slot where these are numbered."""
     running = buffers.running
     at = replica.running
-    while at > 0 and requests[running[at - 1]].key > requests[r].key:
+    if limits.numbered_slots:
+        requests[r].slot = take_slot(buffers)
+    while at > 0 and stands_behind(requests, limits, running[at - 1], r):
         running[at] = running[at - 1]
         at -= 1
     running[at] = r
@@ -300,6 +303,8 @@ def _admit(
         room = limits.token_budget - replica.rows - 1
         extra = fits(d, wanted(d, requests, r, batch), room)
         tokens = 0 if d.decoder == BLOCK else 1 + extra  # 0: it joins, and decodes from the next iteration on
+    elif limits.numbered_slots:
+        tokens = 0  # it takes its slot, and the iteration is filled afterwards
     else:
         tokens = _chunk(requests, limits, replica, r, computed)
         if tokens == 0:
@@ -317,7 +322,7 @@ def _admit(
     requests[r].computed = computed
     _join(replica, buffers, requests, limits, r)
     requests[r].phase = DECODING if decodes else PREFILLING
-    if not decodes:
+    if not decodes and tokens:
         _prefill(replica, buffers, requests, prefixes, limits, r, tokens)
     elif tokens:
         _decode(replica, requests, limits, d, r, extra)
@@ -375,10 +380,13 @@ def compose(
     batch = batch_drafts(d, t, replica, buffers, decoding, float(context))
     replica.draft_limit = batch
     share_slots(replica, buffers, requests, d, batch, decoding)
+    if limits.numbered_slots:
+        _admissions(replica, buffers, requests, prefixes, limits, d, batch)
     if not limits.prefill_first:
         _decodes(replica, buffers, requests, prefixes, limits, d, batch)
-    no_prompts = decoding == running
-    if (no_prompts or _prompts(replica, buffers, requests, prefixes, limits, d)) and replica.preempted == 0:
+    no_prompts = decoding == replica.running
+    goes_on = no_prompts or _prompts(replica, buffers, requests, prefixes, limits, d)
+    if goes_on and replica.preempted == 0 and not limits.numbered_slots:
         _admissions(replica, buffers, requests, prefixes, limits, d, batch)
     if limits.prefill_first and replica.chunks == 0:
         _decodes(replica, buffers, requests, prefixes, limits, d, batch)

@@ -52,7 +52,7 @@ _PLAIN = Drafts(
     decoder=PLAIN, controller=ALWAYS, most=0, weight=1.0, branches=0, parts=1, prunes=False, interference_ratio=0.0,
     ragged=SPLIT, group=_EVERYBODY, by_batch=np.zeros(1, np.int32), emits=_NONE, proposes=_NONE, passes=_NONE,
     left=_NONE, branches_at=np.ones(1, np.uint8), foreseen=np.zeros(0, np.uint8), slots=ALIKE,
-    budget_per_request=np.inf, sure=np.ones(1),
+    budget_per_request=np.inf, sure=np.ones(1), within_output=False,
 )  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         by_batch=_by_batch(options), emits=emits, proposes=proposes, passes=passes, left=left,
         branches_at=branches_at, foreseen=foreseen, slots=_SLOTS[batch.slots],
         budget_per_request=np.inf if batch.budget_per_request is None else float(batch.budget_per_request),
-        sure=_sure(options),
+        sure=_sure(options), within_output=bool(scenario.scheduler.drafts_within_output),
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ Real = NDArray[np.float64]
 MOST_SAMPLES = 4096
 _MOST_ROWS = 1 << 16
 _CACHE_LINE_BYTES = 64
+UNUSED, TAKEN = -1, 1 << 62  # slots
 
 
 @dataclass(slots=True)
@@ -175,6 +176,7 @@ REQUEST = np.dtype(
         ("key", "i8"),  # place in the queue: priority, then order of arrival
         ("probability", "f8"),  # that the next draft token to be granted would be accepted
         ("granted", "i4"),  # draft tokens that the batch's budget verifies: see `simulator.loop.slots`
+        ("slot", "i4"),  # numbered slot that it holds, where there are such
     ],
     align=True,
 )
@@ -202,6 +204,9 @@ class Limits(NamedTuple):
     wait_iterations: int
     wait_tokens: float  # of an iteration, from which on prompts do not wait for more of them
     receive_iterations: int
+    numbered_slots: bool
+    pass_tokens: int  # of the largest pass; 0: an iteration is one pass
+    equal_passes: bool
     block_tokens: int
     kv_blocks: int
     watermark_blocks: int
@@ -235,6 +240,10 @@ class Buffers(NamedTuple):
     by_rows: NDArray[np.int64]  # iterations by rows of their pass, and by sampled rows
     itl: Whole
     series: NDArray[np.float64]  # time, running, waiting, used blocks
+    slot_last: Whole  # by numbered slot: requests that had ended when it was left; TAKEN; UNUSED
+    rows_left: Small  # of the requests in `order`: query tokens that no pass of the iteration has computed yet
+    rows_now: Small  # and those of the current pass
+    pieces: NDArray[np.int32]  # as `chunks`, of the current pass
 
 
 def new_requests(workload: Workload, options: SchedulerOptions) -> Requests:
@@ -296,7 +305,9 @@ def new_limits(workload: Workload, options: SchedulerOptions, *, lag: int, looka
         chunked=bool(options.chunked_prefill), prefill_first=bool(options.prefill_first),
         overlapped=bool(options.overlapped_scheduling), wait_iterations=int(options.wait_iterations),
         wait_tokens=float(options.wait_ratio * options.token_budget),
-        receive_iterations=int(options.receive_iterations), block_tokens=int(options.block_tokens),
+        receive_iterations=int(options.receive_iterations), numbered_slots=bool(options.numbered_slots),
+        pass_tokens=int(options.pass_tokens), equal_passes=bool(options.equal_passes),
+        block_tokens=int(options.block_tokens),
         kv_blocks=int(options.kv_blocks),
         watermark_blocks=int(options.watermark_ratio * options.kv_blocks), swap=options.preemption == "swap",
         swap_block_s=float(options.swap_block_s), prefix_cache=bool(options.prefix_cache),
@@ -331,4 +342,7 @@ def new_buffers(limits: Limits, prefixes: Prefixes, inbox: int) -> Buffers:
         chunks=np.zeros((2, most + 1), np.int32), by_batch=np.zeros((2, most + 2), np.int64),
         by_rows=np.zeros((2, limits.most_rows + 1), np.int64), itl=np.zeros(BINS, np.int64),
         series=np.zeros((4, MOST_SAMPLES)),
+        slot_last=np.full(limits.max_requests if limits.numbered_slots else 1, UNUSED, np.int64),
+        rows_left=np.zeros(most + 1, np.int32), rows_now=np.zeros(most + 1, np.int32),
+        pieces=np.zeros((2, most + 1), np.int32),
     )  # fmt: skip

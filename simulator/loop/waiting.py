@@ -1,4 +1,4 @@
-"""Who is next? A queue of requests by their keys, as a binary heap in an array.
+"""Who is next, and which slot does it take? A queue of requests by their keys, as a binary heap in an array.
 
 Keys order by priority, then arrival, so that a preempted request is served before everybody who came later.
 Leaves out who may start: `simulator.loop.scheduler`.
@@ -6,8 +6,8 @@ Leaves out who may start: `simulator.loop.scheduler`.
 
 from __future__ import annotations
 
-from simulator.loop.compiled import compiled
-from simulator.loop.state import Buffers, Limits, Replica, Requests
+from simulator.loop.compiled import compiled, inlined
+from simulator.loop.state import TAKEN, UNUSED, Buffers, Limits, Replica, Requests
 
 
 @compiled
@@ -59,3 +59,23 @@ def waits(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits
         return True
     replica.waited = 0
     return False
+
+
+@compiled
+def take_slot(buffers: Buffers) -> int:
+    """Take the numbered slot that was left first, of which one must be free; of those never used, the last."""
+    found = 0
+    for slot in range(1, len(buffers.slot_last)):
+        left, earliest = buffers.slot_last[slot], buffers.slot_last[found]
+        if left < earliest or (left == UNUSED and earliest == UNUSED):
+            found = slot
+    buffers.slot_last[found] = TAKEN
+    return found
+
+
+@inlined
+def stands_behind(requests: Requests, limits: Limits, other: int, r: int) -> bool:
+    """Whether another running request is served after a request that joins."""
+    if limits.numbered_slots:
+        return bool(requests[other].slot > requests[r].slot)
+    return bool(requests[other].key > requests[r].key)

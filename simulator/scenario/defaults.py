@@ -118,7 +118,9 @@ def engine_options(engine: Engine) -> dict[str, Any]:
         "token_budget": usual.batch_tokens, "max_requests": usual.requests, "chunked_prefill": usual.chunks,
         "prefill_first": not usual.mixes, "overlapped_scheduling": usual.overlaps, "reserve_ratio": usual.reserve_ratio,
         "wait_iterations": usual.wait_iterations, "wait_ratio": usual.wait_ratio,
-        "receive_iterations": usual.receive_iterations,
+        "receive_iterations": usual.receive_iterations, "numbered_slots": usual.numbered_slots,
+        "pass_tokens": usual.pass_tokens, "equal_passes": usual.equal_passes,
+        "drafts_within_output": usual.drafts_within_output,
     }  # fmt: skip
 
 

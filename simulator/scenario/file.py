@@ -141,7 +141,7 @@ class DeploymentSection(Section):
     dtype: str | None = None
     kv_dtype: str | None = None
     overrides: tuple[str, ...] = ()
-    fidelity: Literal["calibrated", "datasheet"] = "calibrated"
+    fidelity: Literal["calibrated", "datasheet", "measured"] = "calibrated"
     split_verify: bool | None = None
     transforms: tuple[str, ...] = ()
     shared_prefix_tokens: Annotated[int, Field(ge=0, le=1 << 24)] = 0
@@ -191,6 +191,13 @@ class SchedulerSection(Section):
             engine does.
         wait_ratio: share of the token budget that is enough to wait no longer; None: as the engine does.
         receive_iterations: iterations that only decode between two looks for new requests; None: as the engine does.
+        numbered_slots: requests hold one of max_requests numbered slots, taken before an iteration is filled and
+            served in that order; None: as the engine does.
+        pass_tokens: most query tokens of a pass, of which an iteration may have several, 0: it is one pass; None: as
+            the engine does.
+        equal_passes: a pass holds equally many tokens of slots with consecutive numbers, as where each has a cache of
+            its own; None: as the engine does.
+        drafts_within_output: no tokens are drafted beyond the end of an output; None: as the engine does.
         intake_s: seconds that the front end needs for a request, one after another.
         intake_token_s: seconds for each token of its prompt on top.
         priorities: heed priorities of requests; None: where requests have some.
@@ -213,6 +220,10 @@ class SchedulerSection(Section):
     wait_iterations: Annotated[int, Field(ge=0)] | None = None
     wait_ratio: Ratio | None = None
     receive_iterations: Whole | None = None
+    numbered_slots: bool | None = None
+    pass_tokens: Annotated[int, Field(ge=0)] | None = None
+    equal_passes: bool | None = None
+    drafts_within_output: bool | None = None
     intake_s: NotNegative = 0.0
     intake_token_s: NotNegative = 0.0
     priorities: bool | None = None

@@ -158,12 +158,20 @@ def _scenario(seed, timer=_timer, **changes):
         "intake_s": float(rng.choice([0.0, 0.0, 0.004])),
         "intake_token_s": float(rng.choice([0.0, 1e-4])),
         "slo_ttft_s": 0.4 if rng.random() < 0.2 else None, "slo_tpot_s": 0.02 if rng.random() < 0.2 else None,
-        "horizon_s": 0.5 if rng.random() < 0.1 else None,
+        "horizon_s": 0.5 if rng.random() < 0.1 else None, "pass_tokens": 0, "equal_passes": False,
     }  # fmt: skip
+    decoder = _decoder(rng)
+    batch = decoder["speculation"].batch if "speculation" in decoder else Batch()
+    if batch.parts == 1 and batch.ragged == "split" and (slots := np.random.default_rng([seed, 1])).random() < 0.4:
+        options |= {
+            "numbered_slots": True, "reserve_ratio": 1.0, "pass_tokens": int(slots.choice([0, 1, 5, 30])),
+            "drafts_within_output": bool(slots.random() < 0.5),
+        }  # fmt: skip
+        options["equal_passes"] = bool(options["pass_tokens"] and slots.random() < 0.7)
     options |= {key: changes.pop(key) for key in list(changes) if key in options}
     return Scenario(
         workload=workload, scheduler=SchedulerOptions(**options), timer=timer,
-        **({"seed": seed} | _decoder(rng) | changes),
+        **({"seed": seed} | decoder | changes),
     )  # fmt: skip
 
 

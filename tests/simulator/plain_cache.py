@@ -27,11 +27,20 @@ class Cache:
 
     def let_go(self, job):
         job.own = 0
+        if self.o.numbered_slots:
+            self.free_slots[job.slot] = self.ended
         for name in reversed(job.held):
             self.shared[name] -= 1
             if self.shared[name] == 0:
                 self.idle[name] = None
         job.held = []
+
+    def line_up(self, job):
+        """Who joins takes the slot that was left first, the last of those never used, and is served in its place."""
+        if self.o.numbered_slots:
+            job.slot = min(self.free_slots, key=lambda slot: (self.free_slots[slot], -slot))
+            del self.free_slots[job.slot]
+        self.running.sort(key=lambda each: each.slot if self.o.numbered_slots else each.key)
 
     def most_blocks(self, job):
         if job.output == 1 and self.lag:

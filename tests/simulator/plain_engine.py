@@ -34,6 +34,7 @@ class Job:
     quota: int = 0
     drafts: int = 0
     granted: int = 0
+    slot: int = 0
     scheduled: float = math.nan
     first: float = math.nan
     last: float = math.nan
@@ -79,6 +80,7 @@ class Engine:
         self.clock, self.began, self.swap_s, self.sent, self.ended = 0.0, 0.0, 0.0, 0, 0
         self.since = self.step_s = self.tokens = 0.0
         self.waited = self.unseen = 0
+        self.free_slots = dict.fromkeys(range(self.o.max_requests if self.o.numbered_slots else 0), -1)
         self.preemptions = self.hits = self.rolled_back = self.unselected = 0
 
     # ends
@@ -149,6 +151,8 @@ class Engine:
             return proposed
         if self.speculation.stop.rule == "ema":
             batch = min(batch, int(job.memory + 0.5) + 1)
+        if self.o.drafts_within_output:
+            batch = min(batch, job.output - job.generated - 1 + job.first_known)
         tokens = min(batch - job.first_known, proposed)
         return tokens if self.d.slots == drafting.ALIKE else min(tokens, job.granted)
 
@@ -157,7 +161,7 @@ class Engine:
         decoding = [job for job in self.running if job.state == "decoding"]
         chances = []
         for job in decoding:
-            count = min(batch, int(self.d.proposes[job.place]))
+            count = self.made(job, batch)
             each = np.full(count, job.memory / (1.0 + job.memory))
             if self.d.slots == drafting.LIKELIEST:
                 each = self.d.sure[(job.place + np.arange(count)) % self.d.sure.size]
@@ -165,6 +169,11 @@ class Engine:
         shares = likeliest_slots(chances, int(self.d.budget_per_request * len(decoding)))
         for job, share in zip(decoding, shares, strict=True):
             job.granted = share
+
+    def made(self, job, batch):
+        """Tokens of the draft of a request, however many of them are verified."""
+        within = job.output - job.generated - 1 if self.o.drafts_within_output else batch
+        return min(batch, within, int(self.d.proposes[job.place]))
 
     def cut(self, extra, room):
         if extra <= room:
@@ -239,7 +248,9 @@ class Engine:
         decodes = swapped and (job.generated > 0 or not self.lag) and computed >= job.known - self.lag
         extra = self.cut(self.wanted(job, batch), self.room() - 1)
         tokens = (0 if self.d.decoder == drafting.BLOCK else 1 + extra) if decodes else self.chunk(job, computed)
-        if tokens == 0 and not decodes:
+        if o.numbered_slots and not decodes:
+            tokens = 0
+        elif tokens == 0 and not decodes:
             return False
         blocks = self.blocks(computed + tokens) - hits
         idle = sum(name in self.idle for name in job.names[:hits])
@@ -255,12 +266,12 @@ class Engine:
         if swapped:
             self.swap_s += self.blocks(computed) * o.swap_block_s
         self.running.append(job)
-        self.running.sort(key=lambda each: each.key)
+        self.line_up(job)
         self.take(job, blocks)
         job.computed = computed
         job.scheduled = self.clock if math.isnan(job.scheduled) else job.scheduled
         job.state = "decoding" if decodes else "prefilling"
-        if not decodes:
+        if not decodes and tokens:
             self.prefill(job, tokens)
         elif tokens:
             self.decode(job, extra)
@@ -271,10 +282,12 @@ class Engine:
         batch = self.batch_drafts(sum(job.state == "decoding" for job in self.running))
         if self.d.slots != drafting.ALIKE and self.d.decoder == drafting.CHAIN:
             self.share_slots(batch)
+        if self.o.numbered_slots:
+            self.admissions(batch)
         if not self.o.prefill_first:
             self.decodes(batch)
         self.prompts()
-        if not self.stuck and not self.preempted:
+        if not self.stuck and not self.preempted and not self.o.numbered_slots:
             self.admissions(batch)
         if self.o.prefill_first and not self.chunks:
             self.decodes(batch)
@@ -291,7 +304,7 @@ class Engine:
             return int(d.emits[here])
         full, left = int(d.emits[here]), int(d.left[here])
         if d.slots != drafting.ALIKE:
-            self.unselected += min(batch, int(d.proposes[here])) - job.drafts
+            self.unselected += self.made(job, batch) - job.drafts
         accepted = min(full, job.drafts + 1, left) - 1
         emitted = accepted + 1
         if d.decoder == drafting.PARALLEL:

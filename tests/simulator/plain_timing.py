@@ -2,6 +2,7 @@
 
 from costmodel.laws.batching import SERIAL
 from simulator.loop import drafting
+from tests.simulator.plain_passes import equal_passes, simple_passes
 
 
 class Timing:
@@ -15,7 +16,7 @@ class Timing:
         if self.d.decoder == drafting.CHAIN and self.d.passes.size:
             new = max([min(batch, int(self.d.passes[job.place])) for job in drafting_jobs], default=0)
         if self.d.slots != drafting.ALIKE:
-            made = [min(batch, int(self.d.proposes[job.place])) for job in self.decoding]
+            made = [self.made(job, batch) for job in self.decoding]
             drafts, new = sum(each > 0 for each in made), max(made, default=0)
         if self.d.decoder == drafting.PARALLEL and batch:
             drafts, most = sum(map(self.branches_behind, self.decoding)), batch
@@ -36,8 +37,34 @@ class Timing:
             if policy.ragged == "regroup":
                 ways.append(sorted(self.decoding, key=lambda job: job.computed))
             return [min(self.padded(way) for way in ways)]
+        if self.o.pass_tokens:
+            return [self.split()]
         queries = sum(job.quota for job in self.decoding) / b if b else 0.0
         return [self.timer(b, queries, float(context), self.chunks, float(longest))]
+
+    def split(self):
+        """Passes of an iteration, from a list of its tokens, each by its request."""
+        prompts = [job for job in self.running if job.quota and job not in self.decoding]
+        batch = [job for job in (*self.decoding, *prompts) for _ in range(job.quota)]
+        if self.o.equal_passes:
+            inside = equal_passes([job.slot for job in batch], self.o.pass_tokens)
+            by_slot = {job.slot: job for job in batch}
+            inside = [[by_slot[slot] for slot in each] for each in inside]
+        else:
+            inside = simple_passes(batch, self.o.pass_tokens)
+        done, total = dict.fromkeys(batch, 0), 0.0
+        for each in inside:
+            decoding = [job for job in self.decoding if job in each]
+            held = [job.computed + done[job] for job in decoding]
+            rows = sum(each.count(job) for job in decoding)
+            pieces = [(each.count(job), job.computed + done[job]) for job in prompts if job in each]
+            total += self.timer(
+                len(decoding), rows / len(decoding) if decoding else 0.0, float(sum(held)), pieces,
+                float(max(held, default=0)),
+            )  # fmt: skip
+            for job in each:
+                done[job] += 1
+        return total
 
     def in_parts(self, policy, most, longest):
         count, found = min(policy.parts, most), []

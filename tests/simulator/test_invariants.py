@@ -48,7 +48,7 @@ def check_iteration(replica, buffers, requests, limits, decoder):
     """What a composed iteration may hold."""
     running = buffers.running[: replica.running]
     assert len(set(running.tolist())) == running.size <= limits.max_requests
-    assert np.all(np.diff(requests["key"][running]) > 0)
+    assert np.all(np.diff(requests["slot" if limits.numbered_slots else "key"][running]) > 0)
     assert np.all(np.isin(requests["phase"][running], [PREFILLING, DECODING]))
     assert replica.rows == requests["quota"].sum()
     alone = np.count_nonzero(requests["quota"]) == 1

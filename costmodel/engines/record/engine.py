@@ -129,6 +129,10 @@ class Scheduler:
         wait_ratio: share of `batch_tokens` that ends the wait, in [0, 1].
         receive_iterations: iterations that only decode between two looks for new requests.
         overlaps_from: release since which it does, as (major, minor); (0, 0) for all.
+        numbered_slots: requests hold numbered slots, taken before an iteration is filled and served in that order.
+        pass_tokens: most query tokens of one pass, of which an iteration may have several; 0: it is one pass.
+        equal_passes: a pass holds equally many tokens of slots with consecutive numbers.
+        drafts_within_output: no tokens are drafted beyond the end of an output.
         source: where the numbers come from.
 
     Raises:
@@ -151,6 +155,10 @@ class Scheduler:
     wait_ratio: float = 1.0
     receive_iterations: int = 1
     overlaps_from: tuple[int, int] = (0, 0)
+    numbered_slots: bool = False
+    pass_tokens: int = 0
+    equal_passes: bool = False
+    drafts_within_output: bool = False
     source: str
 
     def __post_init__(self) -> None:

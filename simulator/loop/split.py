@@ -1,0 +1,127 @@
+"""Into which passes is an iteration split that is longer than a pass may be?
+
+A batch lists the tokens of the requests that decode, then those of prompts. Passes take as many as there is room for in
+that order; or, where every slot has a cache of its own, equally many tokens of slots with consecutive numbers: requests
+in slots 0 and 2 make two passes, and drafts of unequal lengths make one up to the end of each. Leaves out what a pass
+costs: `simulator.loop.tables`.
+
+Reference: llama.cpp, src/llama-batch.cpp `split_simple` and `split_equal`, called by src/llama-kv-cache.cpp
+`init_batch` (the latter for a cache that is not unified).
+"""
+
+from __future__ import annotations
+
+from simulator.loop.compiled import compiled
+from simulator.loop.request import DECODING
+from simulator.loop.state import Buffers, Limits, Replica, Requests
+from simulator.loop.tables import Tables, device_seconds, engine_seconds, exposed_host_s
+
+
+@compiled
+def line_up(replica: Replica, buffers: Buffers, requests: Requests) -> int:
+    """List the requests of the composed iteration, those that decode first; how many."""
+    count = 0
+    for prompts in range(2):
+        for i in range(replica.running):
+            r = buffers.running[i]
+            if requests[r].quota > 0 and (requests[r].phase != DECODING) == prompts:
+                buffers.order[count] = r
+                buffers.rows_left[count] = requests[r].quota
+                count += 1
+    return count
+
+
+@compiled
+def is_one_pass(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits) -> bool:
+    """Whether an iteration in which everybody who runs decodes one token is a single pass."""
+    if limits.pass_tokens == 0:
+        return True
+    neighbours = True
+    if limits.equal_passes:
+        first = requests[buffers.running[0]].slot
+        neighbours = requests[buffers.running[replica.running - 1]].slot - first == replica.running - 1
+    return bool(neighbours and replica.running <= limits.pass_tokens)
+
+
+@compiled
+def _fill(buffers: Buffers, limits: Limits, count: int) -> None:
+    """Choose the tokens of the next pass in the order of the batch."""
+    room = limits.pass_tokens
+    for i in range(count):
+        buffers.rows_now[i] = min(buffers.rows_left[i], room)
+        room -= buffers.rows_now[i]
+
+
+@compiled
+def _fill_equally(buffers: Buffers, requests: Requests, limits: Limits, count: int) -> None:
+    """Choose equally many tokens of neighbouring slots, from the first in the batch that has any left."""
+    members, last, tokens = 0, -1, limits.pass_tokens
+    for i in range(count):
+        slot = requests[buffers.order[i]].slot
+        joins = buffers.rows_left[i] > 0 and members < limits.pass_tokens and (members == 0 or slot == last + 1)
+        buffers.rows_now[i] = 1 if joins else 0
+        if joins:
+            members, last, tokens = members + 1, slot, min(tokens, buffers.rows_left[i])
+    tokens = min(tokens, limits.pass_tokens // max(members, 1))
+    for i in range(count):
+        buffers.rows_now[i] *= tokens
+
+
+@compiled
+def next_pass(
+    buffers: Buffers, requests: Requests, limits: Limits, count: int
+) -> tuple[int, int, float, float, int, int, int]:  # fmt: skip
+    """Take the tokens of the next pass out of those that are left; prompts are written to `Buffers.pieces`.
+
+    Args:
+        buffers: with `count` requests lined up.
+        requests: of the workload.
+        limits: with `pass_tokens` above 0.
+        count: requests of the iteration.
+
+    Returns:
+        Requests that decode, their query tokens, their cached tokens together and those of the longest, pieces of
+        prompts, rows, and rows that are sampled.
+    """
+    if limits.equal_passes:
+        _fill_equally(buffers, requests, limits, count)
+    else:
+        _fill(buffers, limits, count)
+    decoding, decode_rows, context, longest, pieces, rows, sampled = 0, 0, 0, 0, 0, 0, 0
+    for i in range(count):
+        now = buffers.rows_now[i]
+        if now == 0:
+            continue
+        r = buffers.order[i]
+        cached = requests[r].computed + requests[r].quota - buffers.rows_left[i]
+        rows += now
+        if requests[r].phase == DECODING:
+            decoding += 1
+            decode_rows += now
+            context += cached
+            longest = max(longest, cached)
+            sampled += now
+        else:
+            buffers.pieces[0, pieces] = now
+            buffers.pieces[1, pieces] = cached
+            pieces += 1
+            sampled += cached + now == requests[r].prompt + requests[r].generated
+        buffers.rows_left[i] -= now
+    return decoding, decode_rows, float(context), float(longest), pieces, rows, sampled
+
+
+@compiled
+def split_seconds(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, t: Tables) -> float:
+    """Seconds of the composed iteration without draft passes: of its passes, and once what the engine adds."""
+    count, left, device_s = line_up(replica, buffers, requests), replica.rows, 0.0
+    while left > 0:
+        decoding, decode_rows, context, _, pieces, rows, sampled = next_pass(buffers, requests, limits, count)
+        queries = float(decode_rows / decoding) if decoding else 0.0
+        device_s += device_seconds(t, decoding, queries, context, buffers.pieces, pieces, rows, sampled)
+        left -= rows
+    served = replica.decoding + replica.prompts_ending
+    host_s = exposed_host_s(t, served, replica.rows, replica.chunks, device_s)
+    replica.host_s += host_s
+    queries = float(replica.decode_rows / replica.decoding) if replica.decoding else 0.0
+    engine_s = engine_seconds(t, queries, served, replica.decode_rows, replica.rows, device_s)
+    return float(device_s + engine_s + host_s)
