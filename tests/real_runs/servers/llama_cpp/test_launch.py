@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from hardware_profiles.errors import InputError
 from real_runs.servers.llama_cpp import launch
 from real_runs.servers.llama_cpp.launch import launched
+from tests.real_runs.servers.llama_cpp.asked import get, greedy
 
 # a stand-in for a build of llama-server: listens where it is told to, notes how it was started
 STAND_IN = """#!{python}
@@ -71,7 +71,7 @@ def test_a_program_is_started_with_its_own_flags_and_those_that_are_missing(prog
     given = ["--model", "a.gguf", "--some-later-flag", "3"]
     with launched(given, folder=tmp_path / "run", binary=program(STAND_IN), threads=2, cpu=cpu) as running:
         added = ["--host", "127.0.0.1", "--port", "0", "--threads", "2", "--metrics"]
-        words, cpus, environment = json.load(urllib.request.urlopen(running.url + "/health"))
+        words, cpus, environment = json.loads(get(running, "/health"))
         assert words == [*given, *added] == list(running.command)
         assert cpus == [cpu] and "LLAMA_ARG_CTX_SIZE" not in environment
         assert is_alive(running.pid)
@@ -81,7 +81,7 @@ def test_a_program_is_started_with_its_own_flags_and_those_that_are_missing(prog
 def test_what_is_on_the_path_is_taken_before_the_package(program, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{program(STAND_IN).parent}:{os.environ['PATH']}")
     with launched(["--model", "a.gguf"], folder=tmp_path / "run") as running:
-        assert json.load(urllib.request.urlopen(running.url))[0] == list(running.command)
+        assert json.loads(get(running, "/"))[0] == list(running.command)
 
 
 def test_an_error_inside_the_block_ends_the_server(program, tmp_path):
@@ -140,23 +140,17 @@ def test_without_a_server_the_message_names_the_extra(tmp_path, monkeypatch):
     refuse(r"pip install 'rooftree\[llama\]'", folder=tmp_path / "run")
 
 
-def ask(running, prompt, **options):
-    body = json.dumps({"prompt": prompt, "temperature": 0, **options}).encode()
-    request = urllib.request.Request(running.url + "/completion", body, {"Content-Type": "application/json"})
-    return json.load(urllib.request.urlopen(request))
-
-
 @pytest.mark.model
 def test_the_embedded_server_runs_an_exported_command(shipped, tmp_path):
     given = ["--model", str(shipped), "--ctx-size", "512", "--parallel", "2", "--spec-type", "ngram-simple"]
     lookup = ["--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "4", "--spec-draft-n-max", "4"]
     synthetic = ["--spec-synth-rates", "1,1,1,1"]
     with launched([*given, *lookup, *synthetic], folder=tmp_path) as running:
-        timings = ask(running, "one two three four " * 6, n_predict=16, ignore_eos=True)["timings"]
+        timings = greedy(running, "one two three four " * 6, 16, ignore_eos=True)["timings"]
         assert timings["predicted_n"] == 16 and timings["draft_n"] == timings["draft_n_accepted"] > 0
-        properties = json.load(urllib.request.urlopen(running.url + "/props"))
+        properties = json.loads(get(running, "/props"))
         assert properties["total_slots"] == 2 and properties["default_generation_settings"]["n_ctx"] == 256
-        assert b"llamacpp:tokens_predicted_total 16" in urllib.request.urlopen(running.url + "/metrics").read()
+        assert "llamacpp:tokens_predicted_total 16" in get(running, "/metrics")
     assert gone(running.pid)
 
 
@@ -177,6 +171,7 @@ PARENT = """
 import sys, time
 from pathlib import Path
 from real_runs.servers.llama_cpp.launch import launched
+from tests.real_runs.servers.llama_cpp.asked import get, greedy
 with launched(["--model", sys.argv[1], "--ctx-size", "256"], folder=Path(sys.argv[2])) as running:
     print(running.pid, flush=True)
     time.sleep(600)
@@ -201,5 +196,5 @@ def test_a_server_that_dies_in_the_middle_leaves_its_block_as_usual(shipped, tmp
     with launched(["--model", str(shipped), "--ctx-size", "256"], folder=tmp_path) as running:
         os.kill(running.pid, signal.SIGKILL)
         with pytest.raises(OSError):
-            ask(running, "Once", n_predict=4)
+            greedy(running, "Once", 4)
     assert gone(running.pid)
