@@ -99,7 +99,6 @@ def draft_lengths(
     *,
     weights: NDArray[Any] | None = None,
     ranked: bool = False,
-    shared: bool = False,
 ) -> DraftLengths:
     """The lengths that were counted over steps.
 
@@ -109,7 +108,6 @@ def draft_lengths(
         rows: tokens that every step reads in each of its passes, 0 in the others; shape [steps, passes]. None: one.
         weights: how often each step is taken; shape [steps]. None: once each.
         ranked: as in `DraftLengths`.
-        shared: as in `DraftLengths`.
 
     Raises:
         InputError: no step.
@@ -123,5 +121,5 @@ def draft_lengths(
     read = np.ones(most) if rows is None else often @ np.asarray(rows, dtype=np.float64)[:, :most] / taking
     return DraftLengths(
         tokens=np.bincount(np.asarray(tokens, dtype=np.int64), often) / often.sum(), passes=counts / often.sum(),
-        rows=np.asarray(read, dtype=np.float64), ranked=ranked, shared=shared,
+        rows=np.asarray(read, dtype=np.float64), ranked=ranked,
     )  # fmt: skip

@@ -100,8 +100,6 @@ def tree_candidates(
     generator: np.random.Generator,
     law: Law = MATCHING,
     *,
-    depth: int = TREE_DEPTH,
-    closed_siblings: bool = False,
     progress: Progress | None = None,
 ) -> list[Acceptance]:
     """Trees built from the recording, each measured on requests that did not choose it.
@@ -116,15 +114,13 @@ def tree_candidates(
         multiplicities: bootstrap counts [draws, requests].
         generator: splits the requests into halves, by prompt kind.
         law: how drafts are verified.
-        depth: draft levels at most.
-        closed_siblings: forbid nodes that skip a better-ranked sibling.
         progress: called with a line of text per build.
 
     Raises:
         InputError: the trace holds no ranks.
     """
     trace.require(2, "building trees")
-    levels = depth if trace.depth is None else min(depth, trace.depth)
+    levels = TREE_DEPTH if trace.depth is None else min(TREE_DEPTH, trace.depth)
     halves = split_requests(trace, generator)
 
     def build(part: AcceptanceTrace, what: str) -> dict[str, list[Tree]]:
@@ -133,7 +129,7 @@ def tree_candidates(
         if (siblings := sibling_law(part, law)) is not None:
             nodes = [size + 1 for size in sizes]
             return {"vector": [choice.tree for choice in optimal_trees(siblings, nodes, depth=levels + 1)]}
-        results = trace_tree(part, draft_tokens=tuple(sizes), depth=levels, closed_siblings=closed_siblings)
+        results = trace_tree(part, draft_tokens=tuple(sizes), depth=levels)
         return {"trace": [result.tree for result in results], "vector": [result.dp_tree for result in results]}
 
     chosen = [build(trace.select(half), f"trees, half {i + 1} of 2") for i, half in enumerate(halves)]

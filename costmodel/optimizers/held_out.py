@@ -64,7 +64,6 @@ def held_out_comparison(
     depth: int = 8,
     *,
     generator: np.random.Generator,
-    closed_siblings: bool = False,
 ) -> list[HeldOut]:
     """Choose trees on one half of a recording and replay them on the other.
 
@@ -73,7 +72,6 @@ def held_out_comparison(
         draft_tokens: tree sizes, root excluded.
         depth: most draft levels.
         generator: source of the split.
-        closed_siblings: as in `trace_tree`.
 
     Returns:
         One comparison per entry of `draft_tokens`, in that order.
@@ -89,5 +87,5 @@ def held_out_comparison(
             tokens_per_step=replay_tree(other, result.tree).tokens_per_step,
             dp_tokens_per_step=replay_tree(other, result.dp_tree).tokens_per_step,
         )
-        for result in trace_tree(chosen_on, draft_tokens, depth, closed_siblings=closed_siblings)
+        for result in trace_tree(chosen_on, draft_tokens, depth)
     ]

@@ -57,12 +57,11 @@ def batch_schedule(
     *,
     max_ranges: int = 8,
     tolerance_ratio: float = 0.005,
-    weights: ArrayLike | None = None,
-    largest_batch: int | None = None,
 ) -> Schedule:
     """At most `max_ranges` ranges that lose least against the best draft length at every batch.
 
-    Exact for the batches given, by dynamic programming over (ranges used, batch, draft length). Between two
+    Batches count alike (a grid of powers of two is uniform in log batch), each relative to its own best. Exact for
+    the batches given, by dynamic programming over (ranges used, batch, draft length). Between two
     of them a range ends where the two draft lengths' interpolated rates cross. An engine that moves between
     ranges pays for it (captured graphs, drafter state), so the fewest ranges within `tolerance_ratio` of the
     least loss are taken.
@@ -73,9 +72,6 @@ def batch_schedule(
         rates: [m, c], tokens per second or speedup, positive; NaN or 0 where that draft length cannot run.
         max_ranges: most ranges, at least 1.
         tolerance_ratio: loss that one is ready to add for fewer ranges, 0..1.
-        weights: [m] share of the time spent at each batch; None weighs the batches given alike (a grid of
-            powers of two then is uniform in log batch). A batch's loss counts relative to its own best.
-        largest_batch: last batch to cover, at least `batches[-1]` (the default).
 
     Returns:
         The schedule and what it loses.
@@ -94,10 +90,7 @@ def batch_schedule(
         raise InputError("at least one range is needed", key="max_ranges", value=max_ranges)
     if not 0 <= tolerance_ratio <= 1:
         raise InputError("must lie in 0..1", key="tolerance_ratio", value=tolerance_ratio)
-    last = int(grid[-1]) if largest_batch is None else largest_batch
-    if last < grid[-1]:
-        raise InputError(f"must be at least the largest batch given, {grid[-1]}", key="largest_batch", value=last)
-    losses = _weighted_losses(grid, table, weights)
+    losses = _losses(grid, table)
     totals, moves = _least_losses(losses, min(max_ranges, len(grid)))
     by_ranges = totals.min(axis=1)
     if not np.isfinite(by_ranges[-1]):
@@ -106,7 +99,7 @@ def batch_schedule(
     used = int(np.argmax(by_ranges <= by_ranges[-1] + tolerance_ratio))
     columns = _columns(totals, moves, used)
     return Schedule(
-        ranges=_ranges(grid, candidates, table, columns, last),
+        ranges=_ranges(grid, candidates, table, columns),
         loss_ratio=float(max(0.0, by_ranges[used])),
         loss_ratio_by_ranges=tuple(float(max(0.0, loss)) for loss in by_ranges),
     )
@@ -139,15 +132,12 @@ def _increasing(values: Sequence[int], lowest: int, key: str) -> NDArray[np.int6
     return given.astype(np.int64)
 
 
-def _weighted_losses(grid: NDArray[np.int64], table: Rates, weights: ArrayLike | None) -> Rates:
-    """Weight times relative loss of every draft length at every batch; inf where it does not run."""
+def _losses(grid: NDArray[np.int64], table: Rates) -> Rates:
+    """What every draft length loses at every batch of the mean over batches; inf where it does not run."""
     best = table.max(axis=1)
     if np.any(best <= 0):
         raise InfeasibleError("no draft length runs at this batch", key="rates", value=int(grid[np.argmin(best)]))
-    share = np.ones(grid.size) if weights is None else np.asarray(weights, dtype=np.float64)
-    if share.shape != grid.shape or not np.all(np.isfinite(share)) or np.any(share < 0) or share.sum() <= 0:
-        raise InputError(f"must be {grid.size} weights >= 0, not all 0", key="weights")
-    losses: Rates = (share / share.sum())[:, None] * (1.0 - table / best[:, None])
+    losses: Rates = (1.0 / grid.size) * (1.0 - table / best[:, None])
     losses[table == 0] = np.inf
     return losses
 
@@ -189,7 +179,7 @@ def _columns(totals: Rates, moves: NDArray[np.int64], used: int) -> list[int]:
 
 
 def _ranges(
-    grid: NDArray[np.int64], candidates: NDArray[np.int64], table: Rates, columns: list[int], last: int
+    grid: NDArray[np.int64], candidates: NDArray[np.int64], table: Rates, columns: list[int]
 ) -> tuple[tuple[int, int, int], ...]:
     ranges: list[tuple[int, int, int]] = []
     low = 1
@@ -199,7 +189,7 @@ def _ranges(
             high = _last_before_crossing(grid[j : j + 2], table[j : j + 2, here], table[j : j + 2, there])
             ranges.append((low, high, int(candidates[here])))
             low = high + 1
-    return (*ranges, (low, last, int(candidates[columns[-1]])))
+    return (*ranges, (low, int(grid[-1]), int(candidates[columns[-1]])))
 
 
 def _last_before_crossing(ends: NDArray[np.int64], here: Rates, there: Rates) -> int:

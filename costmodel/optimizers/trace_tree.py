@@ -8,21 +8,17 @@ levels cost, and how the tree does on other text: `held_out` chooses on one half
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
-from costmodel.optimizers.likeliest_nodes import most_frequent, most_frequent_closed
 from costmodel.optimizers.static_tree import AcceptanceVectors, Certificate, optimal_trees
 from costmodel.optimizers.trace_trie import Chosen, Counts, Trie, build_trie
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 from traces.replay.statistics import sibling_vector, sibling_vectors
-
-Progress: TypeAlias = Callable[[float], None]
 
 MAX_ITERATIONS = 50
 MAX_SWAPS = 64
@@ -37,14 +33,13 @@ class TraceTreeResult:
     Attributes:
         draft_tokens: nodes asked for, root excluded. The tree has fewer where the recording knows no more
             paths.
-        tree: the tree chosen; it may skip siblings unless closed ones were asked for.
+        tree: the tree chosen; it may skip siblings.
         tokens_per_step: its pooled emitted tokens per step, replayed on the recording it was chosen on.
         dp_tree: the best tree for the recording's sibling vectors.
         dp_tokens_per_step: the same replay of that tree.
         iterations: trees replayed until one repeated (at most 50), the sibling-vector tree included.
         cycle_length: 1 where the iteration reached a fixed point, more where it cycles, 0 where neither happened.
         swaps: leaf swaps made.
-        swap_gain: tokens per step that the swaps added.
         certificate: how far above `tokens_per_step` any tree of that size and depth could be on this
             recording.
     """
@@ -57,7 +52,6 @@ class TraceTreeResult:
     iterations: int
     cycle_length: int
     swaps: int
-    swap_gain: float
     certificate: Certificate
 
 
@@ -65,10 +59,6 @@ def trace_tree(
     trace: AcceptanceTrace,
     draft_tokens: Sequence[int] = (8, 16, 32, 64),
     depth: int = 8,
-    *,
-    requests: Sequence[int] | None = None,
-    closed_siblings: bool = False,
-    progress: Progress | None = None,
 ) -> list[TraceTreeResult]:
     """Choose trees on a recording; never worse there than the sibling-vector tree of as many nodes.
 
@@ -84,9 +74,6 @@ def trace_tree(
         trace: level 2 or more.
         draft_tokens: tree sizes, root excluded, each at least 1.
         depth: most draft levels, at least 1 (fewer where the recording has fewer).
-        requests: indices of the requests to choose on; None for all.
-        closed_siblings: keep every node's elder siblings in the tree, for formats that need them.
-        progress: called with the share of the work done, in 0..1.
 
     Returns:
         One result per entry of `draft_tokens`, in that order.
@@ -95,24 +82,31 @@ def trace_tree(
         InputError: no ranks, no steps, or sizes out of range.
         InfeasibleError: no tree of that many nodes fits the depth and the recorded candidates.
     """
-    chosen_on = trace if requests is None else trace.select(requests)
     if not draft_tokens or min(draft_tokens) < 1:
         raise InputError("tree sizes must be 1 or more", key="draft_tokens", value=list(draft_tokens))
-    trie = build_trie(chosen_on, depth, closed_siblings=closed_siblings)
+    trie = build_trie(trace, depth)
     if trie.tokens == 0:
         raise InputError("the trace has no decoding step to choose on", file=trace.file, key="requests")
-    vectors = _measured_vectors(chosen_on, trie.depth, max(draft_tokens))
+    vectors = _measured_vectors(trace, trie.depth, max(draft_tokens))
     dp_choices = optimal_trees(vectors, [count + 1 for count in draft_tokens], depth=trie.depth + 1)
-    results = []
-    for done, (count, choice) in enumerate(zip(draft_tokens, dp_choices, strict=True)):
+    return [_searched(trie, count, choice.tree) for count, choice in zip(draft_tokens, dp_choices, strict=True)]
 
-        def report(share: float, done: int = done) -> None:
-            if progress is not None:
-                progress((done + share) / len(draft_tokens))
 
-        results.append(_searched(trie, count, choice.tree, closed_siblings, report))
-        report(1.0)
-    return results
+def most_frequent(frequencies: Counts, count: int) -> Chosen:
+    """The `count` most frequent nodes; ties go to the shallower, then to the lexicographically first.
+
+    A node is never more frequent than its parent, and nodes are numbered parents first: the set is a tree.
+
+    Args:
+        frequencies: int64[t] by node number.
+        count: nodes to take; all of them where there are fewer.
+
+    Returns:
+        bool[t], true where taken.
+    """
+    chosen = np.zeros(frequencies.size, dtype=np.bool_)
+    chosen[np.argsort(-frequencies, kind="stable")[:count]] = True
+    return chosen
 
 
 def _measured_vectors(trace: AcceptanceTrace, depth: int, width: int) -> AcceptanceVectors:
@@ -125,21 +119,17 @@ def _measured_vectors(trace: AcceptanceTrace, depth: int, width: int) -> Accepta
     return by_depth
 
 
-def _searched(trie: Trie, count: int, dp_tree: Tree, closed_siblings: bool, report: Progress) -> TraceTreeResult:
+def _searched(trie: Trie, count: int, dp_tree: Tree) -> TraceTreeResult:
     chosen = dp_chosen = trie.chosen(dp_tree)
     steps = dp_steps = trie.steps(dp_chosen)
     seen: dict[bytes, int] = {}
     candidate = dp_chosen
     while candidate.tobytes() not in seen and len(seen) < MAX_ITERATIONS:
         seen[candidate.tobytes()] = len(seen)
-        frequencies = trie.frequencies(candidate)
-        if closed_siblings:
-            candidate = most_frequent_closed(trie, frequencies, count)
-        else:
-            candidate = most_frequent(frequencies, count)
+        candidate = most_frequent(trie.frequencies(candidate), count)
         if trie.steps(candidate) < steps:
             chosen, steps = candidate, trie.steps(candidate)
-    polished, polished_steps, swaps = _polished(trie, chosen, steps, report)
+    polished, polished_steps, swaps = _polished(trie, chosen, steps)
     tokens_per_step = trie.tokens / polished_steps
     return TraceTreeResult(
         draft_tokens=count,
@@ -150,16 +140,14 @@ def _searched(trie: Trie, count: int, dp_tree: Tree, closed_siblings: bool, repo
         iterations=len(seen),
         cycle_length=len(seen) - seen.get(candidate.tobytes(), len(seen)),
         swaps=swaps,
-        swap_gain=tokens_per_step - trie.tokens / steps,
         certificate=Certificate(kind="bound", gap=trie.tokens / trie.least_steps(count) - tokens_per_step),
     )
 
 
-def _polished(trie: Trie, chosen: Chosen, steps: int, report: Progress) -> tuple[Chosen, int, int]:
+def _polished(trie: Trie, chosen: Chosen, steps: int) -> tuple[Chosen, int, int]:
     """Swap one leaf for one open node, each time the best replayed pair, while that saves steps."""
     chosen = chosen.copy()
     for swaps in range(MAX_SWAPS):
-        report(swaps / MAX_SWAPS)
         leaves, additions = _swap_candidates(trie, chosen)
         fewer, leaf, addition = trie.best_swap(chosen, leaves, additions)
         if fewer >= steps:
@@ -174,8 +162,8 @@ def _swap_candidates(trie: Trie, chosen: Chosen) -> tuple[Counts, Counts]:
     frequencies = trie.frequencies(chosen)
     candidates = max(2, min(MOST_SWAP_CANDIDATES, math.isqrt(SWAP_POSITIONS // max(1, trie.tokens))))
     needed = np.zeros(trie.nodes + 1, dtype=np.bool_)
-    needed[trie.needs[chosen]] = True
-    open_for = np.append(chosen, True)[trie.needs] & ~chosen  # what needs nothing (-1) reads the last entry
+    needed[trie.parents[chosen]] = True
+    open_for = np.append(chosen, True)[trie.parents] & ~chosen  # the root, -1, reads the last entry
     leaves = np.flatnonzero(chosen & ~needed[:-1])
     additions = np.flatnonzero(open_for)
     leaves = leaves[np.argsort(frequencies[leaves], kind="stable")][:candidates]

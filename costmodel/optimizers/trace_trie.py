@@ -2,7 +2,7 @@
 
 Every position's path of true-token ranks, as deep as a step that starts there could be accepted,
 is a walk down one trie. A tree is then a set of trie nodes, a replay is a scan with one look-up per token,
-and a swap of two nodes is two writes. Leaves out how sets are chosen (`trace_tree`, `closed_siblings`).
+and a swap of two nodes is two writes. Leaves out how sets are chosen (`trace_tree`).
 """
 
 from dataclasses import dataclass
@@ -33,8 +33,6 @@ class Trie:
             on.
         parents: int32[t], -1 for nodes of the first draft level.
         ranks: int32[t].
-        needs: int32[t], the node without which this one may not be chosen, -1 for none: the parent; in a
-            sibling-closed trie the next elder sibling where there is one.
         offsets: int64[r+1], where requests begin and end.
         first: position within a request at which its first step starts.
     """
@@ -42,7 +40,6 @@ class Trie:
     paths: Ids
     parents: Ids
     ranks: Ids
-    needs: Ids
     offsets: Counts
     first: int
 
@@ -72,7 +69,9 @@ class Trie:
 
     def best_swap(self, chosen: Chosen, leaves: Counts, additions: Counts) -> tuple[int, int, int]:
         """Fewest steps over all swaps of one of `leaves` for one of `additions`, and that pair."""
-        steps, leaf, addition = _best_swap(self.paths, self.offsets, self.first, chosen, self.needs, leaves, additions)
+        steps, leaf, addition = _best_swap(
+            self.paths, self.offsets, self.first, chosen, self.parents, leaves, additions
+        )
         return int(steps), int(leaf), int(addition)
 
     def least_steps(self, count: int) -> int:
@@ -108,7 +107,7 @@ class Trie:
         return Tree(parents=(-1, *parents.tolist()), ranks=(0, *self.ranks[nodes].tolist()))
 
 
-def build_trie(trace: AcceptanceTrace, depth: int, *, closed_siblings: bool = False) -> Trie:
+def build_trie(trace: AcceptanceTrace, depth: int) -> Trie:
     """The trie of a recording's rank paths.
 
     A step that starts e positions before the end of the text is followed for e - 1 draft tokens only, because
@@ -117,7 +116,6 @@ def build_trie(trace: AcceptanceTrace, depth: int, *, closed_siblings: bool = Fa
     Args:
         trace: level 2 or more.
         depth: draft levels followed, at least 1; no more than the recording has.
-        closed_siblings: also list the elder siblings of every node, and let `needs` ask for them.
 
     Returns:
         The trie.
@@ -133,22 +131,17 @@ def build_trie(trace: AcceptanceTrace, depth: int, *, closed_siblings: bool = Fa
     stride = 1 if trace.depth is None else trace.depth
     drafted = np.zeros(0, dtype=np.int16) if trace.drafted is None else trace.drafted
     paths = _rank_paths(trace.rank.reshape(-1), stride, drafted, trace.offsets, levels)
-    parents, ranks = _number(paths, trace.rank_width, closed_siblings)
-    needs = parents.copy()
-    if closed_siblings:
-        elder = np.flatnonzero(ranks > 0)
-        needs[elder] = elder - 1
+    parents, ranks = _number(paths, trace.rank_width)
     return Trie(
         paths=paths,
         parents=parents,
         ranks=ranks,
-        needs=needs,
         offsets=np.asarray(trace.offsets, dtype=np.int64),
         first=trace.first_step_position,
     )
 
 
-def _number(paths: Ids, width: int, closed_siblings: bool) -> tuple[Ids, Ids]:
+def _number(paths: Ids, width: int) -> tuple[Ids, Ids]:
     """Replace the ranks in `paths` by node numbers, level by level; return the nodes' parents and ranks."""
     parents: list[NDArray[np.int64]] = []
     ranks: list[NDArray[np.int64]] = []
@@ -158,23 +151,12 @@ def _number(paths: Ids, width: int, closed_siblings: bool) -> tuple[Ids, Ids]:
         alive = paths[:, level] >= 0
         keys = (above[alive] + 1) * width + paths[alive, level]
         nodes = np.unique(keys)
-        if closed_siblings:
-            nodes = _with_elder_siblings(nodes, width)
         paths[alive, level] = known + np.searchsorted(nodes, keys)
         parents.append(nodes // width - 1)
         ranks.append(nodes % width)
         known += nodes.size
         above = paths[:, level].astype(np.int64)
     return np.concatenate(parents).astype(np.int32), np.concatenate(ranks).astype(np.int32)
-
-
-def _with_elder_siblings(nodes: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """The keys parent * width + rank, sorted, with every smaller rank of the same parent filled in."""
-    youngest = nodes[np.flatnonzero(np.diff(nodes // width, append=-1))]
-    siblings = youngest % width + 1
-    within = np.arange(siblings.sum()) - np.repeat(np.cumsum(siblings) - siblings, siblings)
-    filled: NDArray[np.int64] = np.repeat(youngest // width * width, siblings) + within
-    return filled
 
 
 @njit(cache=True, nogil=True)
@@ -234,7 +216,7 @@ def _frequencies(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> Cou
 
 @njit(cache=True, nogil=True)
 def _best_swap(
-    paths: Ids, offsets: Counts, first: int, chosen: Chosen, needs: Ids, leaves: Counts, additions: Counts
+    paths: Ids, offsets: Counts, first: int, chosen: Chosen, parents: Ids, leaves: Counts, additions: Counts
 ) -> tuple[int, int, int]:
     """Fewest steps over all swaps of a leaf for an addition, and that pair; `chosen` is left as it was."""
     best = np.iinfo(np.int64).max
@@ -242,7 +224,7 @@ def _best_swap(
     for leaf in leaves:
         chosen[leaf] = False
         for addition in additions:
-            if needs[addition] == leaf:
+            if parents[addition] == leaf:
                 continue
             chosen[addition] = True
             steps = _steps(paths, offsets, first, chosen)

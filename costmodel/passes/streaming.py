@@ -16,13 +16,11 @@ from costmodel.passes.totals import Operation, Operations, PassCost
 HOST_LATENCY_S = 1e-5  # ASSUMED: one copy from host memory, call included
 
 
-def streamed_s(
-    pass_s: Number, streamed_bytes: Number, bytes_per_s: float, *, latency_s: float, layers: int, prefetch: bool = True
-) -> Array:
+def streamed_s(pass_s: Number, streamed_bytes: Number, bytes_per_s: float, *, latency_s: float, layers: int) -> Array:
     """Seconds of a pass whose operands partly come over a link.
 
-    Without prefetch every layer waits for its operands: the sum. With it the next layer's operands travel while one
-    computes: the larger of both, and the smaller one's first layer, during which nothing overlaps.
+    The next layer's operands travel while one computes: the larger of both, and the smaller one's first layer, during
+    which nothing overlaps.
 
     Args:
         pass_s: seconds of the pass with everything at hand.
@@ -30,15 +28,12 @@ def streamed_s(
         bytes_per_s: rate of the link.
         latency_s: of one fetch.
         layers: pieces that the pass is fetched in.
-        prefetch: fetch one layer before it is needed.
 
     Reference: Sheng et al., "FlexGen" (arXiv:2303.06865), section 4.1.
     """
     p = np.asarray(pass_s, dtype=np.float64)
     moved = np.asarray(streamed_bytes, dtype=np.float64)
     fetch = np.where(moved > 0.0, moved / bytes_per_s + layers * latency_s, 0.0)
-    if not prefetch:
-        return np.asarray(p + fetch)
     return np.asarray(np.maximum(p, fetch) + np.minimum(p, fetch) / layers)
 
 

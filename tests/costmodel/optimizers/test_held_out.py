@@ -59,9 +59,9 @@ def test_text_without_memory_offers_nothing_to_gain(trace_of):
 
 def test_both_trees_are_replayed_on_the_half_they_were_not_chosen_on(correlated_trace):
     trace = correlated_trace(3)
-    compared = held_out_comparison(trace, (8, 16), generator=np.random.default_rng(5), closed_siblings=True)
+    compared = held_out_comparison(trace, (8, 16), generator=np.random.default_rng(5))
     chosen_on, other = split_halves(trace, np.random.default_rng(5))
-    assert [each.chosen for each in compared] == trace_tree(chosen_on, (8, 16), closed_siblings=True)
+    assert [each.chosen for each in compared] == trace_tree(chosen_on, (8, 16))
     for each in compared:
         assert each.tokens_per_step == replay_tree(other, each.chosen.tree).tokens_per_step
         assert each.dp_tokens_per_step == replay_tree(other, each.chosen.dp_tree).tokens_per_step

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.optimizers.likeliest_nodes import most_frequent, most_frequent_closed
+from costmodel.optimizers.trace_tree import most_frequent
 from costmodel.optimizers.trace_trie import build_trie
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
@@ -86,11 +86,11 @@ def test_steps_are_those_of_a_replay(trace_of, recording, data):
     assert trie.tokens == int(replay.tokens.sum())
 
 
-@given(recording=recordings(), closed=st.booleans(), data=st.data())
-def test_frequencies_count_paths_at_the_steps_of_that_tree(trace_of, recording, closed, data):
+@given(recording=recordings(), data=st.data())
+def test_frequencies_count_paths_at_the_steps_of_that_tree(trace_of, recording, data):
     trace = trace_of(**recording)
     depth = reach(trace, 4)
-    trie = build_trie(trace, depth, closed_siblings=closed)
+    trie = build_trie(trace, depth)
     tree = data.draw(trees(depth))
     counted = dict.fromkeys(paths_of(trie), 0)
     for _, path in walk(trace, set(tree.paths()), depth):
@@ -104,17 +104,13 @@ def test_frequencies_count_paths_at_the_steps_of_that_tree(trace_of, recording, 
     assert np.all(frequencies[children] <= frequencies[trie.parents[children]])
 
 
-@given(recording=recordings(), closed=st.booleans())
-def test_nodes_are_numbered_by_level_then_lexicographically(trace_of, recording, closed):
+@given(recording=recordings())
+def test_nodes_are_numbered_by_level_then_lexicographically(trace_of, recording):
     trace = trace_of(**recording)
-    trie = build_trie(trace, 4, closed_siblings=closed)
+    trie = build_trie(trace, 4)
     paths = paths_of(trie)
     assert paths == sorted(set(paths), key=lambda path: (len(path), path))
-    assert np.all(trie.needs < np.arange(trie.nodes))
-    if closed:
-        assert all((*path[:-1], rank) in paths for path in paths for rank in range(path[-1]))
-        everything = trie.tree(np.ones(trie.nodes, dtype=bool))
-        assert everything.is_sibling_closed
+    assert np.all(trie.parents < np.arange(trie.nodes))
 
 
 @given(recording=recordings(), data=st.data())
@@ -138,16 +134,16 @@ def test_no_tree_saves_more_than_the_bound(trace_of, recording, count, data):
     assert trie.least_steps(0) == trie.tokens
 
 
-def closed_sets(needs, most):
-    """Every set of at most `most` nodes that holds what its nodes need."""
+def closed_sets(parents, most):
+    """Every set of at most `most` nodes that holds the parents of its nodes."""
     sets = {frozenset()}
     grown = {frozenset()}
     for _ in range(most):
         grown = {
             one | {node}
             for one in grown
-            for node, need in enumerate(needs)
-            if node not in one and (need < 0 or need in one)
+            for node, parent in enumerate(parents)
+            if node not in one and (parent < 0 or parent in one)
         }
         sets |= grown
     return sets
@@ -156,13 +152,12 @@ def closed_sets(needs, most):
 @given(recording=recordings(), count=st.integers(1, 3))
 def test_the_most_frequent_nodes_are_the_best_set(trace_of, recording, count):
     trace = trace_of(**recording)
-    for closed in (False, True):
-        trie = build_trie(trace, 3, closed_siblings=closed)
-        frequencies = trie.frequencies(np.zeros(trie.nodes, dtype=bool))
-        chosen = most_frequent_closed(trie, frequencies, count) if closed else most_frequent(frequencies, count)
-        sets = closed_sets(trie.needs.tolist(), count)
-        assert frozenset(np.flatnonzero(chosen).tolist()) in sets
-        assert frequencies[chosen].sum() == max(sum(frequencies[node] for node in one) for one in sets)
+    trie = build_trie(trace, 3)
+    frequencies = trie.frequencies(np.zeros(trie.nodes, dtype=bool))
+    chosen = most_frequent(frequencies, count)
+    sets = closed_sets(trie.parents.tolist(), count)
+    assert frozenset(np.flatnonzero(chosen).tolist()) in sets
+    assert frequencies[chosen].sum() == max(sum(frequencies[node] for node in one) for one in sets)
 
 
 def test_proposals_that_stop_short_cut_the_paths():
