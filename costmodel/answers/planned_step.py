@@ -18,7 +18,6 @@ from costmodel.parallel.plan import ParallelPlan, kv_bytes, weight_bytes
 from costmodel.passes.forward import Logits, pass_cost
 from costmodel.passes.memory import Footprint, activation_bytes
 from costmodel.passes.ops import Array, Number
-from hardware_profiles.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -53,7 +52,6 @@ def planned_step_cost(
     *,
     batch: Number,
     context: Number,
-    micro_batches: int | None = None,
 ) -> StepCost:
     """The step of a configuration under a plan, in the form of one tensor group's.
 
@@ -66,16 +64,12 @@ def planned_step_cost(
         plan: how the target is spread.
         batch: requests in flight in the whole plan, > 0.
         context: cached tokens per request.
-        micro_batches: batches in flight, >= 1; None: one per stage.
 
     Raises:
         InputError: as in `planned_step`.
     """
-    flights = plan.pipeline if micro_batches is None else micro_batches
-    if flights < 1:
-        raise InputError("must be >= 1", key="micro_batches", value=micro_batches)
     own = replace(setting, deployment=replace(setting.deployment, tensor_parallel=plan.tensor))
-    alone, verify, latency_s, step_s = _round(own, acceptance, plan, batch, context, flights)
+    alone, verify, latency_s, step_s = _round(own, acceptance, plan, batch, context)
     stretch = step_s / latency_s
     return replace(
         alone,
@@ -112,7 +106,6 @@ def planned_step(
     *,
     batch: Number,
     context: Number,
-    micro_batches: int | None = None,
 ) -> PlannedStep:
     """Step time, throughput and memory of one configuration under a plan.
 
@@ -125,17 +118,13 @@ def planned_step(
         plan: how the target is spread.
         batch: requests in flight in the whole plan, > 0.
         context: cached tokens per request.
-        micro_batches: batches in flight, >= 1; None: one per stage.
 
     Raises:
-        InputError: a plan that does not divide the model, fewer than one batch in flight.
+        InputError: a plan that does not divide the model.
     """
-    flights = plan.pipeline if micro_batches is None else micro_batches
-    if flights < 1:
-        raise InputError("must be >= 1", key="micro_batches", value=micro_batches)
     own = replace(setting, deployment=replace(setting.deployment, tensor_parallel=plan.tensor))
-    alone, verify, _, step_s = _round(own, acceptance, plan, batch, context, flights)
-    _, _, _, plain_s = _round(own, geometric(0.0, 0), plan, batch, context, flights)
+    alone, verify, _, step_s = _round(own, acceptance, plan, batch, context)
+    _, _, _, plain_s = _round(own, geometric(0.0, 0), plan, batch, context)
     rate = np.asarray(batch, dtype=np.float64) * acceptance.tokens_per_step / step_s
     return PlannedStep(
         step_s=step_s,
@@ -150,10 +139,10 @@ def planned_step(
 
 
 def _round(
-    setting: Setting, acceptance: Acceptance, plan: ParallelPlan, batch: Number, context: Number, flights: int
+    setting: Setting, acceptance: Acceptance, plan: ParallelPlan, batch: Number, context: Number
 ) -> tuple[StepCost, Mapping[str, Array], Array, Array]:
     """A tensor group's own step, the target's operations under the plan, and seconds: of a batch, of all in flight."""
-    one = np.asarray(batch, dtype=np.float64) / flights
+    one = np.asarray(batch, dtype=np.float64) / plan.pipeline
     mine = one if plan.data == 1 else np.ceil(one / plan.data)
     alone = group_step_cost(setting, acceptance, batch=mine, context=context)
     tokens = _query_tokens(acceptance)
@@ -164,7 +153,7 @@ def _round(
     latency = planned.pipeline.latency_s * spread + alone.draft_s - alone.hidden_s + alone.overhead_s
     interval = latency if plan.pipeline == 1 else planned.pipeline.interval_s * spread
     verify = {name: np.asarray(seconds * spread) for name, seconds in planned.seconds.items()}
-    return alone, verify, latency, round_time(PipelineTime(latency, interval), flights)
+    return alone, verify, latency, round_time(PipelineTime(latency, interval), plan.pipeline)
 
 
 def _query_tokens(acceptance: Acceptance) -> float:

@@ -10,25 +10,18 @@ Columns: `job`, `configuration`, `drafter`, `prompt`, `kind`, `ended`, `output_s
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from hardware_profiles.errors import InputError
-from traces.kinds.acceptance import SCHEMA_VERSION
-from traces.kinds.naming import naming
-from traces.storage.header import MAX_HEADER_BYTES, METADATA_KEY
-from traces.storage.parquet_files import numbers, opened_parquet, texts, write_parquet
+from traces.storage.parquet_files import write_parquet
+from traces.storage.row_table import columns_of, read_rows, row_table
 
 KIND = "decode"
 PLAIN = "plain"
-MAX_RUNS = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +76,7 @@ class DecodeRun:
     rest_s: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in (*_INTEGERS, *_REALS):
+        for name in _NUMBERS:
             value = getattr(self, name)
             if not (math.isfinite(value) and 0 <= value < 1 << 40):
                 raise InputError("must be finite and not negative", key=name, value=value)
@@ -99,9 +92,7 @@ class DecodeRun:
         return self.wall_s - self.prefill_s
 
 
-_TEXTS = ("job", "configuration", "drafter", "prompt", "kind", "ended", "output_sha256")
-_REALS = ("wall_s", "cpu_s", "prefill_s", "draft_s", "verify_s", "rest_s")
-_INTEGERS = tuple(f.name for f in fields(DecodeRun) if f.name not in (*_TEXTS, *_REALS))
+_NUMBERS = columns_of(DecodeRun, "int", "float")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,20 +109,7 @@ def write_decode(table: DecodeTable, path: str | Path) -> None:
     Raises:
         InputError: the place cannot be written, or provenance holds what JSON cannot.
     """
-    header = {
-        "schema": SCHEMA_VERSION, "kind": KIND, "rows": len(table.runs), "provenance": dict(table.provenance),
-    }  # fmt: skip
-    try:
-        encoded = json.dumps(header, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"must hold JSON values only ({error})", key="provenance") from None
-    types = {
-        **dict.fromkeys(_TEXTS, pa.string()),
-        **dict.fromkeys(_INTEGERS, pa.int64()),
-        **dict.fromkeys(_REALS, pa.float64()),
-    }
-    columns = {name: pa.array([getattr(run, name) for run in table.runs], kind) for name, kind in types.items()}
-    write_parquet(pa.table(columns).replace_schema_metadata({METADATA_KEY: encoded}), path)
+    write_parquet(row_table(table.runs, DecodeRun, kind=KIND, provenance=dict(table.provenance)), path)
 
 
 def read_decode(path: str | Path) -> DecodeTable:
@@ -140,39 +118,8 @@ def read_decode(path: str | Path) -> DecodeTable:
     Raises:
         InputError: absent, truncated, foreign or damaged, of another kind or schema, or with values out of range.
     """
-    file = str(path)
-    with opened_parquet(path) as parquet:
-        header = _header((parquet.schema_arrow.metadata or {}).get(METADATA_KEY), file)
-        if parquet.metadata.num_rows > MAX_RUNS:
-            raise InputError(f"must hold at most {MAX_RUNS} rows", file=file, value=parquet.metadata.num_rows)
-        table = parquet.read()
-        table.validate(full=True)
-    columns: dict[str, Sequence[Any]] = {name: texts(table, name, file) for name in _TEXTS}
-    for name in _INTEGERS:
-        values = numbers(table, name, file)
-        if values.dtype.kind not in "iu":
-            raise InputError("must hold whole numbers", file=file, key=name)
-        columns[name] = values.tolist()
-    for name in _REALS:
-        columns[name] = numbers(table, name, file).astype(np.float64).tolist()
-    with naming(file):
-        runs = tuple(
-            DecodeRun(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)
-        )
-    if header.get("rows") != len(runs):
-        raise InputError(f"the header contradicts the {len(runs)} rows", file=file, key="rows", value=header["rows"])
-    return DecodeTable(runs=runs, provenance=header["provenance"])
-
-
-def _header(raw: bytes | None, file: str) -> dict[str, Any]:
-    if raw is None or len(raw) > MAX_HEADER_BYTES:
-        raise InputError("is Parquet but holds no runs (no rooftree header, or one too large)", file=file)
-    try:
-        header = json.loads(raw)
-    except (ValueError, RecursionError):
-        header = None
-    if not isinstance(header, dict) or header.get("kind") != KIND or header.get("schema") != SCHEMA_VERSION:
-        raise InputError(f"must be of kind {KIND} and schema {SCHEMA_VERSION}", file=file, key="kind")
-    if not isinstance(header.get("provenance"), dict) or type(header.get("rows")) is not int:
-        raise InputError("must state its rows and provenance", file=file, key="provenance")
-    return header
+    runs, header = read_rows(path, DecodeRun, kind=KIND)
+    about = header.get("provenance")
+    if not isinstance(about, dict):
+        raise InputError("must be an object", file=path, key="provenance", value=about)
+    return DecodeTable(runs=runs, provenance=about)

@@ -7,7 +7,7 @@ and summary, both ways, with every value from outside checked. Leaves out the ro
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -52,15 +52,16 @@ def encode_header(trace: AcceptanceTrace | RequestTrace) -> bytes:
         raise InputError(f"must hold JSON values only ({error})", key="provenance") from None
 
 
-def decode_header(raw: bytes | None, file: str) -> dict[str, Any]:
+def decode_header(raw: bytes | None, file: str, kinds: Sequence[str] = KINDS) -> dict[str, Any]:
     """Read and check a header.
 
     Args:
         raw: the footer's value; None where there is none.
         file: name for messages.
+        kinds: that it may be of.
 
     Raises:
-        InputError: no header, another schema, an unknown kind, a value of the wrong type.
+        InputError: no header, another schema, another kind, a value of the wrong type.
     """
     if raw is None:
         raise InputError("is Parquet but no rooftree trace (no rooftree header)", file=file)
@@ -75,8 +76,8 @@ def decode_header(raw: bytes | None, file: str) -> dict[str, Any]:
     if header.get("schema") != SCHEMA_VERSION or isinstance(header["schema"], bool):
         wanted = f"only schema version {SCHEMA_VERSION} can be read"
         raise InputError(wanted, file=file, key="schema", value=header.get("schema"))
-    if header.get("kind") not in KINDS:
-        raise InputError(f"must be one of {', '.join(KINDS)}", file=file, key="kind", value=header.get("kind"))
+    if header.get("kind") not in kinds:
+        raise InputError(f"must be of kind {' or '.join(kinds)}", file=file, key="kind", value=header.get("kind"))
     return header
 
 

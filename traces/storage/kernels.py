@@ -7,24 +7,19 @@ could not be measured is stored beside the rows with its reason. Leaves out how 
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from hardware_profiles.errors import InputError
-from traces.kinds.acceptance import SCHEMA_VERSION
-from traces.kinds.naming import naming
-from traces.storage.header import METADATA_KEY, decode_header
-from traces.storage.parquet_files import numbers, opened_parquet, texts, write_parquet
+from traces.storage.parquet_files import write_parquet
+from traces.storage.row_table import columns_of, read_rows, row_table
 
 KIND = "kernels"
-MAX_KERNEL_ROWS = 1_000_000
 OPERATIONS = ("attention", "prefill_attention", "gemm", "moe", "copy", "read", "write", "launch", "step")
 
 
@@ -108,7 +103,7 @@ class KernelRow:
     def __post_init__(self) -> None:
         if self.operation not in OPERATIONS:
             raise InputError(f"must be one of {', '.join(OPERATIONS)}", key="operation", value=self.operation)
-        for name in (*_INTEGERS, *_REALS):
+        for name in _NUMBERS:
             value = getattr(self, name)
             if not (math.isfinite(value) and 0 <= value < 1e24):
                 raise InputError("must be finite and not negative", key=name, value=value)
@@ -121,10 +116,7 @@ class KernelRow:
             )
 
 
-_TEXTS = ("job", "operation", "implementation", "kernels", "dtype", "mask", "model")
-_FLAGS = ("packed", "cold", "graph")
-_REALS = ("median_s", "low_s", "high_s", "cpu_ratio", "flops", "bytes")
-_INTEGERS = tuple(f.name for f in fields(KernelRow) if f.name not in (*_TEXTS, *_FLAGS, *_REALS))
+_NUMBERS = columns_of(KernelRow, "int", "float")
 _ADDED_COLUMNS = ("model", "layers")  # files from before whole passes were timed have no such columns
 
 
@@ -182,28 +174,9 @@ def kernel_table(trace: KernelTrace) -> pa.Table:
     Raises:
         InputError: provenance that JSON cannot hold.
     """
-    header = {
-        "schema": SCHEMA_VERSION,
-        "kind": KIND,
-        "rows": len(trace.rows),
-        "provenance": asdict(replace(trace.provenance, extra=dict(trace.provenance.extra))),
-        "skipped": [dict(each) for each in trace.skipped],
-    }
-    try:
-        encoded = json.dumps(header, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"must hold JSON values only ({error})", key="provenance") from None
-    types = {
-        **dict.fromkeys(_TEXTS, pa.string()),
-        **dict.fromkeys(_INTEGERS, pa.int64()),
-        **dict.fromkeys(_REALS, pa.float64()),
-        **dict.fromkeys(_FLAGS, pa.int8()),
-    }
-    columns = {
-        name: pa.array([int(getattr(row, name)) if name in _FLAGS else getattr(row, name) for row in trace.rows], kind)
-        for name, kind in types.items()
-    }
-    return pa.table(columns).replace_schema_metadata({METADATA_KEY: encoded})
+    about = asdict(replace(trace.provenance, extra=dict(trace.provenance.extra)))
+    skipped = [dict(each) for each in trace.skipped]
+    return row_table(trace.rows, KernelRow, kind=KIND, provenance=about, skipped=skipped)
 
 
 def write_kernels(trace: KernelTrace, path: str | Path) -> None:
@@ -224,33 +197,8 @@ def read_kernels(path: str | Path) -> KernelTrace:
     Raises:
         InputError: absent, truncated, foreign or damaged, of another kind or schema, or with values out of range.
     """
+    rows, header = read_rows(path, KernelRow, kind=KIND, optional=_ADDED_COLUMNS)
     file = str(path)
-    with opened_parquet(path) as parquet:
-        header = decode_header((parquet.schema_arrow.metadata or {}).get(METADATA_KEY), file)
-        if header["kind"] != KIND:
-            raise InputError(f"must be a trace of kind {KIND}", file=file, key="kind", value=header["kind"])
-        if parquet.metadata.num_rows > MAX_KERNEL_ROWS:
-            raise InputError(f"must hold at most {MAX_KERNEL_ROWS} rows", file=file, value=parquet.metadata.num_rows)
-        table = parquet.read()
-        table.validate(full=True)
-    absent = [name for name in _ADDED_COLUMNS if name not in table.column_names]
-    columns: dict[str, Sequence[Any]] = {name: texts(table, name, file) for name in _TEXTS if name not in absent}
-    for name in (*_INTEGERS, *_FLAGS):
-        if name in absent:
-            continue
-        values = numbers(table, name, file)
-        if values.dtype.kind not in "iu" or (name in _FLAGS and not np.isin(values, (0, 1)).all()):
-            raise InputError("must hold whole numbers, and flags 0 or 1", file=file, key=name)
-        columns[name] = values.astype(bool).tolist() if name in _FLAGS else values.tolist()
-    for name in _REALS:
-        columns[name] = numbers(table, name, file).astype(np.float64).tolist()
-    with naming(file):
-        rows = tuple(
-            KernelRow(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)
-        )
-    if header.get("rows") != len(rows):
-        wanted = f"the header contradicts the {len(rows)} rows"
-        raise InputError(wanted, file=file, key="rows", value=header.get("rows"))
     return KernelTrace(rows=rows, provenance=_provenance(header, file), skipped=_skipped(header, file))
 
 

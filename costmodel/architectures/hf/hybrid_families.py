@@ -5,6 +5,7 @@ configuration classes of transformers 5.23 (Phi-4-mini-flash: of the code publis
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from costmodel.architectures.hf.family import EXPERTS_OF_FULL_WIDTH, Family
 
@@ -38,9 +39,22 @@ _DELTA_NET = {
 _SHARED_EXPERT = {"shared_expert_width": ("shared_expert_intermediate_size",)}
 _PREDICTION_LAYERS = {"num_nextn_predict_layers": ("mtp_num_hidden_layers", "num_nextn_predict_layers")}
 _NO_LIMIT = 1 << 20  # contexts of attention-free models are bounded by nothing that a config states
+_QWEN3_NEXT = Family(
+    defaults={**_DELTA_NET, "num_key_value_heads": 4},
+    spellings=_PREDICTION_LAYERS,
+    bias="attention_bias",
+    output_bias="attention_bias",
+    qk_norm=True,
+    gated_attention=True,
+    hybrid="qwen3_next",
+)
+_QWEN3_NEXT_EXPERTS = replace(
+    _QWEN3_NEXT, spellings={**_SHARED_EXPERT, **_PREDICTION_LAYERS}, moe=True, shared_gate=True
+)
 
 HYBRID_FAMILIES: Mapping[str, Family] = {
-    "qwen3_next": Family(
+    "qwen3_next": replace(
+        _QWEN3_NEXT_EXPERTS,
         defaults={
             **_DELTA_NET,
             "num_key_value_heads": 2,
@@ -48,25 +62,10 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
             "num_experts_per_tok": 10,
             "shared_expert_width": 512,
         },
-        spellings={**_SHARED_EXPERT, **_PREDICTION_LAYERS},
-        bias="attention_bias",
-        output_bias="attention_bias",
-        qk_norm=True,
-        moe=True,
-        shared_gate=True,
-        gated_attention=True,
-        hybrid="qwen3_next",
     ),
-    "qwen3_5_text": Family(
-        defaults={**_DELTA_NET, "num_key_value_heads": 4},
-        spellings=_PREDICTION_LAYERS,
-        bias="attention_bias",
-        output_bias="attention_bias",
-        qk_norm=True,
-        gated_attention=True,
-        hybrid="qwen3_next",
-    ),
-    "qwen3_5_moe_text": Family(
+    "qwen3_5_text": _QWEN3_NEXT,
+    "qwen3_5_moe_text": replace(
+        _QWEN3_NEXT_EXPERTS,
         defaults={
             **_DELTA_NET,
             "num_key_value_heads": 2,
@@ -75,14 +74,6 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
             "moe_intermediate_size": 512,
             "shared_expert_width": 512,
         },
-        spellings={**_SHARED_EXPERT, **_PREDICTION_LAYERS},
-        bias="attention_bias",
-        output_bias="attention_bias",
-        qk_norm=True,
-        moe=True,
-        shared_gate=True,
-        gated_attention=True,
-        hybrid="qwen3_next",
     ),
     "bamba": Family(
         defaults={**_SCAN_BY_HEADS, "max_position_embeddings": 262144},

@@ -53,12 +53,10 @@ def test_copies_multiply_throughput_and_keep_the_step(data, each, k):
 
 
 @given(stages=st.sampled_from([2, 4]), batch=st.sampled_from([64, 256]), k=st.integers(0, 4))
-def test_a_filled_pipeline_beats_an_empty_one(stages, batch, k):
+def test_a_filled_pipeline_beats_batches_one_after_another(stages, batch, k):
     taken, plan = geometric(0.7, k), ParallelPlan(tensor=2, pipeline=stages)
     filled = planned_step(LLAMA, taken, plan, batch=batch, context=4096)
-    alone = planned_step(LLAMA, taken, plan, batch=batch, context=4096, micro_batches=1)
-    assert filled.tokens_per_s > alone.tokens_per_s
-    assert filled.footprint.total_bytes == alone.footprint.total_bytes
+    assert filled.step_s < stages * (sum(filled.verify.values()) + filled.draft_s + filled.overhead_s)
     shorter = planned_step(LLAMA, taken, ParallelPlan(tensor=2), batch=batch, context=4096)
     assert filled.footprint.total_bytes < shorter.footprint.total_bytes
 
@@ -76,11 +74,6 @@ def test_arrays_broadcast():
     batch, context = np.array([8, 64]), np.array([[512], [8192], [30_000]])
     planned = planned_step(LLAMA, geometric(0.7, 3), plan, batch=batch, context=context)
     assert planned.tokens_per_s.shape == planned.speedup.shape == planned.footprint.total_bytes.shape == (3, 2)
-
-
-def test_no_batch_in_flight_is_refused():
-    with pytest.raises(InputError, match="micro_batches"):
-        planned_step(LLAMA, geometric(0.7, 3), ParallelPlan(tensor=8), batch=1, context=1, micro_batches=0)
 
 
 @given(
