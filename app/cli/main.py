@@ -29,6 +29,7 @@ from app.cli.verbs import (
     traces,
     tree,
 )
+from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
 
 cli = typer.Typer(
@@ -53,6 +54,8 @@ cli.command("kernels")(kernels.kernels)
 cli.command("campaign")(campaign.campaign)
 cli.command("calibrate")(calibrate.calibrate)
 cli.command("validate")(validate.validate)
+cli.command("observe")(observe.observe)
+cli.command("load")(load.load)
 cli.command("doctor")(doctor.doctor)
 cli.command("dashboard")(dashboard.dashboard)
 cli.add_typer(traces.cli, name="traces")

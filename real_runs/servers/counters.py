@@ -58,12 +58,16 @@ class Observed:
         seconds: between them.
         gained: by name and labels, of counters and of sums, counts and buckets of histograms.
         levels: gauges at the end.
+        before: every sample at the start.
+        after: every sample at the end.
         fell: names of counters that fell or vanished: the engine was restarted in between.
     """
 
     seconds: float
     gained: Series
     levels: Series
+    before: Series
+    after: Series
     fell: tuple[str, ...]
 
     def total(self, name: str) -> float | None:
@@ -78,6 +82,19 @@ class Observed:
         """The mean of what a histogram took in; None where that was nothing."""
         total, count = self.total(f"{histogram}_sum"), self.total(f"{histogram}_count")
         return total / count if total is not None and count else None
+
+    def weighted_mean(self, gauge: str, count: str) -> float | None:
+        """The mean between the scrapes of what an engine states as a mean since its start, over a count.
+
+        Args:
+            gauge: the mean since the start.
+            count: what it is a mean over.
+        """
+        means = [_summed(series, gauge) for series in (self.before, self.after)]
+        counts = [_summed(series, count) for series in (self.before, self.after)]
+        start, end = ((m or 0.0) * (n or 0.0) for m, n in zip(means, counts, strict=True))
+        gained = self.total(count)
+        return (end - start) / gained if gained and means[1] is not None else None
 
     def quantile(self, histogram: str, share: float) -> float | None:
         """A quantile of what a histogram took in, linear within its bucket; None where that was nothing.
@@ -102,18 +119,33 @@ class Observed:
         return None
 
 
-def observed(before: Scrape, after: Scrape) -> Observed:
-    """What an engine did between two scrapes."""
-    start, _ = samples(before.text)
-    end, kinds = samples(after.text)
+def observed(before: Scrape, after: Scrape, model: str | None = None) -> Observed:
+    """What an engine did between two scrapes.
+
+    Args:
+        before: the earlier one.
+        after: the one after it.
+        model: samples of other models (label `model_name`) are left out; None: none are.
+    """
+    start = _of_model(samples(before.text)[0], model)
+    found, kinds = samples(after.text)
+    end = _of_model(found, model)
     counting = {key for key in start.keys() | end.keys() if _counts(key[0], kinds)}
     gained = {key: end.get(key, 0.0) - start.get(key, 0.0) for key in counting}
     return Observed(
         seconds=after.at_s - before.at_s,
         gained={key: value for key, value in gained.items() if value >= 0.0},
         levels={key: value for key, value in end.items() if key not in counting},
+        before=start,
+        after=end,
         fell=tuple(sorted({key[0] for key, value in gained.items() if value < 0.0})),
     )
+
+
+def _of_model(series: Series, model: str | None) -> Series:
+    return {
+        key: value for key, value in series.items() if model is None or dict(key[1]).get("model_name", model) == model
+    }
 
 
 def _counts(name: str, kinds: dict[str, str]) -> bool:

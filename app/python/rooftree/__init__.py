@@ -11,7 +11,7 @@
 A question is a verb, and its keyword arguments are the verb's options, with underscores for dashes: `rooftree optimize
 --slo-tpot 20` is `rooftree.optimize(slo_tpot=20)`, and `help(rooftree.optimize)` lists them all. Lists stand where
 options take commas. Nothing is written to disk before it is asked for. Leaves out the verbs that record, calibrate and
-validate, which work for minutes and keep files.
+validate, which work for minutes and keep files; `load` and `observe` speak to a server that is running.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer", "InfeasibleError", "InputError", "RooftreeError", "Trace", "acceptance", "breakeven", "capacity",
-    "export", "load_trace", "optimize", "predict", "replay", "score", "simulate", "tree",
+    "export", "load", "load_trace", "observe", "optimize", "predict", "replay", "score", "simulate", "tree",
 ]  # fmt: skip
 
 _ELSEWHERE = {
@@ -262,6 +262,36 @@ def export(engine: str, config: Option = None, **options: Option) -> Answer:
         InputError: the engine cannot express the configuration.
     """
     return _ask("export", engine, config=config, **options)
+
+
+def load(url: str, *, out: Option, rate: Option = None, users: Option = None, **options: Option) -> Answer:
+    """What do users of this live server see under a load?
+
+    Args:
+        url: address of a running vLLM, SGLang, TensorRT-LLM, llama.cpp or other server with OpenAI's interface.
+        out: folder for the answers; with `resume=True` it goes on where it ended.
+        rate: mean requests per second; or
+        users: of a closed loop; or `requests`, a file of recorded ones.
+        options: any other option of `rooftree load`, such as `count`, `prompt_tokens`, `output_tokens` or `prompts`.
+
+    Raises:
+        InputError: an option that does not exist, a server that is not reached or is lost, or requests that failed.
+    """
+    return _ask("load", url, out=out, rate=rate, users=users, **options)
+
+
+def observe(url: str, *, duration: Option = None, **options: Option) -> Answer:
+    """What do the counters of this live server say?
+
+    Args:
+        url: address of a running vLLM, SGLang, TensorRT-LLM or llama.cpp.
+        duration: how long to watch, such as "60s"; `--for` of the command, a word that Python keeps for itself.
+        options: any other option of `rooftree observe`: `every`, `out` or `model`.
+
+    Raises:
+        InputError: an option that does not exist, a server without counters, one that is lost or is restarted.
+    """
+    return _ask("observe", url, **{"for": duration}, **options)
 
 
 def load_trace(*files: Option, **options: Option) -> Trace:

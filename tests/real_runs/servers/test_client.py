@@ -11,10 +11,10 @@ from real_runs.servers.exchange import Patience, UnreachableError, exchange
 from real_runs.servers.identify import KINDS, identify
 from tests.real_runs.servers.stub_server import serving
 
-SHORT = Patience(connect_s=5.0, silence_s=0.3)
+PATIENT, SHORT = Patience(silence_s=20.0), Patience(silence_s=0.3)
 
 
-def ask(url, *, tokens=6, patience=SHORT, **options):
+def ask(url, *, tokens=6, patience=PATIENT, **options):
     server = identify(Address.parse(url))
     request = Completion(prompt=(1, 2, 3, 4), max_tokens=tokens, options=options)
     return asyncio.run(complete(server, request, patience=patience))
@@ -63,7 +63,7 @@ def test_an_event_with_several_tokens_counts_them_where_it_says_which_they_are()
 )
 def test_a_fault_is_said_and_what_arrived_is_kept(fault, said):
     with serving("vllm", fault=fault) as (url, _):
-        answer = ask(url)
+        answer = ask(url, patience=SHORT if fault == "silent" else PATIENT)
     assert said in answer.error
     assert len(answer.token_times_s) == (3 if fault in ("cuts", "dies", "ends", "says", "silent") else 0)
 

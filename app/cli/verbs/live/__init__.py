@@ -1,0 +1,1 @@
+"""Verbs that speak to a server that is running: observe its counters, send it a load."""

@@ -1,0 +1,254 @@
+"""`load`: send requests to a live server and measure what its users see."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options import Json, Quiet, Seed
+from app.cli.output import Answered
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from real_runs.servers.identify import Server
+    from real_runs.servers.load import LoadResult
+    from simulator.loop.request import Workload
+
+Url = Annotated[str, typer.Argument(help="Address of the server, such as http://127.0.0.1:8080.")]
+Served = Annotated[str | None, typer.Option("--model", help="Which model, where the server has several.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0.1, help="Seconds of silence after which an answer counts as lost.")
+]
+_OPTIONS = {
+    "requests.file": "--requests", "requests.rate_per_s": "--rate", "requests.users": "--users",
+    "requests.count": "--count", "requests.prompt_tokens": "--prompt-tokens",
+    "requests.output_tokens": "--output-tokens",
+}  # fmt: skip
+_SHOWN = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "whole answer", "queue_s": "queue"}
+
+
+def load(
+    url: Url,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the answers; unfinished work is kept there too.")],
+    requests: Annotated[
+        Path | None,
+        typer.Option("--requests", help="Recorded requests: request trace, or a file that `traces import` knows."),
+    ] = None,
+    rate: Annotated[float | None, typer.Option("--rate", help="Mean requests per second, Poisson arrivals.")] = None,
+    users: Annotated[int | None, typer.Option("--users", help="Closed loop: users, each with one request.")] = None,
+    count: Annotated[int | None, typer.Option("--count", help="Requests; default: all of the file.")] = None,
+    duration: Annotated[
+        str | None, typer.Option("--duration", help="With --rate in place of --count: a time such as 60s or 5m.")
+    ] = None,
+    prompt_tokens: Annotated[
+        str | None,
+        typer.Option(
+            "--prompt-tokens",
+            help="Without a file: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION.",
+        ),
+    ] = None,
+    output_tokens: Annotated[
+        str | None, typer.Option("--output-tokens", help="Tokens to generate, in the same forms.")
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompts",
+            help="TOML of a title and [[prompts]], each with id, kind and text: sent as they are, or, with lengths, "
+            "the text that passages are taken from. Default: passages of the shipped set.",
+        ),
+    ] = None,
+    assigned: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Any key of a scenario's requests: requests.think_s=2 (see `simulate`). Repeatable."
+        ),
+    ] = None,
+    model: Served = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", help="Further key of every request, KEY=JSON: cache_prompt=false. Repeatable."),
+    ] = None,
+    temperature: Annotated[float, typer.Option("--temperature", min=0.0, help="0 is greedy.")] = 0.0,
+    stop_at_eos: Annotated[
+        bool, typer.Option("--stop-at-eos", help="Let the model end an answer before all its tokens are generated.")
+    ] = False,
+    most_at_once: Annotated[int, typer.Option("--most-at-once", min=1, help="Requests under way at a time.")] = 1000,
+    timeout: Timeout = 300.0,
+    resume: Annotated[bool, typer.Option("--resume", help="Send only what is missing in the folder.")] = False,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> Answered:
+    """Send a load to a live server (vLLM, SGLang, TensorRT-LLM, llama.cpp) and measure TTFT, TPOT and throughput.
+
+    The folder gets requests.parquet, which `simulate --requests` plays, load.json, and the engine's counters before and
+    after where it has some, which `traces import` reads.
+
+    Example: rooftree load http://127.0.0.1:8080 --rate 2 --count 200 --prompt-tokens 256 --output-tokens 128 --out run
+    """
+    from app.cli.output import deliver, require_folder
+    from app.cli.progress import counting
+    from hardware_profiles.errors import InputError
+    from real_runs.servers.address import Address
+    from real_runs.servers.exchange import Patience
+    from real_runs.servers.identify import identify
+    from real_runs.servers.load import Load, run_load
+
+    require_folder(out)
+    named = {
+        "requests.file": None if requests is None else str(requests), "requests.rate_per_s": rate,
+        "requests.users": users, "requests.count": _count(count, rate, duration),
+        "requests.prompt_tokens": prompt_tokens, "requests.output_tokens": output_tokens,
+    }  # fmt: skip
+    patience = Patience(silence_s=timeout)
+    further = _request_options(option)
+    whole = prompts is not None and prompt_tokens is None and requests is None
+    workload, assumed = _workload(named, assigned, prompts if whole else None, seed)
+    server = identify(Address.parse(url), model=model, patience=patience)
+    sent, note = _prompts(server, workload, prompts, seed, patience, whole=whole)
+    loaded = Load(
+        server=server, workload=workload, prompts=sent, out=out, ignore_eos=not stop_at_eos, temperature=temperature,
+        options=further, most_at_once=most_at_once, patience=patience, resume=resume,
+    )  # fmt: skip
+    with counting(quiet) as report:
+        result = run_load(loaded, report)
+    inputs = {
+        "url": str(server.address), **{name.partition(".")[2]: value for name, value in named.items()},
+        "prompts": prompts, "set": assigned, "option": further, "temperature": temperature,
+        "stop_at_eos": stop_at_eos, "most_at_once": most_at_once, "timeout_s": timeout, "seed": seed,
+    }  # fmt: skip
+    answer = _answer(inputs, server, result, [text for text in (assumed, note) if text])
+    answered = deliver(answer, name="load", json=json, out=out, quiet=quiet, show=lambda: _show(answer, out))
+    if result.errors:
+        failed = sum(result.errors.values())
+        message = f"{failed} of {result.asked} requests failed ({next(iter(result.errors))}); --resume sends them again"
+        raise InputError(message, key=str(server.address))
+    return answered
+
+
+def _count(count: int | None, rate: float | None, duration: str | None) -> int | None:
+    """Requests of so many seconds at a rate, where those are stated."""
+    from app.cli.verbs.machine.campaign import seconds
+    from hardware_profiles.errors import InputError
+
+    if duration is None:
+        return count
+    if rate is None or count is not None:
+        raise InputError("goes with --rate, in place of --count", key="--duration", value=duration)
+    return max(1, round(rate * seconds(duration, "--duration")))
+
+
+def _request_options(texts: list[str] | None) -> dict[str, Any]:
+    from json import loads
+
+    from hardware_profiles.errors import InputError
+
+    options: dict[str, Any] = {}
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        try:
+            options[key] = loads(value)
+        except ValueError:
+            equals = ""
+        if not (key and equals):
+            raise InputError("must be KEY=JSON, such as cache_prompt=false", key="--option", value=text)
+    return options
+
+
+def _workload(
+    named: "Mapping[str, Any]", assigned: list[str] | None, prompts: Path | None, seed: int
+) -> "tuple[Workload, str]":
+    """The requests, drawn as `simulate` draws them, and what was assumed of them."""
+    import numpy as np
+    from pydantic import ValidationError
+
+    from hardware_profiles.errors import InputError
+    from hardware_profiles.refusals import refusal
+    from real_runs.prompt_set import read_prompts
+    from simulator.scenario.build import workload
+    from simulator.scenario.file import Requests
+    from simulator.scenario.schema import assignments, with_values
+    from simulator.scenario.usual_requests import named_by_option, with_usual_requests
+    from traces.importers.formats import read_requests_any
+
+    values = {key: value for key, value in named.items() if value is not None}
+    stated = assignments(assigned or ())
+    if wrong := next((key for key in stated if not key.startswith("requests.")), None):
+        raise InputError("must be a key of requests: this server is no simulated one", key="--set", value=wrong)
+    if prompts is not None:  # sent as they are, so that only the server counts their tokens
+        values = {"requests.count": len(read_prompts(prompts).prompts), **values, "requests.prompt_tokens": 1}
+    sections, assumed = with_usual_requests(with_values({}, values | stated))
+    try:
+        requests = Requests.model_validate(sections["requests"])
+    except ValidationError as error:
+        wrong = refusal(error, Requests)
+        key = f"requests.{wrong.key}" if wrong.key else "requests"
+        raise named_by_option(InputError(wrong.message, key=key, value=wrong.value), _OPTIONS, values.keys()) from None
+    source = None if requests.file is None else read_requests_any(requests.file, requests.format)
+    return workload(requests, source, np.random.default_rng(seed)), assumed
+
+
+def _prompts(
+    server: "Server", workload: "Workload", prompts: Path | None, seed: int, patience: Any, *, whole: bool
+) -> tuple[list[Any], str]:
+    """A prompt for every request, and what must be known about them."""
+    from real_runs.prompt_set import read_prompts
+    from real_runs.servers.passages import passages, token_ids
+
+    written = read_prompts(prompts)
+    if whole:
+        texts = [prompt.text for prompt in written.prompts]
+        return [texts[index % len(texts)] for index in range(workload.requests)], ""
+    tokens = token_ids(server, written, patience=patience)
+    note = "" if tokens is not None else (
+        "the server has no /tokenize: prompts are plain token ids at random, whose acceptance says nothing about text"
+    )  # fmt: skip
+    return list(passages(workload, tokens, seed)), note
+
+
+def _answer(
+    inputs: "Mapping[str, Any]", server: "Server", result: "LoadResult", notes: list[str]
+) -> dict[str, Any]:  # fmt: skip
+    if result.short:
+        notes = [*notes, f"{result.short} answers have another number of tokens than was asked for"]
+    if result.resumed:
+        notes = [*notes, f"{result.resumed} of the answers are of earlier runs; the time between runs is left out"]
+    return {
+        "inputs": inputs,
+        "server": {
+            "engine": server.kind, "model": server.model, "slots": server.slots, "context": server.context,
+        },
+        "metrics": result.summary, "requests": result.asked, "failed": sum(result.errors.values()),
+        "errors": result.errors, "client_cpu_s": result.cpu_s, "notes": notes,
+    }  # fmt: skip
+
+
+def named(server: "Mapping[str, Any]") -> str:
+    """A server's model and engine in words; of a model that is a file, the file's name."""
+    return f"{server['model'].rpartition('/')[2]} on {server['engine']}"
+
+
+def _show(answer: "Mapping[str, Any]", out: Path) -> None:
+    from app.cli.formatting import plain, time_unit
+    from app.cli.output import print_table, say
+
+    found, server = answer["metrics"], answer["server"]
+    shown = {name: found[key] for key, name in _SHOWN.items() if found[key]["mean"] is not None}
+    unit = time_unit([times[level] for times in shown.values() for level in ("mean", "p99")])
+    levels = ("mean", "p50", "p90", "p99")
+    rows = [[name, *(unit.show(times[level]) for level in levels)] for name, times in shown.items()]
+    print_table(named(server), [unit.name, *levels], rows)
+    rates = f"{plain(found['tokens_per_s'])} tokens/s, {plain(found['requests_per_s'])} requests/s"
+    say(
+        f"{found['finished']:,} of {answer['requests']:,} requests in {plain(found['clock_s'])} s: {rates}, "
+        f"{found['prompt_tokens']:,} prompt and {found['output_tokens']:,} output tokens"
+    )
+    if found["draft_tokens"]:
+        say(f"{found['accepted_tokens']:,} of {found['draft_tokens']:,} draft tokens accepted")
+    late = found["sent_late_s"]["p99"]
+    say(f"this client: {plain(answer['client_cpu_s'])} s of CPU time; requests sent {plain(late * 1e3)} ms late (p99)")
+    for note in answer["notes"]:
+        say(note)
+    say(f"simulate --requests {out / 'requests.parquet'} plays the same load")

@@ -1,0 +1,141 @@
+"""`observe`: what a live server's own counters say about its speculation, its batches and its users' waits."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options import Json, Quiet, Seed
+from app.cli.output import Answered
+from app.cli.verbs.live.load import Served, Url, named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from real_runs.servers.observe import Observation
+
+_TIMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "whole answer", "queue_s": "queue",
+          "prompt_s_per_token": "prompt token"}  # fmt: skip
+
+
+def observe(
+    url: Url,
+    for_: Annotated[
+        str, typer.Option("--for", help="How long, such as 60s, 5m or 1h; Ctrl-C ends it earlier.")
+    ] = "60s",
+    every: Annotated[str, typer.Option("--every", help="Between two scrapes of the counters.")] = "5s",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Parquet file for the acceptance, a trace of level 0.")
+    ] = None,
+    model: Served = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> Answered:
+    """Watch a live server (vLLM, SGLang, TensorRT-LLM, llama.cpp) by its own counters; no request is sent.
+
+    Example: rooftree observe http://127.0.0.1:8000 --for 60s --out acceptance.parquet
+    """
+    from app.cli.output import deliver, progress_line, require_file
+    from app.cli.verbs.machine.campaign import seconds
+    from hardware_profiles.errors import InputError
+    from real_runs.servers.address import Address
+    from real_runs.servers.identify import identify
+    from real_runs.servers.observe import observe as watch
+
+    if out is not None:
+        require_file(out)
+    for_s, every_s = seconds(for_, "--for"), seconds(every, "--every")
+    server = identify(Address.parse(url), model=model)
+    with progress_line(quiet) as tell:
+        found = watch(
+            server, for_s=for_s, every_s=every_s, model=model,
+            tell=lambda elapsed_s: tell(f"observed {elapsed_s:.0f} of {for_s:.0f} s"),
+        )  # fmt: skip
+    answer = _answer(
+        found, {"url": str(server.address), "for_s": for_s, "every_s": every_s, "model": model, "seed": seed}
+    )
+    if out is not None and found.trace is not None:
+        from hardware_profiles.whole_file import make_folder
+        from traces.storage.acceptance_file import write_acceptance
+
+        make_folder(out.parent)
+        write_acceptance(found.trace, out)
+    answered = deliver(answer, name="", json=json, out=None, quiet=quiet, show=lambda: _show(answer, out))
+    if found.ended and "Ctrl-C" not in found.ended:
+        raise InputError(f"observed for {found.seconds:.0f} of {for_s:.0f} s: {found.ended}", key=str(server.address))
+    if out is not None and found.trace is None:
+        raise InputError(f"no trace is written: {found.no_trace}", key="--out", value=str(out))
+    return answered
+
+
+def _answer(observation: "Observation", inputs: "Mapping[str, Any]") -> dict[str, Any]:
+    from app.cli.verbs.traces_import import counts_of
+
+    server, trace = observation.server, observation.trace
+    return {
+        "inputs": inputs,
+        "server": {"engine": server.kind, "model": server.model, "slots": server.slots, "context": server.context},
+        "observed_s": observation.seconds, "scrapes": observation.scrapes, "ended": observation.ended,
+        "figures": observation.figures,
+        "acceptance": None if trace is None else {"level": trace.level, **counts_of(trace)},
+        "notes": [observation.no_trace if trace is None else trace.provenance.notes],
+    }  # fmt: skip
+
+
+def _show(answer: "Mapping[str, Any]", out: Path | None) -> None:
+    from app.cli.formatting import fixed, plain, time_unit
+    from app.cli.output import print_table, say
+
+    figures, server = answer["figures"], answer["server"]
+    say(f"{named(server)}, {plain(answer['observed_s'])} s, {answer['scrapes']} scrapes")
+    times = {name: figures[key] for key, name in _TIMES.items() if key in figures}
+    if times:
+        unit = time_unit([found["mean"] for found in times.values()])
+        levels = ("mean", "p50", "p90", "p99")
+        rows = [[name, *(unit.show(found.get(level)) for level in levels)] for name, found in times.items()]
+        print_table("as the engine states it", [unit.name, *levels], rows, caption=_caption(server["engine"]))
+    for line in _lines(figures):
+        say(line)
+    if (found := answer["acceptance"]) is not None:
+        drafted = f" of {found['draft_tokens']:,} drafted" if found["draft_tokens"] else ""
+        mean = fixed(found["tokens_per_step"], 3)
+        say(f"tokens per step {mean}: {found['accepted_tokens']:,} tokens accepted{drafted}")
+        if found["acceptance_by_depth"]:
+            rates = ", ".join(fixed(rate, 3) for rate in found["acceptance_by_depth"][:32])
+            say(f"accepted by position {rates}")
+        by_batch = found["tokens_per_step_by_batch"]
+        if len(by_batch) > 1:
+            say("by running requests " + ", ".join(f"{batch:,}: {fixed(mean, 2)}" for batch, mean in by_batch[:16]))
+        if out is not None:
+            say(f"{out}: level {found['level']}; optimize --trace {out} chooses by it")
+    for note in answer["notes"]:
+        say(note)
+
+
+def _caption(engine: str) -> str:
+    if engine == "llama.cpp":
+        return "means only: seconds over tokens; llama.cpp counts no time to the first token"
+    return "percentiles are linear within the buckets of the engine's histograms"
+
+
+def _lines(figures: "Mapping[str, Any]") -> list[str]:
+    """What was counted, a sentence each."""
+    from app.cli.formatting import plain
+
+    lines = []
+    if "running" in figures:
+        waiting = figures.get("waiting", {"mean": None, "most": None})
+        lines.append(
+            f"running {plain(figures['running']['mean'])} on average, {plain(figures['running']['most'])} at most; "
+            f"waiting {plain(waiting['mean'])} and {plain(waiting['most'])}, at the moments of the scrapes"
+        )
+    if "steps" in figures:
+        steps = figures["steps"]
+        mean = steps.get("requests_per_step") or steps.get("tokens_per_step")
+        what = "requests" if "requests_per_step" in steps else "tokens, prompts among them,"
+        lines.append(f"{plain(steps['gained'])} steps of {plain(mean)} {what} on average")
+    rates = [f"{plain(figures[key]['per_s'])} {name}/s" for key, name in
+             (("output_tokens", "output tokens"), ("prompt_tokens", "prompt tokens"), ("requests", "requests"))
+             if key in figures]  # fmt: skip
+    return [*lines, ", ".join(rates)] if rates else lines

@@ -1,0 +1,175 @@
+"""What is a live server doing, as its own counters say?
+
+Scrapes them at intervals and reads what lies between: acceptance by position, requests that run and wait, requests per
+step, and times as the engine states them. An engine that restarts or is lost ends the observation, and what lies before
+is kept. Leaves out what no counter tells: positions in a text, single requests, and the traffic itself.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from hardware_profiles.errors import InputError, RooftreeError
+from real_runs.servers.counters import Observed, Scrape, observed, scrape
+from real_runs.servers.exchange import Patience
+from real_runs.servers.identify import Server
+from real_runs.servers.metric_names import BUSY, COUNTERS, DECODES, GAUGES, PREFIXES, RATES, STEPS, TIMES
+from simulator.results.metrics import PERCENTILES
+from traces.importers.formats import import_trace
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.summary import Window
+
+_FORMATS = {
+    "vllm": "vllm-metrics", "sglang": "sglang-metrics", "tensorrt-llm": "tensorrt-llm-metrics",
+    "llama.cpp": "llama-cpp-metrics",
+}  # fmt: skip
+_PATIENCE = Patience(connect_s=5.0, silence_s=15.0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observation:
+    """What was seen of a server.
+
+    Attributes:
+        server: which.
+        seconds: from the first scrape to the last.
+        scrapes: how many.
+        figures: by the names of `metric_names`: gauges as mean and most over the scrapes, counters and their rate
+            per second, histograms as mean and percentiles; what the engine does not say is absent.
+        trace: acceptance at level 0, with a window for every interval; None where nothing was drafted.
+        no_trace: why there is no trace; empty where there is one.
+        ended: why it ended early; empty where it did not.
+    """
+
+    server: Server
+    seconds: float
+    scrapes: int
+    figures: Mapping[str, Any]
+    trace: AcceptanceTrace | None
+    no_trace: str
+    ended: str
+
+
+def observe(
+    server: Server,
+    *,
+    for_s: float,
+    every_s: float,
+    patience: Patience = _PATIENCE,
+    model: str | None = None,
+    tell: Callable[[float], None] = lambda elapsed_s: None,
+) -> Observation:
+    """Watch a server for a while.
+
+    Args:
+        server: from `identify`.
+        for_s: how long, > 0; Ctrl-C ends it earlier and keeps what was seen.
+        every_s: between two scrapes, > 0.
+        patience: of one scrape.
+        model: whose counters count where the server has several; None: those of all.
+        tell: called with the seconds observed so far.
+
+    Raises:
+        InputError: the server publishes no counters, or was lost before a second scrape.
+    """
+    scrapes, ended = [scrape(server, patience=patience)], ""
+    begun_s = scrapes[0].at_s
+    try:
+        while not ended and (left_s := begun_s + for_s - time.monotonic()) > 0:
+            time.sleep(min(every_s, left_s))
+            ended = _scrape_again(server, scrapes, patience)
+            tell(scrapes[-1].at_s - begun_s)
+    except KeyboardInterrupt:
+        ended = _scrape_again(server, scrapes, patience) or "stopped by Ctrl-C"
+    if len(scrapes) < 2:
+        raise InputError(f"nothing was observed: {ended}", key=str(server.address))
+    spans = [observed(before, after, model) for before, after in pairwise(scrapes)]
+    whole = observed(scrapes[0], scrapes[-1], model)
+    trace, reason = _trace(server, scrapes, spans, model)
+    return Observation(
+        server=server, seconds=whole.seconds, scrapes=len(scrapes), figures=_figures(server, whole, spans), trace=trace,
+        no_trace=reason, ended=ended,
+    )  # fmt: skip
+
+
+def _scrape_again(server: Server, scrapes: list[Scrape], patience: Patience) -> str:
+    """Add a scrape; why that is not possible, else empty."""
+    try:
+        latest = scrape(server, patience=patience)
+    except RooftreeError as error:
+        return str(error)
+    if fell := observed(scrapes[-1], latest).fell:
+        return f"the engine was restarted: {fell[0]} fell; what lies before is kept"
+    scrapes.append(latest)
+    return ""
+
+
+def _figures(server: Server, whole: Observed, spans: Sequence[Observed]) -> dict[str, Any]:
+    prefix = PREFIXES.get(server.kind, "")
+    found: dict[str, Any] = {}
+    for figure, names in GAUGES.items():
+        levels = [level for span in spans if (level := _first(span.level, prefix, names)) is not None]
+        if levels:
+            found[figure] = {"mean": sum(levels) / len(levels), "most": max(levels)}
+    for figure, names in COUNTERS.items():
+        if (gain := _first(whole.total, prefix, names)) is not None:
+            found[figure] = {"gained": gain, "per_s": gain / whole.seconds}
+    for figure, names in TIMES.items():
+        for name in (f"{prefix}{each}" for each in names):
+            if (mean := whole.mean(name)) is not None and figure not in found:
+                found[figure] = {"mean": mean} | {f"p{p}": whole.quantile(name, p / 100) for p in PERCENTILES}
+    for figure, (seconds, tokens) in RATES.items():
+        spent, count = whole.total(f"{prefix}{seconds}"), whole.total(f"{prefix}{tokens}")
+        if figure not in found and spent is not None and count:
+            found[figure] = {"mean": spent / count}
+    if (tokens_per_step := whole.mean(f"{prefix}{STEPS}")) is not None:
+        found["steps"] = {"gained": whole.total(f"{prefix}{STEPS}_count"), "tokens_per_step": tokens_per_step}
+    if decodes := whole.total(f"{prefix}{DECODES}"):
+        busy = whole.weighted_mean(f"{prefix}{BUSY}", f"{prefix}{DECODES}")
+        found["steps"] = {"gained": decodes, "requests_per_step": busy}
+    return found
+
+
+def _first(read: Callable[[str], float | None], prefix: str, names: Sequence[str]) -> float | None:
+    return next((value for name in names if (value := read(f"{prefix}{name}")) is not None), None)
+
+
+def _trace(
+    server: Server, scrapes: Sequence[Scrape], spans: Sequence[Observed], model: str | None
+) -> tuple[AcceptanceTrace | None, str]:
+    """Acceptance over all scrapes, with a window for every interval in which something was drafted; or why not."""
+    form = _FORMATS.get(server.kind)
+    if form is None:
+        return None, "which counters speak of speculation is not known of this engine"
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, f"scrape-{number}.txt") for number in range(len(scrapes))]
+        for file, each in zip(files, scrapes, strict=True):
+            file.write_text(each.text, encoding="utf-8")
+        options: dict[str, Any] = {} if model is None else {"model": model}
+        try:
+            trace = import_trace(form, [files[0], files[-1]], **options)
+        except InputError as error:
+            return None, error.message
+        windows = []
+        for (before, after), span in zip(pairwise(files), spans, strict=True):
+            try:
+                summary = import_trace(form, [before, after], **options).summary
+            except InputError:
+                continue
+            running = _first(span.level, PREFIXES[server.kind], GAUGES["running"])
+            if summary is not None and summary.drafts:
+                windows.append(
+                    Window(drafts=summary.drafts, draft_tokens=summary.draft_tokens,
+                           accepted_tokens=summary.accepted_tokens,
+                           batch_requests=None if running is None else round(running))
+                )  # fmt: skip
+    provenance = replace(trace.provenance, model=trace.provenance.model or server.model)
+    assert trace.summary is not None
+    kept = tuple(windows) if len(scrapes) > 2 else trace.summary.windows
+    return replace(trace, provenance=provenance, summary=replace(trace.summary, windows=kept), file=None), ""
