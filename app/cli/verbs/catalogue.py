@@ -94,13 +94,22 @@ def _new_device(name: str, like: str, out: Path | None, *, json: bool, quiet: bo
 
 def models(
     name: Annotated[
-        str | None, typer.Argument(help="Show one; `inspect` tells what a config, an id or a shipped name holds.")
+        str | None,
+        typer.Argument(
+            help="Show one; `inspect` tells what a config, an id or a shipped name holds; `cut` makes a draft model."
+        ),
     ] = None,
     subject: Annotated[
         str | None,
-        typer.Argument(metavar="[CONFIG]", help="After `inspect`: a config.json, its folder, an id or a name."),
+        typer.Argument(
+            metavar="[CONFIG]",
+            help="After `inspect`: a config.json, its folder, an id or a name; after `cut`: a .gguf.",
+        ),
     ] = None,
     as_family: AsFamily = None,
+    layers: Annotated[
+        str, typer.Option("--layers", help="After `cut`: layers to keep: 10 (the first ones), or 0-9,28,29.")
+    ] = "",
     price: Annotated[
         str, typer.Option("--price", help="Devices, comma-separated: least dollars of a decoded token at their roofs.")
     ] = "",
@@ -112,15 +121,18 @@ def models(
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """List model architectures, show or inspect one; with --price, what a token costs at least on rented devices."""
+    """List model architectures, show or inspect one, cut a draft model; with --price, least dollars of a token."""
     from costmodel.architectures.library import load_model, model_names
     from hardware_profiles.errors import InputError
     from hardware_profiles.units import GIGA, KILO
 
     if name == "inspect":
         return _inspect(subject, as_family, out=out, json=json, quiet=quiet)
-    if subject is not None or as_family is not None:
-        raise InputError("belongs to `rooftree models inspect`", key="models", value=subject or f"--as {as_family}")
+    if name == "cut":
+        return _cut(subject, layers, out=out, json=json, quiet=quiet)
+    if subject is not None or as_family is not None or layers:
+        given = subject or (f"--as {as_family}" if as_family else f"--layers {layers}")
+        raise InputError("belongs to `rooftree models inspect` or `cut`", key="models", value=given)
     loaded = [load_model(each) for each in ([name] if name is not None else model_names())]
     answer = {"inputs": {"name": name, "seed": seed}, "models": [_brief(each, _MODEL_KEYS) for each in loaded]}
     priced = _prices(loaded, price, context, dtype) if price else []
@@ -164,6 +176,29 @@ def _inspect(subject: str | None, family: str | None, *, out: Path | None, json:
         raise InputError("what is to be inspected? rooftree models inspect config.json")
     body = {"inputs": {"model": subject, "as": family}, **inspected(subject, family)}
     return deliver(body, name="model", json=json, out=out, quiet=quiet, show=lambda: print_model(body))
+
+
+def _cut(model: str | None, layers: str, *, out: Path | None, json: bool, quiet: bool) -> Answered:
+    """A draft model for llama.cpp: the .gguf file that is left of a model, in a folder."""
+    from hardware_profiles.errors import InputError
+    from real_runs.models.loading.weights import find_model
+    from real_runs.servers.llama_cpp.cut_draft import cut_draft, read_layers
+
+    if not layers:
+        raise InputError("which layers are to be kept? e.g. --layers 10, or --layers 0-9,28,29", key="--layers")
+    source = find_model(model).path
+    folder = out if out is not None else Path("rooftree-out")
+    made = cut_draft(source, folder / f"{source.stem}--layers-{layers.replace(',', '+')}.gguf", read_layers(layers))
+    body = {"inputs": {"model": str(source), "layers": layers}, "file": str(made.path), "layers": list(made.layers),
+            "whole_layers": made.whole_layers, "tensor_bytes": made.tensor_bytes,
+            "whole_tensor_bytes": made.whole_tensor_bytes}  # fmt: skip
+
+    def show() -> None:
+        share = made.tensor_bytes / made.whole_tensor_bytes
+        say(f"wrote {made.path}: {len(made.layers)} of {made.whole_layers} layers, {share:.0%} of the bytes")
+        say(f"draft with it: rooftree predict --model {source} --draft {made.path} --method speculative-decoding")
+
+    return deliver(body, name="", json=json, out=None, quiet=quiet, show=show)
 
 
 def _prices(loaded: "list[Architecture]", devices: str, context: int, dtype: str) -> list[dict[str, Any]]:
