@@ -19,7 +19,7 @@ from real_runs.models.config import from_gguf
 if TYPE_CHECKING:
     import gguf
 
-KEPT_KEY = "rooftree.kept_layers"
+LAYERS_KEY = "rooftree.layers"
 _LAYER = re.compile(r"blk\.(\d{1,4})\.(.+)")
 _MOST_TENSORS = 100_000
 
@@ -70,15 +70,21 @@ def cut_draft(model: Path, out: Path, layers: Sequence[int]) -> CutDraft:
     except (ValueError, IndexError, KeyError, OSError) as error:
         raise InputError(f"cannot be read as GGUF ({error})", file=model) from None
     count = _checked(reader, metadata, model)
-    kept = tuple(layers)
-    if not kept or list(kept) != sorted(set(kept)) or kept[0] < 0 or kept[-1] >= count or len(kept) == count:
-        raise InputError(f"must be some of 0..{count - 1}, ascending, and not all", key="layers", value=kept)
-    names = {tensor.name: new for tensor in reader.tensors if (new := _new_name(tensor.name, kept)) is not None}
+    chosen = tuple(layers)
+    if (
+        not chosen
+        or list(chosen) != sorted(set(chosen))
+        or chosen[0] < 0
+        or chosen[-1] >= count
+        or len(chosen) == count
+    ):
+        raise InputError(f"must be some of 0..{count - 1}, ascending, and not all", key="layers", value=chosen)
+    names = {tensor.name: new for tensor in reader.tensors if (new := _new_name(tensor.name, chosen)) is not None}
     make_folder(out.parent)
     with whole_file(out, synced=True) as part:
-        _write(reader, part, str(metadata["general.architecture"]), kept, names)
+        _write(reader, part, str(metadata["general.architecture"]), chosen, names)
     return CutDraft(
-        path=out, layers=kept, whole_layers=count,
+        path=out, layers=chosen, whole_layers=count,
         tensor_bytes=sum(int(tensor.n_bytes) for tensor in reader.tensors if tensor.name in names),
         whole_tensor_bytes=sum(int(tensor.n_bytes) for tensor in reader.tensors),
     )  # fmt: skip
@@ -117,30 +123,30 @@ def _checked(reader: gguf.GGUFReader, metadata: dict[str, Any], file: Path) -> i
     return config.layers
 
 
-def _new_name(name: str, kept: Sequence[int]) -> str | None:
+def _new_name(name: str, layers: Sequence[int]) -> str | None:
     """A tensor's name in the new file; None where it is left out."""
     match = _LAYER.fullmatch(name)
     if match is None:
         return name
     layer = int(match[1])
-    return f"blk.{kept.index(layer)}.{match[2]}" if layer in kept else None
+    return f"blk.{layers.index(layer)}.{match[2]}" if layer in layers else None
 
 
-def _write(reader: gguf.GGUFReader, part: Path, family: str, kept: Sequence[int], names: dict[str, str]) -> None:
+def _write(reader: gguf.GGUFReader, part: Path, family: str, layers: Sequence[int], names: dict[str, str]) -> None:
     import gguf
 
     writer = gguf.GGUFWriter(part, family, endianess=reader.endianess)
     writer.data_alignment = reader.alignment
     for name, field in reader.fields.items():
         # the writer has these of its own
-        if name.startswith("GGUF.") or name in ("general.architecture", KEPT_KEY):
+        if name.startswith("GGUF.") or name in ("general.architecture", LAYERS_KEY):
             continue
-        value = len(kept) if name == f"{family}.block_count" else field.contents()
+        value = len(layers) if name == f"{family}.block_count" else field.contents()
         if name == "general.name":
-            value = f"{value}, {len(kept)} layers kept"
+            value = f"{value}, {len(layers)} layers"
         sub_type = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
         writer.add_key_value(name, value, field.types[0], sub_type)
-    writer.add_array(KEPT_KEY, list(kept))
+    writer.add_array(LAYERS_KEY, list(layers))
     copied = [tensor for tensor in reader.tensors if tensor.name in names]
     for tensor in copied:
         new = names[tensor.name]

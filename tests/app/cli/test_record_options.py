@@ -60,3 +60,33 @@ def test_all_drafters_and_everything_else(asked, tmp_path):
 def test_spans_that_are_no_two_layers_are_refused(asked, span):
     with pytest.raises(InputError, match="--skipped-layers"):
         asked("--skipped-layers", span)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--server", "http://127.0.0.1:1", "--engine", "llama.cpp"), "either a running server or one to start"),
+        (("--engine", "vllm"), "--engine: recordings go through llama.cpp alone, got 'vllm'"),
+        (("--engine", "llama.cpp", "--temperature", "0.8"), "belongs to recordings of our own forward"),
+        (("--engine", "llama.cpp", "--drafter", "early-exit"), "belongs to recordings of our own forward"),
+        (("--engine", "llama.cpp", "--level", "3"), "--level: belongs to"),
+        (("--server", "http://127.0.0.1:1", "--model", "a.gguf"), "a running server has its own models"),
+        (("--server", "http://127.0.0.1:1", "--lookup", "3:2"), "--lookup: must be N:M"),
+        (("--server", "http://127.0.0.1:1", "--lookup", "x"), "--lookup: must be N:M"),
+        (("--server", "http://127.0.0.1:1", "--temperature", "0"), "cannot be reached"),
+        (("--server", "nonsense"), "must be a server's address"),
+    ],
+)
+def test_recording_through_a_server_refuses_what_is_not_its_own(asked, words, message):
+    with pytest.raises(InputError, match=message):
+        asked(*words)
+
+
+@pytest.mark.model
+def test_a_recording_goes_through_a_server_that_is_started_for_it(rooftree, tmp_path):
+    pytest.importorskip("xllamacpp")
+    words = ("record", "--engine", "llama.cpp", "--prompts-per-kind", "1", "--max-new-tokens", "6", "--lookup", "1:4")
+    [lookup] = rooftree(*words, "--out", tmp_path, "--json").answer["traces"]
+    assert (lookup["level"], lookup["requests"], lookup["tokens"]) == (1, 6, 36)
+    assert lookup["tokens_per_step"]["5"] is None and lookup["tokens_per_step"]["3"] >= 1
+    assert rooftree("traces", "inspect", lookup["file"]).code == 0

@@ -9,6 +9,7 @@ from app.cli.options import Json, Quiet, Seed
 
 if TYPE_CHECKING:
     from real_runs.recording.files import RecordedFile
+    from real_runs.recording.options import RecordOptions
 
 
 def record(
@@ -65,6 +66,16 @@ def record(
     dtype: Annotated[str, typer.Option("--dtype", help="float32 or bfloat16.")] = "float32",
     device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",
     threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.")] = None,
+    server: Annotated[
+        str | None, typer.Option("--server", help="Address of a llama.cpp server to record through, greedily.")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="llama.cpp: start its server and record through it, greedily.")
+    ] = None,
+    lookup: Annotated[
+        list[str] | None,
+        typer.Option("--lookup", help="N:M of the server's ngram-simple: looked up, longest draft; repeat."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished recording.")] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -83,6 +94,9 @@ def record(
         recycling_nodes=recycling_nodes, head_steps=head_steps,
         exit_layer=exit_layer, dtype=dtype, device=device, threads=threads, resume=resume, seed=seed,
     )  # fmt: skip
+    if server is not None or engine is not None:
+        _record_served(options, server, engine, lookup or [], json=json, quiet=quiet)
+        return
     with _bar(quiet) as advance:
         report = run(options, progress=advance)
     found = [_summary(file) for file in report.files]
@@ -101,6 +115,21 @@ def record(
         columns = ["trace", "requests", "tokens", "looped", "K=1", "K=3", "K=5", "K=8"]
         print_table("recorded; tokens per step by draft length", columns, rows)
         say("inspect one with: rooftree traces inspect FILE")
+
+
+def _record_served(
+    options: "RecordOptions", server: str | None, engine: str | None, lookups: list[str], *, json: bool, quiet: bool
+) -> None:
+    from app.cli.output import emit_json
+    from app.cli.verbs.machine.record_served import record_served, show_served
+
+    with _bar(quiet) as advance:
+        found = record_served(options, server=server, engine=engine, lookups=lookups, advance=advance)
+    if json:
+        inputs = {"server": server, "engine": engine, "lookups": lookups, "max_new_tokens": options.max_new_tokens}
+        emit_json({"inputs": inputs, "traces": found})
+    elif not quiet:
+        show_served(found)
 
 
 def _summary(file: "RecordedFile") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hardware_profiles.errors import InputError
 from real_runs.drafters.layer_skip import GapLlama
 from real_runs.models.llama import Llama
 from real_runs.models.loading.weights import find_model, load_weights
-from real_runs.servers.llama_cpp.cut_draft import KEPT_KEY, cut_draft, read_layers
+from real_runs.servers.llama_cpp.cut_draft import LAYERS_KEY, cut_draft, read_layers
 from real_runs.servers.llama_cpp.launch import launched
 from tests.real_runs.servers.llama_cpp.asked import greedy
 
@@ -54,7 +54,7 @@ def test_what_is_left_are_the_whole_models_own_tensors(tmp_path):
         name = tensor.name.replace("blk.1.", "blk.3.")
         assert tensor.tensor_type == old[name].tensor_type and (tensor.data == old[name].data).all()
     assert len(after.tensors) == 2 + 2 * 9
-    assert after.fields["llama.block_count"].contents() == 2 and list(after.fields[KEPT_KEY].contents()) == [0, 3]
+    assert after.fields["llama.block_count"].contents() == 2 and list(after.fields[LAYERS_KEY].contents()) == [0, 3]
     kept = set(before.fields) - {"llama.block_count", "general.name", "GGUF.tensor_count", "GGUF.kv_count"}
     assert all(before.fields[name].contents() == after.fields[name].contents() for name in kept)
     assert (made.tensor_bytes, made.whole_tensor_bytes) == (
@@ -63,7 +63,7 @@ def test_what_is_left_are_the_whole_models_own_tensors(tmp_path):
     model, draft = (Llama(load_weights(find_model(file))) for file in (whole, made.path))
     torch.testing.assert_close(logits(draft, [1, 7, 4]), logits(GapLlama(model, start=1, stop=3), [1, 7, 4]))
     again = cut_draft(made.path, tmp_path / "again.gguf", (1,))
-    assert again.whole_layers == 2 and list(gguf.GGUFReader(again.path).fields[KEPT_KEY].contents()) == [1]
+    assert again.whole_layers == 2 and list(gguf.GGUFReader(again.path).fields[LAYERS_KEY].contents()) == [1]
 
 
 @pytest.mark.parametrize(
