@@ -19,7 +19,8 @@ from simulator.engine import simulate
 from simulator.loop.options import Scenario
 from simulator.results.metrics import SimulationResult
 from simulator.results.resources import Resources, resources
-from simulator.scenario.build import Prepared
+from simulator.scenario.build import Prepared, prepare
+from simulator.scenario.file import ScenarioFile
 
 COVERAGE = 0.8
 VARIANTS: Mapping[str, Mapping[str, float]] = {
@@ -61,6 +62,23 @@ def variants_of(names: list[str] | None) -> list[Variant]:
             raise UnknownNameError("variant", name, VARIANTS, key="--compare")
     asked: Variant = ("as asked", {})
     return [asked, *((name, VARIANTS[name]) for name in dict.fromkeys(names or ()))]
+
+
+def prepared_of(written: ScenarioFile) -> Prepared:
+    """A scenario prepared, with the measured passes that it asks for.
+
+    Args:
+        written: see `simulator.scenario.file`.
+    """
+    if written.deployment.fidelity == "measured":
+        from real_runs.campaigns.results import offer_measured_passes
+
+        offer_measured_passes()
+    if written.deployment.measured_passes is not None:
+        from costmodel.passes.measured import add_results
+
+        add_results(Path(written.deployment.measured_passes))
+    return prepare(written)
 
 
 def run_cases(prepared: Prepared, variants: Sequence[Variant], seed: int, report: Report) -> list[Case]:

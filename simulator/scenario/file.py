@@ -123,6 +123,7 @@ class DeploymentSection(Section):
         kv_dtype: format of the cache; None: 16 bits.
         overrides: `device.KEY=VALUE`.
         fidelity: of the cost model.
+        measured_passes: folder of `calibrate` with the passes that fidelity measured follows; None: those that ship.
         split_verify: attention splits the cache in verify passes; None: looked up by engine and device.
         transforms: names of compression and skipping presets, in order.
         shared_prefix_tokens: first tokens of every prompt that are the same for all: read, held and computed once.
@@ -142,6 +143,7 @@ class DeploymentSection(Section):
     kv_dtype: str | None = None
     overrides: tuple[str, ...] = ()
     fidelity: Literal["calibrated", "datasheet", "measured"] = "calibrated"
+    measured_passes: str | None = None
     split_verify: bool | None = None
     transforms: tuple[str, ...] = ()
     shared_prefix_tokens: Annotated[int, Field(ge=0, le=1 << 24)] = 0

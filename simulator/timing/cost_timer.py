@@ -1,8 +1,8 @@
 """What does the cost model say about an iteration, any number of times a second?
 
 Tabulates passes of a setting once, for the sizes that a scenario can reach, and looks iterations up; decode-only
-iterations on grid points cost exactly what `costmodel.answers.estimate` says. Leaves out skewed contexts (the mean
-counts) and whole passes measured on a device (the calibrated form stands in).
+iterations on grid points cost exactly what `costmodel.answers.estimate` says. At fidelity `measured` passes that only
+decode or only compute a prompt follow those that were measured. Leaves out skewed contexts (the mean counts).
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.answers.dynamic_step import dynamic_step
 from costmodel.answers.estimate import Setting
-from costmodel.answers.step import chain_step, tree_step, verify_passes
-from costmodel.drafters.pass_costs import prompt_draft_s
-from costmodel.laws.draft_lengths import DraftLengths
+from costmodel.answers.step import verify_passes
 from costmodel.parallel.plan import ParallelPlan
-from costmodel.passes.deployment import Deployment
 from costmodel.passes.forward import Logits, pass_cost
 from costmodel.passes.ops import Mask
 from simulator.loop.state import Real
 from simulator.loop.tables import Tables, draft_seconds, target_seconds
+from simulator.timing.draft_tables import draft_grid, draft_rows
 from simulator.timing.engine_passes import EnginePasses, planned_seconds
 from traces.kinds.tree import Tree
 
@@ -88,6 +85,7 @@ class CostModelTimer:
         least: TableSize | None = None,
     ) -> None:
         deployment = setting.deployment
+        self._whole = deployment  # of whole passes, which only these may ask for
         if deployment.fidelity == "measured":
             deployment = replace(deployment, fidelity="calibrated")
         if plan is not None:
@@ -172,7 +170,7 @@ class CostModelTimer:
         self, batch: Real, query_tokens: Real, context: Real, logits: Logits, prefill: bool, *, verifies: bool = False
     ) -> Mapping[str, Real]:
         """Seconds of a pass by operation."""
-        d = self.setting.deployment
+        d = self._whole if prefill else self.setting.deployment
         shape = {"batch": batch, "query_tokens": query_tokens, "context": context}
         if self.passes is not None:
             return self.passes.seconds(**shape, logits=logits, prefill=prefill)
@@ -194,7 +192,7 @@ class CostModelTimer:
         """Seconds by operation of passes that verify, with the rows that ride on them, less the layers that drafted."""
         found: dict[str, Real] = {}
         for weight, cost in verify_passes(
-            self.setting.deployment, self.setting.drafter, batch=batch, draft_tokens=query_tokens - 1.0,
+            self._whole, self.setting.drafter, batch=batch, draft_tokens=query_tokens - 1.0,
             context=context, speculates=self._speculates(query_tokens),
         ):  # fmt: skip
             for name, value in cost.seconds.items():
@@ -210,7 +208,9 @@ class CostModelTimer:
     def _tabulate(self, size: TableSize, drafts: bool) -> Tables:
         setting, one, none = self.setting, np.ones(()), np.zeros(())
         rows = np.arange(1.0, min(size.rows, _MOST_ROWS) + 2.0)
-        row_s = _sloped(np.concatenate([[0.0], self._parts(rows, one, none, "none")[2]]))
+        prompts_alone = self._whole.fidelity == "measured"  # which tells apart the rows of a prompt and of decodes
+        batch, new = (one, rows) if prompts_alone else (rows, one)
+        row_s = _sloped(np.concatenate([[0.0], self._parts(batch, new, none, "none", prompts_alone)[2]]))
         sampled = np.arange(1.0, min(size.requests * size.query_tokens + size.requests, _MOST_ROWS) + 2.0)
         head_s = _sloped(np.concatenate([[0.0], self._parts(sampled, one, none, "all")[1]]))
         queries = query_axis(size)
@@ -241,12 +241,19 @@ class CostModelTimer:
             verify_ratio=float(own.verify_ratio), draft_s=draft_s, draft_row_s=draft_row_s,
             graph_rows=self.passes.graph_rows if self.passes is not None else 0,
             eager_s=self.passes.eager_s if self.passes is not None else 0.0,
-            prompt_host_s=self.passes.host.prompt_s if self.passes is not None else 0.0,
+            prompt_host_s=self._prompt_host_s,
             overlapped=int(self.passes.overlapped) if self.passes is not None else 0,
             idle_s=self.passes.host.idle_s if self.passes is not None else 0.0,
             idle_request_s=self.passes.host.idle_request_s if self.passes is not None else 0.0,
             ranks=self._copies, rank_row_s=self._rank_rows(rows.size),
         )  # fmt: skip
+
+    @property
+    def _prompt_host_s(self) -> float:
+        """Host seconds for every prompt of a pass: of the kernels at hand, else where nothing hides them."""
+        usual = self.setting.engine.scheduler
+        hidden = usual is None or usual.overlaps
+        return self.passes.host.prompt_s if self.passes else 0.0 if hidden else self.setting.engine.host.prompt_s
 
     @property
     def _copies(self) -> int:
@@ -353,48 +360,3 @@ def extended(table: Real, positions: Real) -> Real:
     """Values of a table at whole positions; beyond its end the last slope goes on."""
     low = np.minimum(positions.astype(np.int64), table.size - 2)
     return np.asarray(table[low] + (positions - low) * (table[low + 1] - table[low]))
-
-
-def draft_grid(
-    setting: Setting, queries: Real, requests: Real, context: Real, tree: Tree | None, levels: tuple[float, ...] = ()
-) -> NDArray[np.float64]:
-    """Seconds of the draft passes of steps with K = `queries` - 1 draft tokens."""
-    shape = (queries.size, requests.size, context.size)
-    b, c = requests[None, :, None], context[None, None, :]
-    d: Deployment = setting.deployment
-    if tree is not None:
-        cost = tree_step(d, setting.drafter, setting.overhead, tree, batch=b, context=c).draft_s
-        grid = np.broadcast_to(cost, shape).copy()
-        grid[queries == 1.0] = 0.0
-        return grid
-    if levels:
-        rows = np.array(levels)
-        return np.stack(
-            [
-                np.broadcast_to(_dynamic_draft_s(setting, rows[: max(int(query) - 1, 0)], b[0], c[0]), shape[1:])
-                for query in queries
-            ]
-        )
-    k = queries[:, None, None] - 1.0
-    method = setting.drafter.method  # whose branches are counted among the requests that draft
-    drafter = replace(setting.drafter, method=replace(method, batch=replace(method.batch, branches=0)))
-    found = chain_step(d, drafter, setting.overhead, batch=b, context=c, draft_tokens=k).draft_s
-    return np.array(np.broadcast_to(found, shape))
-
-
-def _dynamic_draft_s(setting: Setting, rows: Real, batch: Real, context: Real) -> Real:
-    """Seconds in which a batch drafts trees whose longest takes as many passes as there are `rows`."""
-    if not rows.size:
-        return np.zeros(())
-    once = np.eye(rows.size + 1)[rows.size]
-    lengths = DraftLengths(tokens=once, passes=once, rows=rows, ranked=True)
-    cost = dynamic_step(setting.deployment, setting.drafter, setting.overhead, lengths, batch=batch, context=context)
-    return np.asarray(cost.draft_s)
-
-
-def draft_rows(setting: Setting, rows: Real) -> Real:
-    """Seconds in which a drafter with a cache of its own reads 0, 1, ... prompt tokens."""
-    if not setting.drafter.kv_values_per_token:
-        return np.zeros(2)
-    cost = prompt_draft_s(setting.deployment, setting.drafter, batch=1.0, prompt_tokens=rows)
-    return np.concatenate([[0.0], np.broadcast_to(cost, rows.shape)])

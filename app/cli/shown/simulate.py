@@ -21,7 +21,8 @@ _FORMER = {
     "decode-block": "blocks.block_tokens", "decode-passes": "blocks.passes", "decode-query": "blocks.query_tokens",
     "dp": "deployment.data_parallel", "ep": "deployment.expert_parallel", "ffn-device": "feed_forward.device",
     "ffn-latency": "feed_forward.link_latency_s", "ffn-link": "feed_forward.link_bytes_per_s",
-    "ffn-tp": "feed_forward.tensor_parallel", "mixed": "scheduler.prefill_first", "pp": "deployment.pipeline_parallel",
+    "ffn-tp": "feed_forward.tensor_parallel", "mixed": "scheduler.prefill_first",
+    "parallel": "scheduler.max_requests", "pp": "deployment.pipeline_parallel",
     "profile": "profile.prefix", "tp": "deployment.tensor_parallel",
 }  # fmt: skip
 

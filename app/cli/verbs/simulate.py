@@ -110,6 +110,14 @@ def simulate(
     rates: Annotated[
         str | None, typer.Option("--rates", help="Run at these loads too, requests per second: 1,2,4.")
     ] = None,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--beside",
+            help="Folder of `load --out`: its requests are simulated, and what users of the live server saw stands "
+            "beside. Repeatable; --out keeps replay.json and replay.parquet, to which further calls add.",
+        ),
+    ] = None,
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, max=MOST_SEEDS, help="Repeat over so many seeds, for intervals.")
     ] = 1,
@@ -150,9 +158,15 @@ def simulate(
         **acceptance_values(accepted, trace, draft_tokens, model, config),
         "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"), "slo.tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
     }  # fmt: skip
+    if beside:
+        _only_beside(named, {"--compare": compare, "--rates": rates, "--per-request": per_request,
+                             "--timeline": timeline, "--plot": plot, "--csv": csv})  # fmt: skip
+        named["requests.file"] = str(beside[0])
     written, assumed = _written(
         {key: value for key, value in named.items() if value is not None}, assigned or (), scenario, config
     )
+    if beside:
+        return _beside(written, beside, assumed, seed=seed, out=out, json=json, quiet=quiet)
     variants, loads = variants_of(compare), rates_of(rates)
     answer, cases, points = _run(written, variants, loads, range(seed, seed + seeds), quiet=quiet)
     answer["notes"] = [*assumed, *answer["notes"]]
@@ -162,6 +176,38 @@ def simulate(
         answer, name="simulation", json=json, out=out, quiet=quiet,
         show=lambda: print_cases(cases, points, answer, _title(written)), csv=csv,
         rows=[{"name": each.name, "metrics": each.metrics} for each in cases] + ["load"],
+    )  # fmt: skip
+
+
+def _only_beside(named: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+    """Refuse what measured loads say already, and what is not written for them."""
+    from hardware_profiles.errors import InputError
+
+    given = [_OPTIONS[key] for key, value in named.items() if key.startswith("requests.") and value is not None]
+    if refused := [*given, *(option for option, value in others.items() if value is not None)]:
+        raise InputError("goes without --beside, whose loads are simulated as they are", key=refused[0])
+
+
+def _beside(
+    written: "ScenarioFile", paths: list[Path], assumed: list[str], *, seed: int, out: Path | None, json: bool,
+    quiet: bool,
+) -> Answered:  # fmt: skip
+    """Measured loads and their simulations."""
+    from app.answers.replayed_loads import load_names, replayed
+    from app.cli.output import deliver
+    from app.cli.progress import counting
+    from app.cli.shown.replayed import load_object, print_replays
+    from real_runs.validation.load_replay import write_replays
+
+    loads = load_names(paths)
+    with counting(quiet) as report:
+        found, notes = replayed(written, loads, seed, report)
+    inputs = {**written.model_dump(mode="json", by_alias=True), "seed": seed}
+    notes = [*assumed, *notes]
+    body = {"inputs": inputs, "loads": [load_object(each) for each in found], "notes": notes}
+    return deliver(
+        body, name="", json=json, out=out, quiet=quiet, show=lambda: print_replays(found, notes),
+        also=lambda folder: write_replays(folder, found, inputs=inputs),
     )  # fmt: skip
 
 
@@ -218,12 +264,11 @@ def _run(
     quiet: bool,
 ) -> "tuple[dict[str, Any], list[Case], list[LoadPoint]]":
     """The answer, its cases and its loads."""
-    from app.answers.simulation_runs import over_seeds, run_cases, run_loads
+    from app.answers.simulation_runs import over_seeds, prepared_of, run_cases, run_loads
     from app.cli.progress import counting
-    from simulator.scenario.build import prepare
 
     with counting(quiet) as report:
-        prepared = prepare(written)
+        prepared = prepared_of(written)
         cases = run_cases(prepared, variants, seeds[0], report)
         points = run_loads(prepared, variants, loads, seeds[0], report)
         spread = over_seeds(prepared, cases[0].metrics, seeds, report)

@@ -7,7 +7,9 @@ import pytest
 
 from costmodel.answers.estimate import Setting, prefill_s, step_cost
 from costmodel.answers.planned_step import planned_step
+from costmodel.answers.settings import build_setting
 from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.drafter import build_drafter
 from costmodel.engine_library import load_engine
 from costmodel.engines.record.overhead import BARE
@@ -215,3 +217,22 @@ def test_a_busy_engine_decodes_as_the_steady_state_says(setting, policy, topolog
     step_s = float(step_cost(setting, acceptance, batch=users, context=prompt + output / 2).total_s)
     tpot = step_s / acceptance.tokens_per_step
     assert np.nanmean(result.tpot_s) == pytest.approx(tpot, rel=0.04)
+
+
+def test_passes_that_only_decode_or_only_compute_a_prompt_are_those_that_were_measured():
+    from real_runs.campaigns.results import offer_measured_passes
+
+    offer_measured_passes()
+    names = DeploymentNames(
+        model="smollm2-135m", device="cpu-amd-epyc--1-thread", engine="none", dtype="fp32", fidelity="measured"
+    )
+    bare = build_setting(DecodingConfiguration(method="plain-decoding", deployment=names))
+    deployment = bare.deployment
+    timer = CostModelTimer(bare)
+    for requests, context in ((1, 128), (4, 512)):
+        wanted = step_cost(bare, chain(0), batch=requests, context=context).total_s
+        assert timer(requests, 1.0, float(requests * context), []) == pytest.approx(float(wanted), rel=1e-6)
+    calibrated = CostModelTimer(replace(bare, deployment=replace(deployment, fidelity="calibrated")))
+    assert timer(4, 1.0, 2048.0, []) != pytest.approx(calibrated(4, 1.0, 2048.0, []), rel=1e-3)
+    prompt = float(prefill_s(bare, prompt_tokens=256))
+    assert timer(0, 0.0, 0.0, [(256, 0)]) == pytest.approx(prompt, rel=0.02)

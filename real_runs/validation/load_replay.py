@@ -1,0 +1,216 @@
+"""How far is the simulator from what a live server's users saw under the same load?
+
+Reads the rows that `rooftree load` left, and puts a simulation of the same requests beside them: percentiles with
+errors, and both times of every request. Leaves out running either (`real_runs.servers.load`, `simulator.engine`) and
+what explains an error: a prompt that the server found in its cache is computed in the simulation, unless the requests
+name their prefixes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import make_folder, whole_file
+from real_runs.servers.load import ROWS
+from real_runs.servers.measured import summary_of
+from simulator.results.metrics import SimulationResult
+from traces.storage.parquet_files import opened_parquet, write_parquet
+
+REPORT, TIMES = "replay.json", "replay.parquet"
+COMPARED = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
+COUNTED = ("requests_per_s", "tokens_per_s", "draft_tokens", "accepted_tokens")
+_NEEDED = ("request", "arrival_s", "input_tokens", "output_tokens", "first_token_s", "last_token_s", "token_times_s")
+_OPTIONAL = ("sent_s", "scheduled_s", "cached_tokens", "draft_tokens", "accepted_tokens")
+_MOST_REPORT_BYTES = 16 << 20
+_COLUMNS = ("load", "request", "ttft_measured_s", "ttft_simulated_s", "tpot_measured_s", "tpot_simulated_s",
+            "e2e_measured_s", "e2e_simulated_s")  # fmt: skip
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replay:
+    """One load, measured and simulated.
+
+    Attributes:
+        name: of the load.
+        requests: that were answered.
+        rate_per_s: at which they arrived.
+        metrics: by name and statistic, `measured`, `simulated` and `error_ratio` (simulated over measured, less 1).
+        notes: what a reader must know of this load.
+        times: columns of `replay.parquet` without the load's name, one entry per request.
+    """
+
+    name: str
+    requests: int
+    rate_per_s: float | None
+    metrics: Mapping[str, Mapping[str, Mapping[str, float | None]]]
+    notes: tuple[str, ...]
+    times: Mapping[str, NDArray[Any]]
+
+
+def load_file(path: Path) -> Path:
+    """The file with the rows of a load: itself, or the one in its folder.
+
+    Raises:
+        InputError: a folder without such rows.
+    """
+    if path.is_dir() and not (path / ROWS).is_file():
+        raise InputError(f"holds no {ROWS}, which `rooftree load --out` writes", file=path, key="--beside")
+    return path / ROWS if path.is_dir() else path
+
+
+def read_load(path: Path) -> list[dict[str, Any]]:
+    """The rows of a load in order of arrival, at least one.
+
+    Raises:
+        InputError: not the file of a load, or damaged; a request that was not answered.
+    """
+    with opened_parquet(path) as parquet:
+        held = set(parquet.schema_arrow.names)
+        if missing := [name for name in _NEEDED if name not in held]:
+            raise InputError("is no load that `rooftree load` measured", file=path, key=", ".join(missing))
+        rows = parquet.read(columns=[*_NEEDED, *(name for name in _OPTIONAL if name in held)]).to_pylist()
+    rows = [dict.fromkeys(_OPTIONAL) | row for row in rows]
+    for row in rows:
+        if any(row[name] is None for name in _NEEDED):
+            raise InputError("every request must have been answered", file=path, key=f"request {row['request']}")
+    if not rows:
+        raise InputError("holds no request", file=path)
+    return rows
+
+
+def compared(name: str, rows: Sequence[Json], result: SimulationResult) -> Replay:
+    """A load beside its simulation.
+
+    Args:
+        name: of the load.
+        rows: of `read_load`.
+        result: of the same requests in the same order.
+
+    Raises:
+        InputError: other requests.
+    """
+    arrival = np.array([row["arrival_s"] for row in rows])
+    first, last = (np.array([row[key] for row in rows]) for key in ("first_token_s", "last_token_s"))
+    output = np.array([row["output_tokens"] for row in rows])
+    if len(rows) != result.request.size or not np.array_equal(output, result.output_tokens):
+        raise InputError("must be a simulation of the same requests", key=name, value=result.request.size)
+    measured, simulated = summary_of(rows), result.summary()
+    simulated |= {"draft_tokens": simulated["drafted"] or None, "accepted_tokens": simulated["accepted"] or None}
+    clock_s = max(result.clock_s - float(result.arrival_s.min()), np.finfo(float).tiny)  # from the first request
+    simulated |= {"requests_per_s": result.finished.sum() / clock_s,
+                  "tokens_per_s": output[result.finished].sum() / clock_s}  # fmt: skip
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tpot_s = np.where(output > 1, (last - first) / (output - 1), np.nan)
+    times = {
+        "request": np.array([row["request"] for row in rows]),
+        "ttft_measured_s": first - arrival, "ttft_simulated_s": result.ttft_s, "tpot_measured_s": tpot_s,
+        "tpot_simulated_s": result.tpot_s, "e2e_measured_s": last - arrival, "e2e_simulated_s": result.e2e_s,
+    }  # fmt: skip
+    span_s = float(arrival[-1] - arrival[0])
+    metrics = {key: {part: _beside(measured[key][part], simulated[key][part]) for part in measured[key]}
+               for key in COMPARED}  # fmt: skip
+    metrics["totals"] = {key: _beside(measured[key], simulated[key]) for key in COUNTED}
+    return Replay(
+        name=name, requests=len(rows), rate_per_s=(len(rows) - 1) / span_s if span_s > 0.0 else None, metrics=metrics,
+        notes=_notes(rows, result), times=times,
+    )  # fmt: skip
+
+
+def _beside(measured: float | None, simulated: float | None) -> dict[str, float | None]:
+    error = None if not measured or simulated is None else simulated / measured - 1.0
+    return {"measured": measured, "simulated": simulated, "error_ratio": error}
+
+
+def _notes(rows: Sequence[Json], result: SimulationResult) -> tuple[str, ...]:
+    cached, tokens = (sum(row[key] or 0 for row in rows) for key in ("cached_tokens", "input_tokens"))
+    notes = []
+    if cached:
+        notes.append(f"the server found {cached:,} of {tokens:,} prompt tokens in its cache")
+    if unfinished := int((~result.finished).sum()):
+        notes.append(f"{unfinished} of {len(rows)} requests did not end in the simulation")
+    return tuple(notes)
+
+
+def write_replays(folder: Path, replays: Iterable[Replay], *, inputs: Json) -> Json:
+    """Write `replay.json` and `replay.parquet`; loads that stand there already stay, unless they have the same name.
+
+    Args:
+        folder: of the report; made if needed.
+        replays: to add.
+        inputs: the scenario that was simulated.
+
+    Returns:
+        The whole report: `loads`, each with its name, metrics, notes and inputs.
+
+    Raises:
+        InputError: the place cannot be written, or holds another kind of report.
+    """
+    added = {each.name: each for each in replays}
+    before = read_report(folder) if (folder / REPORT).is_file() else {"loads": []}
+    kept = [each for each in before["loads"] if each["name"] not in added]
+    loads = [*kept, *({"name": each.name, "requests": each.requests, "rate_per_s": each.rate_per_s,
+                       "metrics": each.metrics, "notes": list(each.notes), "inputs": inputs}
+                      for each in added.values())]  # fmt: skip
+    tables = [_table(each) for each in added.values()]
+    if kept:
+        old = read_times(folder)
+        names = pa.array([each["name"] for each in kept])
+        tables.insert(0, old.filter(pa.compute.is_in(old["load"], value_set=names)))
+    report = {"schema": 1, "loads": sorted(loads, key=lambda each: (each["rate_per_s"] or 0.0, each["name"]))}
+    make_folder(folder)
+    write_parquet(pa.concat_tables(tables), folder / TIMES)
+    with whole_file(folder / REPORT) as part:
+        part.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    return report
+
+
+def _table(replay: Replay) -> pa.Table:
+    columns = {"load": pa.array([replay.name] * replay.requests, pa.string())}
+    columns |= {name: pa.array(values, from_pandas=True) for name, values in replay.times.items()}
+    return pa.table(columns)
+
+
+def read_report(folder: Path) -> dict[str, Any]:
+    """The report that `write_replays` left.
+
+    Raises:
+        InputError: absent, damaged or too large.
+    """
+    path = folder / REPORT
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_MOST_REPORT_BYTES + 1)
+        if len(data) > _MOST_REPORT_BYTES:
+            raise InputError(f"must be at most {_MOST_REPORT_BYTES >> 20} MiB", file=path)
+        report: dict[str, Any] = json.loads(data)
+        for load in report["loads"]:
+            [load["metrics"][key]["mean"]["error_ratio"] for key in COMPARED]
+            [load[key] for key in ("name", "requests", "rate_per_s", "notes")]
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror or error})", file=path) from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(f"is no report of loads that were replayed ({type(error).__name__})", file=path) from None
+    return report
+
+
+def read_times(folder: Path) -> pa.Table:
+    """Both times of every request, by load.
+
+    Raises:
+        InputError: absent, damaged, or another kind of file.
+    """
+    with opened_parquet(folder / TIMES) as parquet:
+        if missing := [name for name in _COLUMNS if name not in parquet.schema_arrow.names]:
+            raise InputError("holds no times of loads that were replayed", file=folder / TIMES, key=", ".join(missing))
+        return parquet.read(columns=list(_COLUMNS))

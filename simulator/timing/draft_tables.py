@@ -1,0 +1,65 @@
+"""How long do a setting's draft passes take, for every number of draft tokens, requests and cached tokens at once?
+
+Leaves out the passes that verify, and looking the tables up (`simulator.timing.cost_timer`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.answers.dynamic_step import dynamic_step
+from costmodel.answers.estimate import Setting
+from costmodel.answers.step import chain_step, tree_step
+from costmodel.drafters.pass_costs import prompt_draft_s
+from costmodel.laws.draft_lengths import DraftLengths
+from costmodel.passes.deployment import Deployment
+from simulator.loop.state import Real
+from traces.kinds.tree import Tree
+
+
+def draft_grid(
+    setting: Setting, queries: Real, requests: Real, context: Real, tree: Tree | None, levels: tuple[float, ...] = ()
+) -> NDArray[np.float64]:
+    """Seconds of the draft passes of steps with K = `queries` - 1 draft tokens."""
+    shape = (queries.size, requests.size, context.size)
+    b, c = requests[None, :, None], context[None, None, :]
+    d: Deployment = setting.deployment
+    if tree is not None:
+        cost = tree_step(d, setting.drafter, setting.overhead, tree, batch=b, context=c).draft_s
+        grid = np.broadcast_to(cost, shape).copy()
+        grid[queries == 1.0] = 0.0
+        return grid
+    if levels:
+        rows = np.array(levels)
+        return np.stack(
+            [
+                np.broadcast_to(_dynamic_draft_s(setting, rows[: max(int(query) - 1, 0)], b[0], c[0]), shape[1:])
+                for query in queries
+            ]
+        )
+    k = queries[:, None, None] - 1.0
+    method = setting.drafter.method  # whose branches are counted among the requests that draft
+    drafter = replace(setting.drafter, method=replace(method, batch=replace(method.batch, branches=0)))
+    found = chain_step(d, drafter, setting.overhead, batch=b, context=c, draft_tokens=k).draft_s
+    return np.array(np.broadcast_to(found, shape))
+
+
+def _dynamic_draft_s(setting: Setting, rows: Real, batch: Real, context: Real) -> Real:
+    """Seconds in which a batch drafts trees whose longest takes as many passes as there are `rows`."""
+    if not rows.size:
+        return np.zeros(())
+    once = np.eye(rows.size + 1)[rows.size]
+    lengths = DraftLengths(tokens=once, passes=once, rows=rows, ranked=True)
+    cost = dynamic_step(setting.deployment, setting.drafter, setting.overhead, lengths, batch=batch, context=context)
+    return np.asarray(cost.draft_s)
+
+
+def draft_rows(setting: Setting, rows: Real) -> Real:
+    """Seconds in which a drafter with a cache of its own reads 0, 1, ... prompt tokens."""
+    if not setting.drafter.kv_values_per_token:
+        return np.zeros(2)
+    cost = prompt_draft_s(setting.deployment, setting.drafter, batch=1.0, prompt_tokens=rows)
+    return np.concatenate([[0.0], np.broadcast_to(cost, rows.shape)])
