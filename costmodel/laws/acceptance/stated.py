@@ -111,7 +111,11 @@ class DepthRates:
         emitted = 1.0 + self.proposal_ratio * math.fsum(rates)
         if self.tokens_per_step is not None and draft_tokens == self.measured:
             emitted = self.tokens_per_step
-        emitted = self.means.get(draft_tokens, emitted)
+        shorter = [k for k in self.means if k <= draft_tokens]
+        longer = [k for k in self.means if k >= draft_tokens]
+        if shorter and longer:  # rates that never increase cannot always meet every mean
+            low, high = sorted((self.means[max(shorter)], self.means[min(longer)]))
+            emitted = min(max(emitted, low), high)
         return Acceptance(
             draft_tokens=draft_tokens,
             tokens_per_step=emitted,

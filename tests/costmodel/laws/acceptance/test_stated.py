@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from costmodel.laws.acceptance import DepthRates, geometric, means_rates, stated
@@ -53,6 +53,7 @@ def test_what_no_shape_can_emit_is_refused(wrong, key):
 
 
 @given(st.lists(st.floats(0.05, 0.95), min_size=8, max_size=8), st.sets(st.integers(1, 8), min_size=1, max_size=4))
+@example([0.0625, *[0.5] * 7], {2, 3, 5})
 def test_lengths_that_were_stated_keep_their_tokens(conditional, lengths):
     kept = np.cumprod(conditional)
     means = {k: 1.0 + float(kept[:k].sum()) for k in lengths}
