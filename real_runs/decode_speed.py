@@ -88,9 +88,9 @@ def pass_bytes(model: Llama, context: int, batch: int = 1) -> int:
     return model.weight_bytes + per_slot * sum(min(context, window or context) for window in windows)
 
 
-def filled_cache(model: Llama, context: int, batch: int = 1, *, room: int = 1) -> KVCache:
+def filled_cache(model: Llama, context: int, batch: int = 1) -> KVCache:
     """A cache of `context` committed slots whose contents are random: what a pass costs does not depend on them."""
-    capacity = -(-(context + room) // BUCKET_SLOTS) * BUCKET_SLOTS
+    capacity = -(-(context + 1) // BUCKET_SLOTS) * BUCKET_SLOTS
     cache = model.new_cache(capacity, batch=batch)
     cache.keys.normal_()
     cache.values.normal_()

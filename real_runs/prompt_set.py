@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hardware_profiles.errors import InputError
 from hardware_profiles.refusals import refusal
+from traces.kinds.naming import naming
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _FOLDER = Path(__file__).parent / "prompts"
@@ -104,10 +105,8 @@ def read_prompts(path: str | Path | None = None) -> PromptSet:
     """
     place = DEFAULT_PROMPTS if path is None else Path(path)
     read = _validated(_PromptFile, place)
-    try:
+    with naming(str(place)):
         return prompt_set(read.title, read.prompts)
-    except InputError as error:
-        raise InputError(error.message, file=place, key=error.key, value=error.value) from None
 
 
 def fit_questions(recorded_prompts: PromptSet) -> tuple[str, ...]:

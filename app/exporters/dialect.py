@@ -299,3 +299,8 @@ class Dialect:
             lines.append(f"schedule, batch: draft tokens: {ranges}")
         lines += [f"{key}: {value}" for key, value in chosen.provenance.items()]
         return (*lines, *(f"note: {note}" for note in notes))
+
+
+def above_one(sizes: Mapping[str, int]) -> list[str]:
+    """Flags whose sizes are not 1, what engines take where a flag is absent."""
+    return [word for flag, size in sizes.items() if size > 1 for word in (flag, str(size))]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from app.exporters.checkpoints import DRAFT_PLACEHOLDER
-from app.exporters.dialect import Dialect
+from app.exporters.dialect import Dialect, above_one
 from app.exporters.result import HEAD_PORT, NODE_RANK, Written, command_line, json_lines, script
 from app.exporters.tree_paths import Path, depth, draft_paths, widest
 from app.exporters.untrained_head import HEAD_FILE, HEAD_FOLDER, HEAD_NOTE, untrained_head
@@ -83,13 +83,10 @@ def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic:
 def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:
     where = chosen.deployment
     # tensor parallelism counts the copies of attention, too
-    flags = ["--tp-size", str(where.tensor_parallel * where.data_parallel)]
-    if where.data_parallel > 1:
-        flags += ["--attn-dp-size", str(where.data_parallel)]
-    if where.expert_parallel > 1:
-        flags += ["--ep-size", str(where.expert_parallel)]
-    if where.pipeline_parallel > 1:
-        flags += ["--pp-size", str(where.pipeline_parallel)]
+    sizes = {
+        "--attn-dp-size": where.data_parallel, "--ep-size": where.expert_parallel, "--pp-size": where.pipeline_parallel
+    }  # fmt: skip
+    flags = ["--tp-size", str(where.tensor_parallel * where.data_parallel), *above_one(sizes)]
     if (nodes := dialect.nodes(chosen)) > 1:
         flags += ["--nnodes", str(nodes), "--node-rank", NODE_RANK, "--dist-init-addr", HEAD_PORT]
         notes.append(f"start it on each of {nodes} nodes")

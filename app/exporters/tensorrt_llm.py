@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from app.exporters.dialect import Dialect
+from app.exporters.dialect import Dialect, above_one
 from app.exporters.result import Written, command_line, comments, script
 from app.exporters.tree_paths import Path, depth, draft_paths, widest
 
@@ -78,12 +78,8 @@ def _devices(chosen: DecodingConfiguration) -> int:
 def _spread(chosen: DecodingConfiguration) -> list[str]:
     where = chosen.deployment
     # attention data parallelism runs over the devices that are counted as tensor parallel
-    flags = ["--tp_size", str(where.tensor_parallel * where.data_parallel)]
-    if where.pipeline_parallel > 1:
-        flags += ["--pp_size", str(where.pipeline_parallel)]
-    if where.expert_parallel > 1:
-        flags += ["--ep_size", str(where.expert_parallel)]
-    return flags
+    sizes = {"--pp_size": where.pipeline_parallel, "--ep_size": where.expert_parallel}
+    return ["--tp_size", str(where.tensor_parallel * where.data_parallel), *above_one(sizes)]
 
 
 def _engine_options(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> dict[str, Any]:

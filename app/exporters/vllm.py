@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from app.exporters.checkpoints import DRAFT_PLACEHOLDER
-from app.exporters.dialect import Dialect
+from app.exporters.dialect import Dialect, above_one
 from app.exporters.result import HEAD_ADDRESS, NODE_RANK, Written, command_line, json_lines, script
 from app.exporters.tree_forms import token_tree
 from app.exporters.tree_paths import Path, draft_paths
@@ -90,11 +90,8 @@ def export_vllm(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: b
 
 def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:
     where = chosen.deployment
-    flags = ["--tensor-parallel-size", str(where.tensor_parallel)]
-    if where.pipeline_parallel > 1:
-        flags += ["--pipeline-parallel-size", str(where.pipeline_parallel)]
-    if where.data_parallel > 1:
-        flags += ["--data-parallel-size", str(where.data_parallel)]
+    sizes = {"--pipeline-parallel-size": where.pipeline_parallel, "--data-parallel-size": where.data_parallel}
+    flags = ["--tensor-parallel-size", str(where.tensor_parallel), *above_one(sizes)]
     if where.expert_parallel > 1:
         if where.expert_parallel != where.tensor_parallel * where.data_parallel:
             rule = "spreads experts over all tensor times data parallel devices, or over none"

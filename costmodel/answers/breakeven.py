@@ -104,7 +104,6 @@ def break_even(
     context: int,
     known: bool,
     generator: np.random.Generator,
-    draws: int = DRAWS,
 ) -> BreakEven:
     """Least acceptance and greatest draft cost of one configuration at one point.
 
@@ -126,7 +125,6 @@ def break_even(
         context: cached tokens per request, >= 0.
         known: `acceptance.tokens_per_step` is an answer, not a placeholder.
         generator: source of randomness for the intervals.
-        draws: number of draws.
 
     Raises:
         InputError: a configuration without draft tokens.
@@ -136,7 +134,7 @@ def break_even(
     result = estimate(setting, acceptance, batch=batch, context=context)
     drawn = draw_steps(
         result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
-        generator=generator, draws=draws,
+        generator=generator,
     )  # fmt: skip
     plain, step = drawn.plain_s[:, 0], drawn.step_s[:, 0]
     least = float(result.step_s) / float(result.plain.total_s)
@@ -156,7 +154,7 @@ def break_even(
     )
     if not known:
         return found
-    tokens = _tokens(acceptance, draws, generator)
+    tokens = _tokens(acceptance, generator)
     rest = step - _drawn_draft(float(result.step.draft_s), float(result.step_s), step)
     beside = float(result.step_s) - found.draft_s
     return replace(
@@ -231,7 +229,6 @@ def paying_batches(
     context: int,
     largest: int,
     generator: np.random.Generator,
-    draws: int = DRAWS,
 ) -> PayingBatches:
     """Batches at which a configuration pays at one context, each whole number up to `largest` tried.
 
@@ -241,7 +238,6 @@ def paying_batches(
         context: cached tokens per request.
         largest: largest batch to try, >= 1; at most `MOST_BATCH` are.
         generator: source of randomness for the interval.
-        draws: number of draws.
 
     Raises:
         InputError: `largest` below 1.
@@ -257,21 +253,21 @@ def paying_batches(
         largest=most,
         ranges=_ranges(pays),
         last=last or None,
-        last_bounds=_last_bounds(setting, acceptance, context, last, most, generator, draws),
+        last_bounds=_last_bounds(setting, acceptance, context, last, most, generator),
     )
 
 
 def _last_bounds(
-    setting: Setting, a: Acceptance, context: int, last: int, most: int, generator: np.random.Generator, draws: int
+    setting: Setting, a: Acceptance, context: int, last: int, most: int, generator: np.random.Generator
 ) -> tuple[int, int]:
     """Where the lower and the upper bound of the speedup curve fall to 1 for good, around the point estimate."""
     batches = np.unique(np.geomspace(1, most, _DRAWN_BATCHES).round())
     result = estimate(setting, a, batch=batches, context=context)
     drawn = draw_steps(
         result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
-        generator=generator, draws=draws,
+        generator=generator,
     )  # fmt: skip
-    curves = interval(_tokens(a, draws, generator)[:, None] * drawn.plain_s / drawn.step_s)
+    curves = interval(_tokens(a, generator)[:, None] * drawn.plain_s / drawn.step_s)
     low, high = (_last_crossing(batches, curve, most) for curve in curves)
     return min(low, last), max(high, last)
 
@@ -295,8 +291,8 @@ def _ranges(pays: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
     return [(int(start) + 1, int(stop)) for start, stop in edges.reshape(-1, 2)]
 
 
-def _tokens(a: Acceptance, draws: int, generator: np.random.Generator) -> Array:
-    return paired(a.samples, draws, generator) if a.samples.size else np.full(draws, a.tokens_per_step)
+def _tokens(a: Acceptance, generator: np.random.Generator) -> Array:
+    return paired(a.samples, DRAWS, generator) if a.samples.size else np.full(DRAWS, a.tokens_per_step)
 
 
 def _drawn_draft(draft_s: float, step_s: float, drawn: Array) -> Array:

@@ -139,16 +139,13 @@ def _answers(
     return step, tokens * float(result.plain.total_s) / step, batch * tokens / step
 
 
-def variance_shares(
-    setting: Setting, result: Estimate, *, generator: np.random.Generator, draws: int = _VARIANCE_DRAWS
-) -> list[VarianceShare]:
+def variance_shares(setting: Setting, result: Estimate, *, generator: np.random.Generator) -> list[VarianceShare]:
     """What the interval of a step and of a speedup comes from, the largest share of the speedup (or step) first.
 
     Args:
         setting: target, device, drafter and engine.
         result: an estimate at one point.
         generator: source of randomness.
-        draws: number of draws for each source.
     """
     residuals = setting.device.constants.residuals
     silent, sure = Residuals(dict.fromkeys(residuals, 0.0)), replace(setting.overhead, spread_ratio=0.0)
@@ -157,12 +154,12 @@ def variance_shares(
     for term in (*residuals, "overhead"):
         alone = silent if term == "overhead" else residuals.only(term)
         engine = setting.overhead if term == "overhead" else sure
-        drawn = draw_steps(result.plain, result.step, alone, engine, generator=generator, draws=draws)
+        drawn = draw_steps(result.plain, result.step, alone, engine, generator=generator, draws=_VARIANCE_DRAWS)
         step, plain = np.log(drawn.step_s[:, 0]), np.log(drawn.plain_s[:, 0])
         found[term] = float(np.var(step)), float(np.var(plain - step)) if drafts else 0.0
     samples = result.acceptance.samples
     if samples.size and drafts:
-        found["acceptance"] = 0.0, float(np.var(np.log(paired(samples, draws, generator))))
+        found["acceptance"] = 0.0, float(np.var(np.log(paired(samples, _VARIANCE_DRAWS, generator))))
     totals = [sum(value[i] for value in found.values()) or 1.0 for i in (0, 1)]
     shares = [
         VarianceShare(term=term, step_ratio=step / totals[0], speedup_ratio=speedup / totals[1])

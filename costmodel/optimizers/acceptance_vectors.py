@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from traces.kinds.naming import naming
 
 AcceptanceVectors: TypeAlias = Sequence[float] | Sequence[Sequence[float]] | NDArray[np.float64]
 
@@ -59,12 +60,9 @@ def read_acceptance(path: str | Path) -> tuple[float, ...] | tuple[tuple[float, 
     Raises:
         InputError: the file is missing, too large, not JSON, or holds anything but probabilities.
     """
-    file = str(path)
-    try:
+    with naming(str(path)):
         acceptance = _parsed(Path(path))
         acceptance_levels(cast(AcceptanceVectors, acceptance), MAX_DEPTHS)
-    except InputError as error:
-        raise InputError(error.message, file=file, key=error.key, value=error.value) from None
     return tuple(tuple(row) if isinstance(row, list) else row for row in acceptance)
 
 

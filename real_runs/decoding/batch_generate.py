@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hardware_profiles.errors import InputError
-from real_runs.decoding.generate import Generation, check_room
+from real_runs.decoding.generate import Generation, limits_of_batch
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.stopping import StopRule
 from real_runs.models.llama import Llama
@@ -50,12 +49,7 @@ def generate_batch(
         InputError: no prompts, a number of samplers or limits that differs from theirs, an empty prompt, or
             one that leaves no room for the answer.
     """
-    limits = [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else list(max_new_tokens)
-    for key, given in (("samplers", len(samplers)), ("max_new_tokens", len(limits))):
-        if given != len(prompts) or not prompts:
-            raise InputError(f"must be one for each of {len(prompts)} prompts", key=key, value=given)
-    for prompt, limit in zip(prompts, limits, strict=True):
-        check_room(model, prompt, limit)
+    limits = limits_of_batch(model, prompts, samplers, max_new_tokens)
     rows = [
         _Row(request=request, sampler=sampler, stop=StopRule(model.config.eos_ids, limit))
         for request, (sampler, limit) in enumerate(zip(samplers, limits, strict=True))

@@ -16,7 +16,7 @@ import torch
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.drafting import Proposer
-from real_runs.decoding.generate import check_room
+from real_runs.decoding.generate import limits_of_batch
 from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.speculative import Draft, Judge, SpeculativeRun, matching
 from real_runs.decoding.stopping import StopRule
@@ -146,12 +146,7 @@ def speculate_batch(
         InputError: no prompts, a number of samplers or limits that differs from theirs, a prompt that does not
             fit, or ranks beyond the vocabulary.
     """
-    limits = [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else list(max_new_tokens)
-    for key, given in (("samplers", len(samplers)), ("max_new_tokens", len(limits))):
-        if given != len(prompts) or not prompts:
-            raise InputError(f"must be one for each of {len(prompts)} prompts", key=key, value=given)
-    for prompt, limit in zip(prompts, limits, strict=True):
-        check_room(model, prompt, limit)
+    limits = limits_of_batch(model, prompts, samplers, max_new_tokens)
     tree = level_ordered(tree, model.config.vocabulary)
     rows = [
         _Row(

@@ -120,3 +120,20 @@ def check_room(model: Llama, prompt: Sequence[int], max_new_tokens: int) -> None
         )
     if min(prompt) < 0 or max(prompt) >= model.config.vocabulary:
         raise InputError(f"ids must lie in 0..{model.config.vocabulary - 1}", key="prompt")
+
+
+def limits_of_batch(
+    model: Llama, prompts: Sequence[Sequence[int]], samplers: Sequence[Sampler], max_new_tokens: int | Sequence[int]
+) -> list[int]:
+    """The length limit of each of several requests, whose prompts fit.
+
+    Raises:
+        InputError: no prompts, a number of samplers or limits that differs from theirs, or as `check_room`.
+    """
+    limits = [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else list(max_new_tokens)
+    for key, given in (("samplers", len(samplers)), ("max_new_tokens", len(limits))):
+        if given != len(prompts) or not prompts:
+            raise InputError(f"must be one for each of {len(prompts)} prompts", key=key, value=given)
+    for prompt, limit in zip(prompts, limits, strict=True):
+        check_room(model, prompt, limit)
+    return limits

@@ -151,7 +151,7 @@ def best_candidates(logits: torch.Tensor, width: int) -> tuple[NDArray[np.int32]
 
 
 def path_ranks(
-    reader: TextReader, prompt: Sequence[int], output: Sequence[int], *, depth: int, width: int = RANK_WIDTH
+    reader: TextReader, prompt: Sequence[int], output: Sequence[int], *, depth: int
 ) -> tuple[NDArray[np.int8], torch.Tensor]:
     """Ranks of the true tokens when a step starts at each position and drafts along the true text.
 
@@ -160,16 +160,15 @@ def path_ranks(
         prompt: its ids.
         output: the n generated ids.
         depth: levels.
-        width: candidates kept.
 
     Returns:
         int8[n, depth]; [i, d] is the rank of output token i + d in a step that starts at i, -1 outside the
-        first `width` and beyond the text. And the drafter's logits [n, vocabulary] before every output token.
+        first `RANK_WIDTH` and beyond the text. And the drafter's logits [n, vocabulary] before every output token.
     """
     n, rows = len(output), len(prompt) + len(output) - 1
     ranks = np.full((n, depth), -1, dtype=np.int8)
     logits = reader.read_text(prompt, output, n * depth)
-    ranks[:, 0] = true_ranks(logits, output, width=width)
+    ranks[:, 0] = true_ranks(logits, output)
     truth = torch.as_tensor(list(output))
     starts = torch.arange(n)
     roots = len(prompt) - 1 + starts
@@ -193,7 +192,7 @@ def path_ranks(
             start=start,
             mask=mask,
         )
-        ranks[:count, level] = true_ranks(reader.read_nodes(nodes), output[level:], width=width)
+        ranks[:count, level] = true_ranks(reader.read_nodes(nodes), output[level:])
         start += count
     return ranks, logits
 

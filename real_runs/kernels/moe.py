@@ -39,14 +39,13 @@ def expert_layer(model: str) -> tuple[int, FeedForward]:
     raise InputError("must have gated experts", key="model", value=model)
 
 
-def tokens_per_expert(rows: int, layer: FeedForward, routing: str, *, seed: int = 0) -> list[int]:
+def tokens_per_expert(rows: int, layer: FeedForward, routing: str) -> list[int]:
     """How many tokens visit each expert.
 
     Args:
         rows: tokens.
         layer: expert layer.
         routing: "balanced": as even as can be; "random": distinct experts drawn evenly for each token.
-        seed: of the draw.
 
     Returns:
         One count per expert, rows · experts_per_token in all.
@@ -54,7 +53,7 @@ def tokens_per_expert(rows: int, layer: FeedForward, routing: str, *, seed: int 
     if routing == "balanced":
         whole, rest = divmod(rows * layer.experts_per_token, layer.experts)
         return [whole + (index < rest) for index in range(layer.experts)]
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     keys = generator.random((rows, layer.experts))
     chosen = np.argpartition(keys, layer.experts_per_token - 1, axis=1)[:, : layer.experts_per_token]
     counts: list[int] = np.bincount(chosen.ravel(), minlength=layer.experts).tolist()

@@ -209,16 +209,13 @@ def autocorrelation(trace: AcceptanceTrace, draft_tokens: int, lags: int) -> NDA
     return np.clip(found, -1.0, 1.0)
 
 
-def by_kind(
-    trace: AcceptanceTrace, draft_tokens: int, *, generator: np.random.Generator, coverage: float = 0.8
-) -> list[dict[str, Any]]:
+def by_kind(trace: AcceptanceTrace, draft_tokens: int, *, generator: np.random.Generator) -> list[dict[str, Any]]:
     """Tokens per step of every prompt kind.
 
     Args:
         trace: level 1 or more.
         draft_tokens: K of the chain.
-        generator: source of randomness for the intervals.
-        coverage: probability that an interval holds.
+        generator: source of randomness for the intervals, which hold with 80 %.
 
     Returns:
         Rows sorted by kind: `kind`, `requests`, `tokens`, `steps`, `tokens_per_step` and `interval`; the last
@@ -234,6 +231,6 @@ def by_kind(
         row["interval"] = None
         if steps:
             same = [kind] * replay.steps.size
-            row["interval"] = bootstrap_tokens_per_step(replay, same, generator=generator, coverage=coverage)
+            row["interval"] = bootstrap_tokens_per_step(replay, same, generator=generator)
         rows.append(row)
     return rows

@@ -18,6 +18,7 @@ from app.answers.scoring.summaries import SLICES
 Json = dict[str, Any]
 _WORST = 0.1  # share of measurements that count as the worst
 _SCALES = np.exp(np.linspace(-np.log(8.0), np.log(8.0), 121))
+_NAMED = 8  # values of slices
 _LEAST = 5  # measurements of a value of a slice that is named
 
 
@@ -55,7 +56,7 @@ def parts(measured: Sequence[Measurement], quantity: str) -> list[Json]:
     return sorted(rows, key=lambda row: row["log_error"])
 
 
-def gathered(measured: Sequence[Measurement], quantity: str, most: int = 8) -> list[Json]:
+def gathered(measured: Sequence[Measurement], quantity: str) -> list[Json]:
     """Values of slices that hold more of the error than of the measurements, the largest surplus first.
 
     Returns:
@@ -74,7 +75,7 @@ def gathered(measured: Sequence[Measurement], quantity: str, most: int = 8) -> l
         rows += [_gathered(name, value, own, total, len(compared)) for value, own in values.items()]
     rows = [r for r in rows if r["measurements"] >= _LEAST and r["error_share_ratio"] > r["count_ratio"]]
     rows.sort(key=lambda r: r["count_ratio"] - r["error_share_ratio"])
-    return [row | _blamed(row, [m for m, _ in compared], quantity) for row in rows[:most]]
+    return [row | _blamed(row, [m for m, _ in compared], quantity) for row in rows[:_NAMED]]
 
 
 def _blamed(row: Json, compared: Sequence[Measurement], quantity: str) -> Json:

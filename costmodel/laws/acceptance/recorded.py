@@ -22,17 +22,16 @@ from traces.replay.walk import Replay, replay_chain, replay_tree
 if TYPE_CHECKING:
     from traces.replay.sampled import ExpectedReplay, SampledRule
 
+_SIBLINGS = 4  # drafts below a node whose acceptance is counted
 
-def replay_by(
-    trace: AcceptanceTrace, law: Law, shape: Shape, *, draft_temperature: float | None = None
-) -> Replay | ExpectedReplay:
+
+def replay_by(trace: AcceptanceTrace, law: Law, shape: Shape) -> Replay | ExpectedReplay:
     """Counts per request of a shape under a law.
 
     Args:
         trace: the recording that the law is for.
         law: from `law_for`.
         shape: K of a chain, or a tree whose ranks count candidates or draws.
-        draft_temperature: of sampled drafts; None: the recording's own.
 
     Raises:
         InputError: a recording that does not hold what the shape needs.
@@ -42,7 +41,7 @@ def replay_by(
     if law.rule in SAMPLED:
         from traces.replay.sampled import replay_sampled
 
-        return replay_sampled(trace, shape, cast("SampledRule", law.rule), draft_temperature=draft_temperature)
+        return replay_sampled(trace, shape, cast("SampledRule", law.rule))
     from traces.replay.lossy import replay_lossy
 
     return replay_lossy(trace, shape, _candidates(trace, law))
@@ -73,9 +72,7 @@ def drawn_lengths(trace: AcceptanceTrace, law: Law, shape: Shape, generator: np.
     return lossy_lengths(trace, shape, _candidates(trace, law)).astype(np.int32)
 
 
-def accepted_by(
-    trace: AcceptanceTrace, law: Law, shape: Shape, multiplicities: Array, *, draft_temperature: float | None = None
-) -> Acceptance:
+def accepted_by(trace: AcceptanceTrace, law: Law, shape: Shape, multiplicities: Array) -> Acceptance:
     """What a shape emits on a recording, by a law that several shapes share (see `acceptance`).
 
     Args:
@@ -83,35 +80,33 @@ def accepted_by(
         law: from `law_for`.
         shape: as in `replay_by`.
         multiplicities: bootstrap counts [draws, requests].
-        draft_temperature: of sampled drafts; None: the recording's own.
 
     Raises:
         InputError: as `replay_by`.
     """
-    replay = replay_by(trace, law, shape, draft_temperature=draft_temperature)
+    replay = replay_by(trace, law, shape)
     if shape == 0:
         return from_replay(replay, multiplicities, rule="none")
     tree = shape if isinstance(shape, Tree) else None
     return from_replay(replay, multiplicities, tree, rule=law.rule, lossy=law.lossy, note=law.note)
 
 
-def sibling_law(trace: AcceptanceTrace, law: Law, siblings: int = 4) -> Array | None:
+def sibling_law(trace: AcceptanceTrace, law: Law) -> Array | None:
     """How often the k-th draft below a node is accepted, where siblings are drawn; None where they are not.
 
     Args:
         trace: the recording that the law is for.
         law: from `law_for`.
-        siblings: drafts below a node, at most as many as were recorded.
 
     Returns:
-        float64[siblings], over all positions at which a step may start.
+        float64[siblings], of the first four or as many as were recorded, over all positions at which a step may start.
     """
     if law.by_matching or law.rule not in ("with_replacement", "without_replacement"):
         return None
     from traces.replay.sampled import accepted_probabilities
 
     assert trace.draft_ids is not None
-    by_sibling = accepted_probabilities(trace, min(siblings, trace.draft_ids.shape[1]), cast("SampledRule", law.rule))
+    by_sibling = accepted_probabilities(trace, min(_SIBLINGS, trace.draft_ids.shape[1]), cast("SampledRule", law.rule))
     vector: Array = by_sibling[start_positions(trace, "all", 0)].mean(axis=0)
     return vector
 

@@ -61,16 +61,9 @@ class HeadStore:
     report: Report | None = None
     _text: HeadText | None = field(default=None, init=False)
 
-    def feature_head(
-        self, training: FeatureHeadTraining = FEATURE_TRAINING, *, capture: Sequence[int] | None = None
-    ) -> tuple[FeatureHead, dict[str, Any]]:
-        """The one-layer head and the parameters that tell it from others.
-
-        Args:
-            training: how it is trained.
-            capture: layers whose states it reads; None: a third, two thirds and all of them.
-        """
-        chosen = tuple(capture or default_capture(self.model.config.layers))
+    def feature_head(self, training: FeatureHeadTraining = FEATURE_TRAINING) -> tuple[FeatureHead, dict[str, Any]]:
+        """The one-layer head, which reads states of `default_capture`, and the parameters that tell it from others."""
+        chosen = tuple(default_capture(self.model.config.layers))
         recipe = self._recipe("feature-head", {"capture": list(chosen)}, training)
         head, path = FeatureHead(self.model.config, capture=chosen), self._path("feature-head.safetensors")
         if not load_head(head, recipe, path):

@@ -207,20 +207,22 @@ def head_sha256(module: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def ridge(inputs: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor], *, penalty: float = 1e-3) -> torch.Tensor:
+_PENALTY = 1e-3  # per row, relative to inputs of unit size
+
+
+def ridge(inputs: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> torch.Tensor:
     """The matrix [outputs, inputs] that maps inputs to what is wanted with least squares; parts come row by row.
 
     Args:
         inputs: parts [rows, inputs].
         wanted: parts [rows, outputs].
-        penalty: per row, relative to inputs of unit size.
     """
     gram = sum((part.T @ part).double() for part in inputs)
     cross = sum((part.T @ other).double() for part, other in zip(inputs, wanted, strict=True))
     assert isinstance(gram, torch.Tensor)
     count = sum(len(part) for part in inputs)
     identity = torch.eye(len(gram), dtype=torch.float64)
-    solved: torch.Tensor = torch.linalg.solve(gram + penalty * count * identity, cross)
+    solved: torch.Tensor = torch.linalg.solve(gram + _PENALTY * count * identity, cross)
     return solved.T.float().contiguous()
 
 
