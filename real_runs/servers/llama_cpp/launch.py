@@ -28,7 +28,7 @@ from real_runs.servers.llama_cpp.arguments import read_arguments
 LOG = "server.log"
 PROGRAM = "llama-server"
 _MODULE = "real_runs.servers.llama_cpp.server_process"
-_LISTENING = re.compile(rb"listening on (http://[\w.:\[\]-]+)")
+_LISTENING = re.compile(rb"listening on (http://[\w.:\[\]-]+)\s")
 _LOG_HEAD_BYTES = 4 << 20
 _LOG_TAIL_BYTES = 4096
 _SHOWN_LINES = 4

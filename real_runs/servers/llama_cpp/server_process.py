@@ -40,7 +40,8 @@ def main(words: Sequence[str]) -> int:
     except (InputError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"server is listening on {server.listening_address}", file=sys.stderr, flush=True)
+    # in one piece on a line of its own: the server's log is written from another thread
+    os.write(sys.stderr.fileno(), f"\nserver is listening on {server.listening_address}\n".encode())
     sys.stdin.read()
     # nothing is worth saving, and the library's own end waits for answers that nobody reads
     os._exit(0)
