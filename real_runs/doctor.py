@@ -110,13 +110,19 @@ def sees_gpu() -> bool:
     return torch.cuda.is_available()
 
 
+def processor_name() -> str:
+    """What the processor calls itself."""
+    names = re.findall(r"model name\s*:\s*(.+)", _file("/proc/cpuinfo"))
+    return names[0].strip() if names else platform.processor() or platform.machine()
+
+
 def _processor() -> Finding:
     text = _file("/proc/cpuinfo")
-    names = re.findall(r"model name\s*:\s*(.+)", text)
     flags = set(" ".join(re.findall(r"^flags\s*:\s*(.+)", text, re.MULTILINE)[:1]).split())
     wide = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in flags]
-    title = names[0] if names else platform.processor() or platform.machine()
-    return Finding(what="processor", state="here", detail=" ".join([title, *wide]), serves="real runs on the CPU")
+    return Finding(
+        what="processor", state="here", detail=" ".join([processor_name(), *wide]), serves="real runs on the CPU"
+    )
 
 
 def _threads() -> Finding:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError
@@ -27,6 +27,29 @@ TREE_LEVELS = 6
 _HOST = ("prompt-lookup", "suffix-automaton")
 DRAFTERS_OF_METHODS = {"n-gram": "prompt-lookup", "early-exit": "early-exit", "layer-skip": "layer-skip"}
 SINGLE_ONLY = ("layer-skip", "token-recycling")  # drafters that serve one request at a time
+
+
+class Named(Protocol):
+    """What a spread and points know of a configuration."""
+
+    @property
+    def name(self) -> str:
+        """Unique, readable, the same in every run."""
+
+    @property
+    def drafter(self) -> str:
+        """Who drafts; "" for plain decoding."""
+
+    @property
+    def topology(self) -> str:
+        """One of off, chain and tree."""
+
+    @property
+    def draft_tokens(self) -> int:
+        """K of a chain, or draft tokens of the tree; the root never counts."""
+
+
+Some = TypeVar("Some", bound=Named)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,9 +171,7 @@ def fitted(drafters: Sequence[str], *, batch: int, recorded_nodes: Sequence[int]
     return found
 
 
-def spread(
-    pool: Sequence[Configuration], count: int, *, excluded: Sequence[Configuration], seed: int
-) -> list[Configuration]:
+def spread(pool: Sequence[Some], count: int, *, excluded: Sequence[Some], seed: int) -> list[Some]:
     """So many of a pool that fill the plane of drafter and size, none of those named.
 
     Sobol points in the unit square; the first coordinate picks a drafter, the second its size, smallest first.
@@ -165,10 +186,10 @@ def spread(
 
     taken = {each.name for each in excluded}
     left = [each for each in pool if each.name not in taken]
-    by_drafter: dict[str, list[Configuration]] = {}
+    by_drafter: dict[str, list[Some]] = {}
     for each in sorted(left, key=lambda one: (one.draft_tokens, one.name)):
         by_drafter.setdefault(each.drafter, []).append(each)
-    chosen: list[Configuration] = []
+    chosen: list[Some] = []
     points = iter(qmc.Sobol(d=2, scramble=True, rng=seed).random_base2(10))
     while len(chosen) < min(count, len(left)):
         first, second = next(points)

@@ -60,8 +60,8 @@ class PredictedRun:
     """Seconds of the steps of a walk, by phase, and what it emits."""
 
     tokens: int
-    steps: int
-    request_steps: int
+    steps: float
+    request_steps: float
     draft_s: float
     verify_s: float
     rest_s: float

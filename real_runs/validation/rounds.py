@@ -91,7 +91,8 @@ def _alike(runs: Sequence[Run]) -> list[Run]:
 def _scaled(run: Run, ratio: float) -> Run:
     return replace(
         run, decode_s=ratio * run.decode_s, cpu_s=ratio * run.cpu_s, draft_s=ratio * run.draft_s,
-        verify_s=ratio * run.verify_s, probe_s=ratio * run.probe_s,
+        verify_s=ratio * run.verify_s, probe_s=ratio * run.probe_s, ttft_s=ratio * run.ttft_s,
+        tpot_s=ratio * run.tpot_s,
         passes=tuple((b, n, c, ratio * s) for b, n, c, s in run.passes),
     )  # fmt: skip
 

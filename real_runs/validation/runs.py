@@ -57,6 +57,8 @@ class Run:
         prefill_s: of reading the prompts, where this run did; else 0.
         probe_s: the median of one and the same plain pass, timed several times before and after the run.
         rounds: runs of the same work that this one stands for.
+        ttft_s: from sending a request to its first token, the mean over requests; 0 where nothing was sent.
+        tpot_s: of a request per output token after the first, the mean over requests; 0 where nothing was sent.
     """
 
     cell: str
@@ -76,6 +78,8 @@ class Run:
     prefill_s: float = 0.0
     probe_s: float = 0.0
     rounds: int = 1
+    ttft_s: float = 0.0
+    tpot_s: float = 0.0
 
     @property
     def rest_s(self) -> float:

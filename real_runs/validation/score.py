@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from real_runs.validation.cells import Cell
-from real_runs.validation.configurations import Configuration
+from real_runs.validation.configurations import Named
 from real_runs.validation.predict import PredictedRun
 from real_runs.validation.runs import Run
 
@@ -94,7 +94,7 @@ class Summary:
 
 
 def score_point(
-    cell: Cell, configuration: Configuration, groups: Mapping[tuple[str, ...], tuple[Sequence[Run], PredictedRun]], *,
+    cell: Cell, configuration: Named, groups: Mapping[tuple[str, ...], tuple[Sequence[Run], PredictedRun]], *,
     spread_ratio: float, chosen: bool, disturbed: int, differing: int,
 ) -> Point:  # fmt: skip
     """Predicted beside measured.

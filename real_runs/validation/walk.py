@@ -72,7 +72,7 @@ def walk(trace: AcceptanceTrace | None, configuration: Configuration, requests: 
     """
     if trace is None:
         raise InputError("no such drafter was recorded", key="drafter", value=configuration.drafter)
-    paths = [_path(trace, configuration, place) for place in requests]
+    paths = [request_path(trace, configuration, place) for place in requests]
     most = max((len(starts) for starts, *_ in paths), default=0)
     columns: dict[str, list[int]] = {name: [] for name in ("b", "n", "context", "drafted", "drafting", "unread")}
     for step in range(most):
@@ -92,8 +92,16 @@ def walk(trace: AcceptanceTrace | None, configuration: Configuration, requests: 
     )  # fmt: skip
 
 
-def _path(trace: AcceptanceTrace, configuration: Configuration, request: int) -> tuple[Counts, Counts, Counts, Counts]:
-    """Of one request, by step: output position, draft tokens, tokens emitted, cached tokens."""
+def request_path(
+    trace: AcceptanceTrace, configuration: Configuration, request: int
+) -> tuple[Counts, Counts, Counts, Counts]:
+    """Of one request, by step: output position, draft tokens, tokens emitted, cached tokens.
+
+    Args:
+        trace: of the configuration's drafter, greedy.
+        configuration: chain or tree.
+        request: its place in the trace.
+    """
     alone = trace.select(np.array([request]))
     length = int(alone.output_tokens[0])
     shape = configuration.draft_tokens if configuration.tree is None or alone.rank is None else configuration.tree

@@ -41,7 +41,7 @@ def test_a_benchmark_stands_beside_a_prediction(rooftree, tmp_path):
         (["--from-bench", "absent.json", "--predict", "p.json"], "absent.json"),
         (["--replayed", "absent", "--profile", "h100-sxm"], "holds no measured rows"),
         (["--replayed", "a", "--from-bench", "b"], "either"),
-        (["--profile", "cpu-generic", "--engine", "vllm"], "--engine: transformers alone runs here"),
+        (["--profile", "cpu-generic", "--engine", "vllm"], "--engine: transformers and llama.cpp run here"),
         (["--profile", "cpu-generic", "--engine", "transformers"], "no passes of smollm2-135m"),
     ],
 )

@@ -31,23 +31,37 @@ def validate(
         Path | None, typer.Option("--prompts", help="Prompt file with the kinds of the shipped one.")
     ] = None,
     device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",
-    dtype: Annotated[str, typer.Option("--dtype", help="fp32 or bf16.")] = "fp32",
+    dtype: Annotated[
+        str, typer.Option("--dtype", help="fp32 or bf16; a .gguf file that a server loads has its own.")
+    ] = ("fp32"),
     threads: Annotated[int, typer.Option("--threads", min=1, help="CPU threads: those of the profile.")] = 1,
     drafter: Annotated[list[str] | None, typer.Option("--drafter", help="Repeat for several; default: all.")] = None,
     context: Annotated[
-        str, typer.Option("--context", help="Lengths that prompts are filled up to; 0: as they are.")
-    ] = "0,512,1024",
+        str | None,
+        typer.Option(
+            "--context",
+            help="Lengths that prompts are filled up to; 0: as they are. [0,512,1024; server 256,1024,2048]",
+        ),
+    ] = None,
     fit_context: Annotated[
         str, typer.Option("--fit-context", help="Lengths that loop costs are fitted on; none of them is scored.")
     ] = "256,704",
-    batch: Annotated[str, typer.Option("--batch", help="Requests that run together.")] = "1,4",
+    batch: Annotated[
+        str | None, typer.Option("--batch", help="Requests that run together, a server's slots. [1,4; server 1,2,4]")
+    ] = None,
     per_cell: Annotated[
         int, typer.Option("--per-cell", min=0, max=64, help="Configurations beside plain decoding and the choice.")
     ] = 4,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, max=100, help="Times that everything is run.")] = 4,
-    new_tokens: Annotated[int, typer.Option("--new-tokens", min=4, max=4096, help="Longest answer.")] = 32,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=1, max=100, help="Times that everything is run. [4; server 3]")
+    ] = None,
+    new_tokens: Annotated[
+        int | None, typer.Option("--new-tokens", min=4, max=4096, help="Longest answer. [32; server 64]")
+    ] = None,
     fidelity: Annotated[str, typer.Option("--fidelity", help="measured or calibrated.")] = "measured",
-    budget: Annotated[str, typer.Option("--budget", help="Wall time for everything, e.g. 15m.")] = "15m",
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="Wall time for everything, e.g. 15m. [15m; server 40m]")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for traces, runs and the report.")] = Path(
         "rooftree-out/validate"
     ),
@@ -56,8 +70,19 @@ def validate(
         bool, typer.Option("--keep-disturbed", help="Score runs that other processes disturbed, too.")
     ] = False,
     engine: Annotated[
-        str | None, typer.Option("--engine", help="Run this engine with its exported config instead: transformers.")
+        str | None,
+        typer.Option("--engine", help="Run this engine with its exported config instead: transformers, llama.cpp."),
     ] = None,
+    engine_file: Annotated[
+        Path | None, typer.Option("--engine-file", help="With --engine: what its calibration on this machine wrote.")
+    ] = None,
+    draft: Annotated[
+        Path | None,
+        typer.Option("--draft", help="With --engine llama.cpp: .gguf file of a draft model, cut from the target."),
+    ] = None,
+    synthetic: Annotated[
+        bool, typer.Option("--synthetic", help="With --engine llama.cpp: a grid of stated acceptance, too.")
+    ] = False,
     draft_tokens: Annotated[
         int, typer.Option("--draft-tokens", min=1, max=64, help="With --engine: K of the exported prompt lookup.")
     ] = 5,
@@ -103,7 +128,7 @@ def validate(
         return
     chosen = _chosen(config, profile, shape)
     if dry_run:
-        _say_runs(chosen, whole_numbers(batch, "--batch", least=1, most=64), json=json)
+        _say_runs(chosen, whole_numbers(batch or "1,4", "--batch", least=1, most=64), json=json)
         return
     if chosen is not None:
         profile, shape = chosen.deployment.device, chosen.deployment.model
@@ -120,11 +145,26 @@ def validate(
     if replayed is not None:
         _score_passes(replayed, profile, trace, out, json=json, quiet=quiet)
         return
+    if engine == "llama.cpp":
+        from app.cli.verbs.machine.validate_server import validate_llama_cpp
+
+        validate_llama_cpp(
+            {
+                "out": out, "profile": profile, "fidelity": known, "prompts": prompts, "draft": draft,
+                "slots": tuple(whole_numbers(batch or "1,2,4", "--batch", least=1, most=64)),
+                "contexts": tuple(whole_numbers(context or "256,1024,2048", "--context", least=1, most=1 << 20)),
+                "per_slots": per_cell, "synthetic": synthetic, "max_new_tokens": new_tokens or 64,
+                "rounds": rounds or 3, "threads": threads, "seed": seed, "resume": resume,
+                "keep_disturbed": keep_disturbed,
+            },
+            model=model, engine_file=engine_file, budget=budget or "40m", json=json, quiet=quiet,
+        )  # fmt: skip
+        return
     if engine is not None:
         _run_engine(
             engine, profile=profile, model=model, shape=shape, dtype=_dtype(dtype), threads=threads, fidelity=known,
-            draft_tokens=draft_tokens, new_tokens=new_tokens, rounds=rounds, keep_disturbed=keep_disturbed, out=out,
-            json=json, quiet=quiet,
+            draft_tokens=draft_tokens, new_tokens=new_tokens or 32, rounds=rounds or 4, keep_disturbed=keep_disturbed,
+            out=out, json=json, quiet=quiet,
         )  # fmt: skip
         return
     _run(
@@ -132,13 +172,13 @@ def validate(
             "profile": profile, "shipped_model": shape, "model_file": model, "prompts": prompts, "device": device,
             "threads": threads,
             "dtype": _dtype(dtype), "fidelity": known,
-            "contexts": tuple(whole_numbers(context, "--context", least=0, most=1 << 20)),
+            "contexts": tuple(whole_numbers(context or "0,512,1024", "--context", least=0, most=1 << 20)),
             "fitted_contexts": tuple(whole_numbers(fit_context, "--fit-context", least=1, most=1 << 20)),
-            "batches": tuple(whole_numbers(batch, "--batch", least=1, most=64)), "per_cell": per_cell,
-            "max_new_tokens": new_tokens, "rounds": rounds, "out": out, "resume": resume, "seed": seed,
+            "batches": tuple(whole_numbers(batch or "1,4", "--batch", least=1, most=64)), "per_cell": per_cell,
+            "max_new_tokens": new_tokens or 32, "rounds": rounds or 4, "out": out, "resume": resume, "seed": seed,
             "keep_disturbed": keep_disturbed, "chosen": chosen,
         },
-        drafter, budget, json=json, quiet=quiet,
+        drafter, budget or "15m", json=json, quiet=quiet,
     )  # fmt: skip
 
 
@@ -157,7 +197,7 @@ def _run_engine(engine: str, **asked: Any) -> None:
     from hardware_profiles.errors import InputError
 
     if engine != "transformers":
-        raise InputError("transformers alone runs here; others by --from-bench", key="--engine", value=engine)
+        raise InputError("transformers and llama.cpp run here; others by --from-bench", key="--engine", value=engine)
     validate_transformers(**asked)
 
 

@@ -1,0 +1,1 @@
+"""How far are predictions from what a serving engine does: one that is started here, or one that somebody runs?"""

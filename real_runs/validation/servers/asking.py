@@ -1,0 +1,110 @@
+"""What does a server take to answer some prompts at the same time, and what did its drafts bring?
+
+Requests are sent together and timed where their tokens arrive. Decoding counts from the moment at which all of them
+decode, so that prompts are in no number of it. Leaves out starting servers (`rounds`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import Any
+
+from hardware_profiles.errors import InputError
+from real_runs.servers.client import Answer, Completion
+from real_runs.servers.identify import Server
+from real_runs.servers.session import run_requests
+
+Clock = Callable[[], float]
+
+
+class FailedRunError(InputError):
+    """A server that did not answer a run whole: it died, refused, or counted otherwise."""
+
+
+def asked_together(
+    server: Server, prompts: Sequence[str | tuple[int, ...]], *, max_tokens: int, cpu_s: Clock | None = None
+) -> dict[str, Any]:
+    """Send prompts at the same time, one to every slot, and time them.
+
+    Args:
+        server: from `identify`, idle.
+        prompts: texts or token ids.
+        max_tokens: of every answer, at least 2.
+        cpu_s: seconds of processor time that the server has taken; None where it cannot be known, and wall time counts.
+
+    Returns:
+        JSON values of `Run`, but for its place and its probe.
+
+    Raises:
+        FailedRunError: an answer that is not whole, or of another length.
+    """
+    began_cpu_s = cpu_s() if cpu_s else 0.0
+    requests = [
+        Completion(prompt=prompt, max_tokens=max_tokens, options=slot_options(server, slot))
+        for slot, prompt in enumerate(prompts)
+    ]
+    answers = whole_answers(server, requests)
+    took_cpu_s = cpu_s() - began_cpu_s if cpu_s else 0.0
+    firsts, lasts = [each.token_times_s[0] for each in answers], [each.token_times_s[-1] for each in answers]
+    began, ended = max(firsts), max(lasts)
+    tokens = sum(_tokens_after(each, began) for each in answers)
+    decode_s = max(ended - began, 1e-9)
+    accepted = [_timed(each, "draft_n_accepted") for each in answers]
+    steps = [each.output_tokens - 1 - kept for each, kept in zip(answers, accepted, strict=True)]
+    every = sum(each.output_tokens - 1 for each in answers)
+    whole_s = max(ended - min(each.sent_s for each in answers), decode_s)
+    return {
+        "tokens": round(tokens),
+        "steps": max(steps),
+        "request_steps": round(sum(steps) * tokens / every),
+        "drafted_tokens": sum(_timed(each, "draft_n") for each in answers),
+        "decode_s": decode_s,
+        "cpu_s": took_cpu_s * decode_s / whole_s if cpu_s else decode_s,
+        "draft_s": 0.0,
+        "verify_s": 0.0,
+        "passes": [],
+        "output_sha256": hashlib.sha256(repr([each.token_ids or each.text for each in answers]).encode()).hexdigest(),
+        "ttft_s": fmean(first - each.sent_s for first, each in zip(firsts, answers, strict=True)),
+        "tpot_s": fmean(
+            (last - first) / (each.output_tokens - 1)
+            for first, last, each in zip(firsts, lasts, answers, strict=True)
+        ),
+    }  # fmt: skip
+
+
+def slot_options(server: Server, slot: int) -> dict[str, Any]:
+    """What a request says so that it goes to one slot and takes what that holds."""
+    return {"id_slot": slot, "cache_prompt": True} if server.kind == "llama.cpp" else {}
+
+
+def whole_answers(server: Server, requests: Sequence[Completion]) -> list[Answer]:
+    """Answers to requests that are sent at the same time.
+
+    Raises:
+        FailedRunError: one that is not whole, or not as long as was asked.
+    """
+    try:
+        answers = run_requests(server, requests, users=len(requests))
+    except InputError as error:
+        raise FailedRunError(error.message, key=str(server.address)) from None
+    for request, answer in zip(requests, answers, strict=True):
+        if answer.error is not None or not answer.token_times_s:
+            raise FailedRunError(answer.error or "no token arrived", key=str(server.address))
+        if answer.output_tokens != request.max_tokens:
+            rule = f"answers with {answer.output_tokens} tokens where {request.max_tokens} were asked for"
+            raise FailedRunError(rule, key=str(server.address))
+    return answers
+
+
+def _tokens_after(answer: Answer, moment_s: float) -> float:
+    """Tokens that arrived after a moment; where events hold several tokens, in proportion to events."""
+    times = answer.token_times_s
+    return answer.output_tokens * sum(each > moment_s for each in times) / len(times)
+
+
+def _timed(answer: Answer, key: str) -> int:
+    """A count of the server's own timings; 0 where it states none."""
+    value = (answer.timings or {}).get(key, 0)
+    return value if type(value) is int and 0 <= value <= answer.output_tokens * 64 else 0

@@ -1,0 +1,55 @@
+"""What does `optimize` choose for a server's cell?
+
+The product's own front door is asked once for every length of n-gram that is looked up, and for the draft model; the
+fastest of its answers is the choice. Leaves out running it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from costmodel.configuration import DecodingConfiguration
+from costmodel.optimizers.recommend import recommend
+from real_runs.validation.cells import Cell
+from real_runs.validation.servers.configurations import DRAFT_TOKENS, NGRAM_FORMS, Served, drafted, looked_up, plain
+from real_runs.validation.servers.recordings import Recorded
+from traces.storage.acceptance_file import write_acceptance
+
+
+def chosen_for(
+    cell: Cell, recorded: Recorded, asked: DecodingConfiguration, folder: Path, *, draft: bool, seed: int
+) -> Served:  # fmt: skip
+    """The fastest configuration by the product's own optimiser.
+
+    Args:
+        cell: prompts, slots and context.
+        recorded: answers to these prompts among others.
+        asked: model, device and engine, with slots and length.
+        folder: for the cell's traces.
+        draft: the draft model may be chosen, too.
+        seed: of the search.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    forms = defaultdict[int, list[int]](list)
+    for size, draft_tokens in NGRAM_FORMS:
+        forms[size].append(draft_tokens)
+    drafters = [(replace(asked, ngram_min=size, ngram_max=size), looked_up(asked, size, max(lengths)), lengths)
+                for size, lengths in forms.items()]  # fmt: skip
+    if draft:
+        drafters.append((asked, drafted(asked, max(DRAFT_TOKENS)), list(DRAFT_TOKENS)))
+    found = list[tuple[float, Served]]()
+    for number, (question, longest, lengths) in enumerate(drafters):
+        trace = recorded.drafts(longest, cell.prompts)
+        middle = round(float(np.mean(trace.prompt_tokens + trace.output_tokens / 2)))
+        file = folder / f"{number}.parquet"
+        write_acceptance(trace, file)
+        best = recommend(
+            question, [file], batches=[cell.batch], contexts=[middle], draft_tokens=lengths, tree_sizes=(), seed=seed
+        ).winners[0]  # fmt: skip
+        chosen = replace(longest.chosen, draft_tokens=best.acceptance.draft_tokens)
+        found.append((best.tokens_per_s, plain(asked) if best.topology == "off" else Served(chosen=chosen)))
+    return max(found, key=lambda pair: pair[0])[1]

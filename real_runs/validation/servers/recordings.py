@@ -1,0 +1,136 @@
+"""What does a server write after every prompt, and what would drafters have proposed there?
+
+One plain server answers each prompt once, greedily: drafters are replayed on the answers, the caches of prompts are
+kept for later servers, and the time to the first token says what a prompt takes. None of these runs is scored as
+decoding. Leaves out which prompts there are (`plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from real_runs.recording.log import RecordingLog
+from real_runs.servers.client import Completion
+from real_runs.servers.identify import Server
+from real_runs.servers.llama_cpp.answers import Answered, Answers
+from real_runs.servers.llama_cpp.recording import lookup_trace
+from real_runs.validation.servers.asking import slot_options, whole_answers
+from real_runs.validation.servers.configurations import NGRAM, Served
+from real_runs.validation.servers.probe import probes
+from real_runs.validation.servers.slots import compute
+from real_runs.validation.servers.steps import Steps, drawn_path, group_steps, recorded_path
+from traces.kinds.acceptance import AcceptanceTrace
+
+DRAWS = 64
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Recorded:
+    """What is known of prompts before anything is scored.
+
+    Attributes:
+        answers: of the plain server, greedy.
+        prompt_s: by prompt, from sending it to the first token, nothing of it being cached.
+        probe_s: by prompt, what the fixed piece of work took beside it.
+        draft: where a draft model's likeliest token is the next one; None where there is none.
+    """
+
+    answers: Answers
+    prompt_s: Mapping[str, float]
+    probe_s: Mapping[str, float]
+    draft: AcceptanceTrace | None = None
+
+    @property
+    def prompts(self) -> dict[str, tuple[int, ...]]:
+        """Token ids by name."""
+        return {each.request: each.prompt for each in self.answers.requests}
+
+    def of(self, names: Sequence[str]) -> Answers:
+        """The answers to some prompts, in their order."""
+        found = {each.request: each for each in self.answers.requests}
+        return replace(self.answers, requests=tuple(found[name] for name in names))
+
+    def drafts(self, served: Served, names: Sequence[str]) -> AcceptanceTrace:
+        """What a configuration's drafter would propose on the answers to some prompts, and what of it stands."""
+        if served.chosen.method != NGRAM and served.chosen.speculates:
+            assert self.draft is not None
+            return self.draft.select(np.array([self.draft.request_ids.index(name) for name in names]))
+        return lookup_trace(
+            self.of(names), size_n=served.chosen.ngram_max, size_m=max(served.draft_tokens, 1)
+        )  # fmt: skip
+
+    def steps(self, served: Served, names: Sequence[str], *, seed: int) -> list[Steps]:
+        """The steps that prompts sent together should take: one list entry, or several draws where rates are stated.
+
+        Args:
+            served: the configuration.
+            names: of prompts, in the order of their slots.
+            seed: of the draws.
+        """
+        by_model = served.chosen.speculates and served.chosen.method != NGRAM
+        if not served.synthetic:
+            trace = self.drafts(served, names)
+            paths = [recorded_path(trace, place, served.draft_tokens) for place in range(len(names))]
+            return [group_steps(paths, draft_model=by_model)]
+        rates, generator = served.chosen.acceptance_by_depth or (), np.random.default_rng(seed)
+        most, prompts = self.answers.setup["max_new_tokens"], self.prompts
+        return [
+            group_steps(
+                [drawn_path(rates, len(prompts[name]), most, generator) for name in names], draft_model=by_model
+            )
+            for _ in range(DRAWS)
+        ]  # fmt: skip
+
+
+def record_prompts(
+    server: Server, prompts: Mapping[str, tuple[int, ...]], log: RecordingLog, folder: Path, *, max_new_tokens: int,
+    model: str, tell: Tell = lambda text: None,
+) -> Recorded:  # fmt: skip
+    """Answer every prompt that the log does not hold.
+
+    Args:
+        server: decodes plainly, in one slot.
+        prompts: token ids by name.
+        log: of what is finished.
+        folder: where the server keeps caches of prompts.
+        max_new_tokens: of an answer.
+        model: what the target is called.
+        tell: called with what is under way.
+
+    Raises:
+        FailedRunError: the server did not answer whole.
+    """
+    known = {entry["name"]: entry for entry in log.finished}
+    for done, (name, prompt) in enumerate(prompts.items(), start=1):
+        if name in known:
+            continue
+        tell(f"answering prompt {done} of {len(prompts)}, {len(prompt)} tokens")
+        began = probes()
+        prompt_s = compute(server, 0, prompt, folder)
+        again = Completion(prompt=prompt, max_tokens=max_new_tokens, options=slot_options(server, 0))
+        output = whole_answers(server, [again])[0].token_ids or ()
+        entry = {
+            "name": name, "output": list(output), "prompt_s": prompt_s, "probe_s": median([*began, *probes()])
+        }  # fmt: skip
+        log.append(entry)
+        known[name] = entry
+    setup = {
+        "max_new_tokens": max_new_tokens, "context": None, "model_file": model, "dtype": "", "dataset": "",
+        "dataset_sha256": "", "recorder": "", "build": "", "ignore_eos": True,
+    }  # fmt: skip
+    requests = tuple(
+        Answered(request=name, kind="", prompt=prompt, output=tuple(known[name]["output"]), ended="length", drafted=0,
+                 accepted=0)
+        for name, prompt in prompts.items()
+    )  # fmt: skip
+    return Recorded(
+        answers=Answers(setup=setup, requests=requests),
+        prompt_s={name: float(known[name]["prompt_s"]) for name in prompts},
+        probe_s={name: float(known[name]["probe_s"]) for name in prompts},
+    )  # fmt: skip

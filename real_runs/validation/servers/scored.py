@@ -1,0 +1,116 @@
+"""How far off was what was predicted of a server's runs?
+
+Runs in the machine's usual state beside predictions of the same steps, as points of the schema that every validation
+has, with the time to the first token, the time per token and what prompts took. Leaves out running (`launches`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean, median
+from typing import Any
+
+from costmodel.answers.estimate import prefill_s
+from costmodel.answers.setting import Setting
+from real_runs.validation.cells import Cell
+from real_runs.validation.rounds import steadied, undisturbed
+from real_runs.validation.runs import Run
+from real_runs.validation.score import Point, score_point
+from real_runs.validation.servers.configurations import Served
+from real_runs.validation.servers.launches import FAILED, Plan
+from real_runs.validation.servers.predict import PredictedGroup
+from real_runs.validation.servers.recordings import Recorded
+
+Group = tuple[str, ...]
+Predict = Callable[[Served, Group], PredictedGroup]
+
+
+def scored_points(
+    plan: Plan, entries: Sequence[Mapping[str, Any]], chosen: Mapping[str, Served], recorded: Recorded,
+    predict: Predict, *, keep_disturbed: bool,
+) -> tuple[list[Point], list[str]]:  # fmt: skip
+    """Points of every configuration of which each group of prompts ran, and what is left out, with the reason.
+
+    Args:
+        plan: cells with their configurations.
+        entries: of the log, failed runs among them.
+        chosen: what `optimize` chose, by name of the cell.
+        recorded: answers of the plain server.
+        predict: what a configuration should take for a group.
+        keep_disturbed: score runs that other processes disturbed, too.
+    """
+    runs = [Run.from_json(entry) for entry in entries if FAILED not in entry]
+    counted = runs if keep_disturbed else steadied(undisturbed(runs))
+    points, left_out = list[Point](), _failures(entries)
+    for cell, every in plan:
+        for served in every:
+            ran, here = (
+                [run for run in some if (run.cell, run.configuration) == (cell.name, served.name)]
+                for some in (runs, counted)
+            )
+            if {run.prompts for run in here} != set(cell.groups):
+                left_out.append(f"{cell.name}: {served.name}: no undisturbed run of every prompt")
+                continue
+            predicted = {group: predict(served, group) for group in cell.groups}
+            best = chosen.get(cell.name)
+            point = _point(cell, served, here, predicted, recorded, len(ran) - len(here))
+            points.append(replace(point, chosen=best is not None and best.name == served.name))
+    return points, left_out
+
+
+def _failures(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Runs that a server failed and that were not made up for since."""
+    made = {_place(entry) for entry in entries if FAILED not in entry}
+    return [
+        f"{entry['cell']}: {entry['configuration']}: round {entry['round']}: {entry[FAILED]}"
+        for entry in entries
+        if FAILED in entry and _place(entry) not in made
+    ]
+
+
+def _place(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    return entry["cell"], entry["configuration"], tuple(entry["prompts"]), entry["round"]
+
+
+def _point(
+    cell: Cell, served: Served, runs: Sequence[Run], predicted: Mapping[Group, PredictedGroup],
+    recorded: Recorded, disturbed: int,
+) -> Point:  # fmt: skip
+    by_group = {group: [run for run in runs if run.prompts == group] for group in predicted}
+    real = not served.synthetic
+    point = score_point(
+        cell, served, {group: (by_group[group], each.run) for group, each in predicted.items()},
+        spread_ratio=fmean(each.spread_ratio for each in predicted.values()), chosen=False, disturbed=disturbed,
+        differing=sum(run.output_sha256 != _recorded_sha256(run, recorded) for run in runs) if real else 0,
+    )  # fmt: skip
+    times = ("ttft_s", "tpot_s")
+    measured = {name: fmean(median(getattr(run, name) for run in own) for own in by_group.values()) for name in times}
+    foretold = {name: fmean(getattr(each, name) for each in predicted.values()) for name in times}
+    drafts = {"drafted_tokens_per_step": sum(run.drafted_tokens for run in runs) / sum(r.request_steps for r in runs)}
+    return replace(
+        point, measured={**point.measured, **measured, **drafts}, predicted={**point.predicted, **foretold}
+    )  # fmt: skip
+
+
+def _recorded_sha256(run: Run, recorded: Recorded) -> str:
+    return hashlib.sha256(repr([each.output for each in recorded.of(run.prompts).requests]).encode()).hexdigest()
+
+
+def prompt_times(setting: Setting, recorded: Recorded) -> list[dict[str, float]]:
+    """What computing every prompt took, alone and with nothing cached, beside what was predicted.
+
+    Args:
+        setting: of plain decoding.
+        recorded: with the times of prompts.
+    """
+    usual_s = median(recorded.probe_s.values())
+    return [
+        {
+            "tokens": len(prompt),
+            "measured_s": recorded.prompt_s[name] * usual_s / recorded.probe_s[name],
+            "predicted_s": float(prefill_s(setting, prompt_tokens=len(prompt))),
+        }
+        for name, prompt in recorded.prompts.items()
+    ]

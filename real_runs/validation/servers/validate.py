@@ -1,0 +1,289 @@
+"""How far are predictions from llama.cpp's server, started with the flags that are exported?
+
+Answers of a plain server say what drafters would propose; `optimize` chooses for every cell; what it chose and a spread
+of what it did not are started, measured in rounds with a probe beside every run, and put beside what the calibrated
+device, its measured passes and its engine file predict. Nothing is fitted on what is scored. Leaves out a server that
+somebody else runs (`restart`).
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+from costmodel.answers.setting import Setting
+from costmodel.answers.settings import build_setting
+from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.method_library import load_method
+from costmodel.passes.deployment import Fidelity
+from hardware_profiles.errors import InputError
+from real_runs.campaigns.results import offer_measured_passes
+from real_runs.doctor import processor_name
+from real_runs.prompt_set import read_prompts
+from real_runs.recording.log import RecordingLog
+from real_runs.servers.address import Address
+from real_runs.servers.llama_cpp.launch import launched
+from real_runs.servers.llama_cpp.recording import draft_trace
+from real_runs.validation.cells import Cell
+from real_runs.validation.predict import LoopCosts
+from real_runs.validation.rounds import probe_correlation, undisturbed
+from real_runs.validation.runs import Run
+from real_runs.validation.score import regrets, summary, write_points
+from real_runs.validation.servers.choice import chosen_for
+from real_runs.validation.servers.configurations import DRAFT, Served, plain
+from real_runs.validation.servers.launches import FAILED, Bench, Command, make_runs
+from real_runs.validation.servers.plan import SYNTHETIC, SYNTHETIC_CONTEXT, Wanted, cell_plan, server_cells
+from real_runs.validation.servers.predict import PredictedGroup, predicted_group
+from real_runs.validation.servers.recordings import Recorded, record_prompts
+from real_runs.validation.servers.scored import Group, Predict, prompt_times, scored_points
+from real_runs.validation.servers.slots import cache_folder
+from real_runs.validation.validate import Validation
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.storage.acceptance_file import read_acceptance, write_acceptance
+
+RECORDER = "rooftree-validate-server 1"
+ROOM_TOKENS = 32  # of a slot behind the longest answer, for drafts that reach beyond it
+Tell = Callable[[str], None]
+Plan = list[tuple[Cell, list[Served]]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerOptions:
+    """What is validated, and how long it may take.
+
+    Attributes:
+        out: folder for answers, caches of prompts, runs and the report.
+        profile: device profile, by name or TOML file.
+        engine: engine that predicts: "llama.cpp", or the engine file of its calibration.
+        model: GGUF file of the target, which says its shapes and formats.
+        fidelity: of the predictions.
+        prompts: prompt file; None: the shipped set.
+        slots: requests that are decoded together, each number a server of its own.
+        contexts: tokens that prompts are filled up to; none of those that were calibrated.
+        per_slots: lookups that were not chosen, for every number of slots.
+        draft: GGUF file of a draft model that was cut from the target; None: there is none.
+        synthetic: measure the grid of stated acceptance, too.
+        max_new_tokens: of every answer.
+        rounds: times that everything is run.
+        budget_s: wall time for all of it.
+        threads: of a server.
+        binary: a build of `llama-server`; None: what is installed.
+        cpu: the CPU that servers stay on; None leaves it to the system.
+        seed: of the spread and of draws.
+        resume: go on in a folder that holds runs.
+        keep_disturbed: score runs that other processes disturbed, too.
+    """
+
+    out: Path
+    profile: str
+    model: Path
+    engine: str = "llama.cpp"
+    fidelity: Fidelity = "measured"
+    prompts: Path | None = None
+    slots: tuple[int, ...] = (1, 2, 4)
+    contexts: tuple[int, ...] = (256, 1024, 2048)
+    per_slots: int = 4
+    draft: Path | None = None
+    synthetic: bool = False
+    max_new_tokens: int = 64
+    rounds: int = 3
+    budget_s: float = 2400.0
+    threads: int = 1
+    binary: Path | None = None
+    cpu: int | None = None
+    seed: int = 0
+    resume: bool = False
+    keep_disturbed: bool = False
+
+
+def validate_server(
+    options: ServerOptions, command: Command, *, tell: Tell = lambda text: None
+) -> Validation:  # fmt: skip
+    """Answer, choose, start, measure and score; safe to kill and to resume.
+
+    Args:
+        options: what and how long.
+        command: the exported command line of a configuration, without the program's name.
+        tell: called with what is under way.
+
+    Returns:
+        The validation; its points lie in `options.out` as `validation.parquet`.
+
+    Raises:
+        InputError: no such profile or engine, a server that does not start or draft, a folder that holds other runs, or
+            a budget in which nothing could be scored.
+    """
+    deadline = time.monotonic() + options.budget_s
+    caches = options.out / "caches"
+    caches.mkdir(parents=True, exist_ok=True)
+    offer_measured_passes()
+    asked = _asked(options)
+    _setting(plain(asked), asked)  # says now, not after the runs, what cannot be predicted
+    wanted = Wanted(
+        slots=options.slots, contexts=options.contexts, per_slots=options.per_slots,
+        drafts=options.draft is not None, synthetic=options.synthetic, seed=options.seed,
+    )  # fmt: skip
+    cells, recorded = _recorded(options, wanted, asked, command, caches, tell)
+    tell("choosing")
+    chosen = {
+        cell.name: chosen_for(
+            cell, recorded, replace(asked, max_batch=cell.batch), options.out / "traces" / str(place),
+            draft=wanted.drafts and cell.context == min(options.contexts), seed=options.seed,
+        )
+        for place, cell in enumerate(cells)
+        if cell.kind != SYNTHETIC
+    }  # fmt: skip
+    plan = cell_plan(cells, asked, chosen, wanted)
+    bench = _bench(options, command, caches, recorded.prompts)
+    setup = _setup(options, plan)
+    began, at_first = time.monotonic(), list[int]()
+
+    def progress(done: int, total: int, text: str) -> None:
+        at_first.append(done)
+        pace = (time.monotonic() - began) / max(done - at_first[0], 1)
+        left = min(pace * (total - done), deadline - time.monotonic()) if done > at_first[0] else 0.0
+        tell(f"{done} of {total}: {text}" + (f", {left / 60:.0f} min left" if left else ""))
+
+    with RecordingLog(options.out / "runs.part.jsonl", setup, resume=options.resume) as log:
+        missing = make_runs(bench, plan, log, rounds=options.rounds, deadline=deadline, progress=progress)
+        entries = list(log.finished)
+    tell("scoring")
+    points, left_out = scored_points(
+        plan, entries, chosen, recorded, _predictor(options, asked, recorded), keep_disturbed=options.keep_disturbed
+    )
+    if not points:
+        raise InputError("no configuration could be scored; raise the budget", key="--budget")
+    write_points(points, options.out / "validation.parquet")
+    if not missing:
+        shutil.rmtree(caches, ignore_errors=True)
+    return Validation(
+        points=tuple(points), regrets=tuple(regrets(points)), summary=summary(points), costs=LoopCosts(),
+        missing=missing, left_out=tuple(left_out), about=_about(options, asked, recorded, entries, plan, command),
+    )  # fmt: skip
+
+
+def _asked(options: ServerOptions) -> DecodingConfiguration:
+    longest = max(*options.contexts, SYNTHETIC_CONTEXT if options.synthetic else 0)
+    return DecodingConfiguration(
+        deployment=DeploymentNames(
+            model=str(options.model), device=options.profile, engine=options.engine, fidelity=options.fidelity
+        ),
+        draft_model=None if options.draft is None else str(options.draft), max_batch=1,
+        max_length=longest + options.max_new_tokens + ROOM_TOKENS,
+    )  # fmt: skip
+
+
+def _setting(served: Served, asked: DecodingConfiguration) -> Setting:
+    """What prices a configuration: the target and the engine's share; a draft model is priced beside it."""
+    if served.chosen.method != DRAFT:
+        return build_setting(served.chosen)
+    setting = build_setting(plain(asked).chosen)
+    return replace(setting, overhead=setting.engine.overhead(load_method(DRAFT).drafted_by))
+
+
+def _bench(
+    options: ServerOptions, command: Command, caches: Path, prompts: Mapping[str, tuple[int, ...]]
+) -> Bench:  # fmt: skip
+    return Bench(
+        command=command, folder=options.out / "server", caches=caches.resolve(), prompts=prompts,
+        max_new_tokens=options.max_new_tokens, threads=options.threads, binary=options.binary, cpu=options.cpu,
+    )  # fmt: skip
+
+
+def _recorded(
+    options: ServerOptions, wanted: Wanted, asked: DecodingConfiguration, command: Command, caches: Path, tell: Tell
+) -> tuple[list[Cell], Recorded]:
+    """Cells in the server's tokens, its plain answers, and where a draft model agrees with them."""
+    setup = {
+        "recorder": RECORDER, "slots": list(options.slots), "contexts": list(options.contexts), "seed": options.seed,
+        "max_new_tokens": options.max_new_tokens, "synthetic": options.synthetic, "threads": options.threads,
+        "draft": None if options.draft is None else options.draft.name,
+    }  # fmt: skip
+    bench = _bench(options, command, caches, {})
+    with RecordingLog(options.out / "answers.part.jsonl", setup, resume=options.resume) as log:
+        tell("starting a plain server")
+        with bench.start(plain(asked)) as running:
+            server = bench.server(running)
+            cells, ids = server_cells(server, read_prompts(options.prompts), wanted)
+            recorded = record_prompts(
+                server, ids, log, cache_folder(caches, 1), max_new_tokens=options.max_new_tokens,
+                model=load_model(str(options.model)).name, tell=tell,
+            )  # fmt: skip
+    if options.draft is None:
+        return cells, recorded
+    near = [each for cell in cells if cell.context == min(options.contexts) for each in cell.prompts]
+    trace = _draft_trace(options, recorded, list(dict.fromkeys(near)), asked, command, tell)
+    return cells, replace(recorded, draft=trace)
+
+
+def _draft_trace(
+    options: ServerOptions, recorded: Recorded, names: Sequence[str], asked: DecodingConfiguration, command: Command,
+    tell: Tell,
+) -> AcceptanceTrace:  # fmt: skip
+    """The draft model's own next tokens after every position of the answers to some prompts; kept once recorded."""
+    file = options.out / "traces" / "draft.parquet"
+    if options.resume and file.exists():
+        return read_acceptance(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    alone = replace(plain(asked).chosen, deployment=replace(asked.deployment, model=str(options.draft)))
+    with launched(
+        command(Served(chosen=alone)), folder=options.out / "server", binary=options.binary, threads=options.threads
+    ) as running:
+        trace = draft_trace(
+            recorded.of(names), Address.parse(running.url),
+            tell=lambda done, total: tell(f"reading the draft model after answer {done} of {total}"),
+        )  # fmt: skip
+    write_acceptance(trace, file)
+    return trace
+
+
+def _setup(options: ServerOptions, plan: Plan) -> dict[str, Any]:
+    return {
+        "recorder": RECORDER, "threads": options.threads, "max_new_tokens": options.max_new_tokens,
+        "plan": {cell.name: [each.name for each in every] for cell, every in plan},
+    }  # fmt: skip
+
+
+def _predictor(options: ServerOptions, asked: DecodingConfiguration, recorded: Recorded) -> Predict:
+    layers = 0 if options.draft is None else load_model(str(options.draft)).layers
+
+    def predict(served: Served, group: Group) -> PredictedGroup:
+        drawn = recorded.steps(served, group, seed=options.seed)
+        cut = layers if served.chosen.method == DRAFT else 0
+        return predicted_group(_setting(served, asked), cut, drawn, draft_tokens=served.draft_tokens)
+
+    return predict
+
+
+def _about(
+    options: ServerOptions, asked: DecodingConfiguration, recorded: Recorded, entries: Sequence[Mapping[str, Any]],
+    plan: Plan, command: Command,
+) -> dict[str, Any]:  # fmt: skip
+    runs = [Run.from_json(entry) for entry in entries if FAILED not in entry]
+    correlation = probe_correlation(undisturbed(runs))
+    every = {f"{each.chosen.max_batch} slots, {each.name}": each for _, some in plan for each in some}
+    return {
+        "engine": "llama.cpp", "model": load_model(str(options.model)).name, "device": f"CPU: {processor_name()}",
+        "threads": options.threads, "profile": Path(options.profile).stem, "fidelity": options.fidelity,
+        "rounds": options.rounds, "seed": options.seed, "max_new_tokens": options.max_new_tokens,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "probe_deciles_s": quantiles([run.probe_s for run in runs], n=10) if len(runs) > 1 else [],
+        "probe_correlation": None if math.isnan(correlation) else correlation,
+        "acceptance": "real text: drafters replayed on answers of a plain server; synthetic: the stated rates, drawn",
+        "commands": {name: shlex.join(["llama-server", *_shown(command(each))]) for name, each in every.items()},
+        "prompts": prompt_times(build_setting(plain(asked).chosen), recorded),
+    }  # fmt: skip
+
+
+def _shown(arguments: Sequence[str]) -> list[str]:
+    """A command line whose files are named without their folders: where they lay is nobody's business."""
+    return [Path(each).name if each.endswith(".gguf") else each for each in arguments]
