@@ -75,12 +75,12 @@ def drafted(asked: DecodingConfiguration, draft_tokens: int) -> Served:
     return Served(chosen=replace(asked, method=DRAFT, draft_tokens=draft_tokens))
 
 
-def synthetic(made: Served, acceptance: float) -> Served:
+def synthetic(chain: Served, acceptance: float) -> Served:
     """The same with drawn acceptance.
 
     Args:
-        made: a chain.
+        chain: what drafts.
         acceptance: of each token, given that those before it were accepted, 0..1.
     """
-    rates = tuple(acceptance**depth for depth in range(1, made.draft_tokens + 1))
-    return Served(chosen=replace(made.chosen, acceptance_by_depth=rates), synthetic=True)
+    rates = tuple(acceptance**depth for depth in range(1, chain.draft_tokens + 1))
+    return Served(chosen=replace(chain.chosen, acceptance_by_depth=rates), synthetic=True)

@@ -62,8 +62,8 @@ class Bench:
 
     def start(self, served: Served) -> AbstractContextManager[Running]:
         """A server of a configuration, as a context: `launched` with the caches' folder."""
-        kept = cache_folder(self.caches, served.chosen.max_batch or 1)
-        arguments = [*self.command(served), "--slot-save-path", str(kept)]
+        caches = cache_folder(self.caches, served.chosen.max_batch or 1)
+        arguments = [*self.command(served), "--slot-save-path", str(caches)]
         return launched(arguments, folder=self.folder, binary=self.binary, threads=self.threads, cpu=self.cpu)
 
     def server(self, running: Running) -> Server:
@@ -110,7 +110,7 @@ class _Unit:
 class _Log:
     """What is finished, what it took, and until when to go on."""
 
-    kept: RecordingLog
+    log: RecordingLog
     deadline: float
     finished: set[tuple[Any, ...]]
     longest_s: dict[str, float] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class _Log:
 
     def note(self, entry: dict[str, Any]) -> None:
         """A run that is finished, or that a server failed."""
-        self.kept.append(entry)
+        self.log.append(entry)
         self.finished.add(_key(entry))
 
 
@@ -149,7 +149,7 @@ def make_runs(
         progress: called with how many runs are done of how many.
     """
     known = _Log(
-        kept=log, deadline=deadline, finished={_key(entry) for entry in log.finished if FAILED not in entry}
+        log=log, deadline=deadline, finished={_key(entry) for entry in log.finished if FAILED not in entry}
     )  # fmt: skip
     units = _units(plan)
     total = rounds * sum(len(unit.runs) for unit in units)
