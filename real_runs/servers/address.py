@@ -6,8 +6,9 @@ answers there (`real_runs.servers.exchange`).
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from hardware_profiles.errors import InputError
@@ -27,12 +28,14 @@ class Address:
         host: name or address, IPv6 without brackets.
         port: 1..65535.
         prefix: path before every request's own, empty or from its first slash, without one at its end.
+        api_key: sent with every request as `Authorization: Bearer`, and never shown; empty: none is.
     """
 
     scheme: str
     host: str
     port: int
     prefix: str = ""
+    api_key: str = field(default="", repr=False)
 
     @classmethod
     def parse(cls, url: str, key: str = "URL") -> Address:
@@ -61,6 +64,22 @@ class Address:
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise InputError(f"{wanted}, without a user's name, a query or a fragment", key=key, value=url)
         return cls(scheme=parts.scheme, host=host, port=port or _PORTS[parts.scheme], prefix=prefix)
+
+    def with_key_of(self, variable: str | None) -> Address:
+        """The address with the key that an environment variable holds, so that it stands in no list of processes.
+
+        Args:
+            variable: its name; None: no key.
+
+        Raises:
+            InputError: it is not set, or holds what no header can.
+        """
+        if variable is None:
+            return self
+        key = os.environ.get(variable, "").strip()
+        if not re.fullmatch(r"[!-~]{1,4096}", key):
+            raise InputError("must name an environment variable that holds a key", key="--key-env", value=variable)
+        return replace(self, api_key=key)
 
     @property
     def authority(self) -> str:

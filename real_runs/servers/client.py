@@ -77,7 +77,12 @@ class Answer:
 
 
 async def complete(
-    server: Server, completion: Completion, *, due_s: float | None = None, patience: Patience | None = None
+    server: Server,
+    completion: Completion,
+    *,
+    due_s: float | None = None,
+    patience: Patience | None = None,
+    reading: asyncio.Lock | None = None,
 ) -> Answer:
     """Send one completion and wait for its end.
 
@@ -86,6 +91,7 @@ async def complete(
         completion: the request.
         due_s: when it was to be sent; None: now.
         patience: None is the usual.
+        reading: held by the one stream that is parsed, where many may end at once; None: there is only this one.
 
     Returns:
         The answer; one that broke off has an `error` and what arrived until then.
@@ -98,16 +104,20 @@ async def complete(
     events = Events()
     error = reply.error
     try:
-        await _read(reply, events)
+        async with reading or asyncio.Lock():
+            await _read(reply, events)
     except BrokenAnswerError as broken:
         error = broken.message  # what a server says before it hangs up tells more than that it did
     if error is None and not events.ended:
         error = "the stream ended before the answer did"
+    count = len(events.token_ids) or None if events.output_tokens is None else events.output_tokens
+    if error is None and count is None:
+        error = "the server does not say how many tokens it generated"
     times = events.token_times_s
     return Answer(
         due_s=reply.sent_s if due_s is None else due_s, sent_s=reply.sent_s,
         first_token_s=times[0] if times else None, last_token_s=times[-1] if times else None,
-        token_times_s=tuple(times), output_tokens=events.output_tokens or len(events.token_ids),
+        token_times_s=tuple(times), output_tokens=count or 0,
         prompt_tokens=events.prompt_tokens, cached_tokens=events.cached_tokens, text="".join(events.texts),
         token_ids=tuple(events.token_ids) or None, timings=events.timings, finish_reason=events.finish_reason,
         error=error,
@@ -143,7 +153,9 @@ async def _read(reply: Reply, events: Events) -> None:
         return
     for number, (at_s, line) in enumerate(reply.lines(), start=1):
         name, _, value = line.partition(b":")
-        if name in (b"data", b"error") and value.strip() != b"[DONE]":
+        if name == b"data" and value.strip() == b"[DONE]":
+            events.ended = True
+        elif name in (b"data", b"error"):
             read_event(events, at_s, value)
         if number % _PARSED_AT_ONCE == 0:
             await asyncio.sleep(0)

@@ -25,7 +25,7 @@ class Events:
         token_times_s: arrival of tokens, or of events with text where those do not say which tokens they hold.
         token_ids: generated, where events hold them.
         texts: pieces of the text.
-        output_tokens: generated, as the server counts; 0 until it says.
+        output_tokens: generated, as the server counts; None until it says.
         prompt_tokens: of the prompt.
         cached_tokens: of the prompt's, from a cache; None where it does not say.
         timings: llama.cpp's.
@@ -36,7 +36,7 @@ class Events:
     token_times_s: list[float] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
-    output_tokens: int = 0
+    output_tokens: int | None = None
     prompt_tokens: int = 0
     cached_tokens: int | None = None
     timings: Mapping[str, Any] | None = None
@@ -81,7 +81,7 @@ def _read_openai(events: Events, at_s: float, event: Mapping[str, Any]) -> None:
         events.ended = True
     usage = event.get("usage")
     if isinstance(usage, dict):
-        events.output_tokens = _count(usage.get("completion_tokens")) or events.output_tokens
+        events.output_tokens = _count(usage.get("completion_tokens"))
         events.prompt_tokens = _count(usage.get("prompt_tokens")) or events.prompt_tokens
         details = usage.get("prompt_tokens_details")
         if isinstance(details, dict):
@@ -97,7 +97,7 @@ def _read_llama_cpp(events: Events, at_s: float, event: Mapping[str, Any]) -> No
     if isinstance(timings, dict):
         events.timings = {str(key): value for key, value in timings.items() if isinstance(value, int | float)}
         events.cached_tokens = _count(timings.get("cache_n"))
-    events.output_tokens = _count(event.get("tokens_predicted")) or 0
+    events.output_tokens = _count(event.get("tokens_predicted"))
     events.prompt_tokens = _count(event.get("tokens_evaluated")) or 0
     events.finish_reason = "length" if event.get("stop_type") == "limit" else "stop"
     events.ended = True

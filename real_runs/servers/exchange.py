@@ -238,6 +238,8 @@ def _request(address: Address, path: str, body: object) -> bytes:
         f"{'GET' if body is None else 'POST'} {address.prefix}{path} HTTP/1.1", f"Host: {address.authority}",
         "User-Agent: rooftree", "Accept: */*", "Accept-Encoding: identity", "Connection: close",
     ]  # fmt: skip
+    if address.api_key:
+        head.append(f"Authorization: Bearer {address.api_key}")
     if body is not None:
         head += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
     return "\r\n".join([*head, "", ""]).encode("latin-1") + content

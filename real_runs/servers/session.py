@@ -74,12 +74,13 @@ async def _run(
 ) -> list[Answer]:
     answers: dict[int, Answer] = {}
     failures: list[Exception] = []
-    free, failed = asyncio.Semaphore(most), asyncio.Event()
+    free, failed, reading = asyncio.Semaphore(most), asyncio.Event(), asyncio.Lock()
     loop, started_s = asyncio.get_running_loop(), time.monotonic()
 
     async def send(index: int, due_s: float) -> None:
         try:
-            answers[index] = answer = await complete(server, requests[index], due_s=due_s, patience=patience)
+            answer = await complete(server, requests[index], due_s=due_s, patience=patience, reading=reading)
+            answers[index] = answer
             on_answer(index, answer)
             tell(len(answers), len(tasks) - 1)
         except Exception as error:

@@ -1,5 +1,11 @@
 """The verbs that speak to a live server: what they print, write, refuse and return."""
 
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet as pq
 import pytest
 
 import rooftree as front
@@ -77,6 +83,23 @@ def test_a_load_that_cannot_be_is_refused_and_leaves_nothing(rooftree, tmp_path,
         done = rooftree("load", url, *words, "--out", tmp_path / "out")
     assert (done.code, done.out) == (2, "") and told in done.err
     assert stub.bodies == [] and not (tmp_path / "out").exists()
+
+
+def test_ctrl_c_says_how_to_go_on(rooftree, tmp_path):
+    """As a terminal sends it: to the process that has a request under way."""
+    with serving(interval_s=0.02) as (url, stub):
+        words = ["load", url, "--users", "1", "--count", "5", "--prompt-tokens", "6", "--output-tokens", "9", "--out",
+                 str(tmp_path)]  # fmt: skip
+        code = "import sys; from app.cli.main import main; sys.exit(main())"
+        process = subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE, text=True)
+        while len(stub.bodies) < 2 and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        told = process.communicate(timeout=60)[1]
+        assert process.returncode == 130 and "what is finished is kept, and this goes on: rooftree load" in told
+        assert rooftree(*words, "--resume").code == 0
+        assert len(stub.bodies) <= 6
+    assert pq.read_table(tmp_path / "requests.parquet").column("request").to_pylist() == list(range(5))
 
 
 def test_an_observation_is_shown_written_and_read_again(rooftree, tmp_path):

@@ -38,3 +38,14 @@ def test_ports_and_hosts_are_what_the_url_says(url, port):
 def test_anything_else_is_refused(url):
     with pytest.raises(InputError, match="must be a server's address"):
         Address.parse(url)
+
+
+def test_a_key_comes_from_the_environment_and_is_never_shown(monkeypatch):
+    monkeypatch.setenv("SERVER_KEY", "sk-secret")
+    address = Address.parse("http://a").with_key_of("SERVER_KEY")
+    assert address.api_key == "sk-secret" and "secret" not in f"{address} {address!r}"
+    assert Address.parse("http://a").with_key_of(None).api_key == ""
+    for value in ("", "two words", "line\r\nHost: b"):
+        monkeypatch.setenv("SERVER_KEY", value)
+        with pytest.raises(InputError, match="--key-env: must name an environment variable"):
+            address.with_key_of("SERVER_KEY")

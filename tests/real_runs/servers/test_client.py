@@ -1,14 +1,18 @@
 """One completion: counts are the server's, times are when tokens came, and a fault says what it was."""
 
 import asyncio
+import json
+from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError, UnknownNameError
 from real_runs.servers.address import Address
 from real_runs.servers.client import Completion, complete
-from real_runs.servers.exchange import Patience, UnreachableError, exchange
-from real_runs.servers.identify import KINDS, identify
+from real_runs.servers.exchange import Patience, Reply, UnreachableError, exchange
+from real_runs.servers.identify import KINDS, Server, identify
 from tests.real_runs.servers.stub_server import serving
 
 PATIENT, SHORT = Patience(silence_s=20.0), Patience(silence_s=0.3)
@@ -18,6 +22,20 @@ def ask(url, *, tokens=6, patience=PATIENT, **options):
     server = identify(Address.parse(url))
     request = Completion(prompt=(1, 2, 3, 4), max_tokens=tokens, options=options)
     return asyncio.run(complete(server, request, patience=patience))
+
+
+def ask_of(texts, kind="vllm"):
+    """The answer that a server's events make, without a server."""
+    body = "".join(f"data: {text}\n\n" for text in texts).encode()
+    reply = Reply(sent_s=0.0, status=200, kind="text/event-stream", pieces=[(1.0, body)])
+    server = Server(address=Address.parse("http://a"), kind=kind, model="m")
+
+    async def replied(*_, **__):
+        return reply
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("real_runs.servers.client.exchange", replied)
+        return asyncio.run(complete(server, Completion(prompt="x", max_tokens=3)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,6 +99,49 @@ def test_nothing_but_the_address_is_spoken_to(monkeypatch):
         assert ask(url).error is None
     assert all(f"Host: {url.removeprefix('http://')}" in head for head in stub.heads)
     assert all("Authorization" not in head and "Cookie" not in head for head in stub.heads)
+
+
+def test_a_key_is_sent_to_the_server_alone():
+    with serving() as (url, stub):
+        identify(replace(Address.parse(url), api_key="k1"))
+    assert all("Authorization: Bearer k1\r\n" in head for head in stub.heads)
+
+
+def test_a_server_that_speaks_no_tls_is_not_waited_for():
+    secured = Patience(connect_s=0.2)
+    with serving() as (url, _), pytest.raises(UnreachableError, match=r"does not take a connection within 0.2 s"):
+        identify(Address.parse(url.replace("http:", "https:")), patience=secured)
+
+
+def test_tokens_that_the_server_does_not_count_are_not_guessed():
+    events = ['{"choices": [{"text": "a b c", "finish_reason": "length"}]}', "[DONE]"]
+    answer = ask_of(events)
+    assert answer.error == "the server does not say how many tokens it generated" and answer.text == "a b c"
+    usage = '{"choices": [], "usage": {"completion_tokens": 3}}'
+    assert ask_of([*events[:1], usage]).output_tokens == 3
+    assert ask_of(['{"choices": [{"text": "a"}]}', usage, "[DONE]"]).error is None
+
+
+@given(st.lists(st.text(max_size=60), max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_no_event_of_a_server_does_harm(texts):
+    answer = ask_of(texts)
+    assert answer.error is not None and answer.output_tokens == 0
+
+
+KEYS = st.sampled_from(["choices", "content", "tokens", "stop", "usage", "timings", "text", "completion_tokens"])
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=5) | st.booleans(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.lists(JSON, max_size=4), st.sampled_from(["llama.cpp", "vllm"]))
+@settings(max_examples=50, deadline=None)
+def test_no_value_of_a_server_does_harm(values, kind):
+    answer = ask_of([json.dumps(value) for value in values], kind)
+    assert answer.output_tokens >= 0 and all(type(token) is int for token in answer.token_ids or ())
 
 
 def test_a_server_that_is_not_there_is_named():

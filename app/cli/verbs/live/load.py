@@ -13,18 +13,15 @@ if TYPE_CHECKING:
 
     from real_runs.servers.identify import Server
     from real_runs.servers.load import LoadResult
-    from simulator.loop.request import Workload
 
 Url = Annotated[str, typer.Argument(help="Address of the server, such as http://127.0.0.1:8080.")]
 Served = Annotated[str | None, typer.Option("--model", help="Which model, where the server has several.")]
+KeyEnv = Annotated[
+    str | None, typer.Option("--key-env", help="Environment variable with the key that the server asks for.")
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, help="Seconds of silence after which an answer counts as lost.")
 ]
-_OPTIONS = {
-    "requests.file": "--requests", "requests.rate_per_s": "--rate", "requests.users": "--users",
-    "requests.count": "--count", "requests.prompt_tokens": "--prompt-tokens",
-    "requests.output_tokens": "--output-tokens",
-}  # fmt: skip
 _SHOWN = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "whole answer", "queue_s": "queue"}
 
 
@@ -66,6 +63,7 @@ def load(
         ),
     ] = None,
     model: Served = None,
+    key_env: KeyEnv = None,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", help="Further key of every request, KEY=JSON: cache_prompt=false. Repeatable."),
@@ -90,6 +88,7 @@ def load(
     """
     from app.cli.output import deliver, require_folder
     from app.cli.progress import counting
+    from app.cli.verbs.live.traffic import drawn_workload, prompts_of, request_count, request_options
     from hardware_profiles.errors import InputError
     from real_runs.servers.address import Address
     from real_runs.servers.exchange import Patience
@@ -99,15 +98,15 @@ def load(
     require_folder(out)
     named = {
         "requests.file": None if requests is None else str(requests), "requests.rate_per_s": rate,
-        "requests.users": users, "requests.count": _count(count, rate, duration),
+        "requests.users": users, "requests.count": request_count(count, rate, duration),
         "requests.prompt_tokens": prompt_tokens, "requests.output_tokens": output_tokens,
     }  # fmt: skip
     patience = Patience(silence_s=timeout)
-    further = _request_options(option)
+    further = request_options(option)
     whole = prompts is not None and prompt_tokens is None and requests is None
-    workload, assumed = _workload(named, assigned, prompts if whole else None, seed)
-    server = identify(Address.parse(url), model=model, patience=patience)
-    sent, note = _prompts(server, workload, prompts, seed, patience, whole=whole)
+    workload, assumed = drawn_workload(named, assigned, prompts if whole else None, seed)
+    server = identify(Address.parse(url).with_key_of(key_env), model=model, patience=patience)
+    sent, note = prompts_of(server, workload, prompts, seed, patience, whole=whole)
     loaded = Load(
         server=server, workload=workload, prompts=sent, out=out, ignore_eos=not stop_at_eos, temperature=temperature,
         options=further, most_at_once=most_at_once, patience=patience, resume=resume,
@@ -126,86 +125,6 @@ def load(
         message = f"{failed} of {result.asked} requests failed ({next(iter(result.errors))}); --resume sends them again"
         raise InputError(message, key=str(server.address))
     return answered
-
-
-def _count(count: int | None, rate: float | None, duration: str | None) -> int | None:
-    """Requests of so many seconds at a rate, where those are stated."""
-    from app.cli.verbs.machine.campaign import seconds
-    from hardware_profiles.errors import InputError
-
-    if duration is None:
-        return count
-    if rate is None or count is not None:
-        raise InputError("goes with --rate, in place of --count", key="--duration", value=duration)
-    return max(1, round(rate * seconds(duration, "--duration")))
-
-
-def _request_options(texts: list[str] | None) -> dict[str, Any]:
-    from json import loads
-
-    from hardware_profiles.errors import InputError
-
-    options: dict[str, Any] = {}
-    for text in texts or ():
-        key, equals, value = text.partition("=")
-        try:
-            options[key] = loads(value)
-        except ValueError:
-            equals = ""
-        if not (key and equals):
-            raise InputError("must be KEY=JSON, such as cache_prompt=false", key="--option", value=text)
-    return options
-
-
-def _workload(
-    named: "Mapping[str, Any]", assigned: list[str] | None, prompts: Path | None, seed: int
-) -> "tuple[Workload, str]":
-    """The requests, drawn as `simulate` draws them, and what was assumed of them."""
-    import numpy as np
-    from pydantic import ValidationError
-
-    from hardware_profiles.errors import InputError
-    from hardware_profiles.refusals import refusal
-    from real_runs.prompt_set import read_prompts
-    from simulator.scenario.build import workload
-    from simulator.scenario.file import Requests
-    from simulator.scenario.schema import assignments, with_values
-    from simulator.scenario.usual_requests import named_by_option, with_usual_requests
-    from traces.importers.formats import read_requests_any
-
-    values = {key: value for key, value in named.items() if value is not None}
-    stated = assignments(assigned or ())
-    if wrong := next((key for key in stated if not key.startswith("requests.")), None):
-        raise InputError("must be a key of requests: this server is no simulated one", key="--set", value=wrong)
-    if prompts is not None:  # sent as they are, so that only the server counts their tokens
-        values = {"requests.count": len(read_prompts(prompts).prompts), **values, "requests.prompt_tokens": 1}
-    sections, assumed = with_usual_requests(with_values({}, values | stated))
-    try:
-        requests = Requests.model_validate(sections["requests"])
-    except ValidationError as error:
-        wrong = refusal(error, Requests)
-        key = f"requests.{wrong.key}" if wrong.key else "requests"
-        raise named_by_option(InputError(wrong.message, key=key, value=wrong.value), _OPTIONS, values.keys()) from None
-    source = None if requests.file is None else read_requests_any(requests.file, requests.format)
-    return workload(requests, source, np.random.default_rng(seed)), assumed
-
-
-def _prompts(
-    server: "Server", workload: "Workload", prompts: Path | None, seed: int, patience: Any, *, whole: bool
-) -> tuple[list[Any], str]:
-    """A prompt for every request, and what must be known about them."""
-    from real_runs.prompt_set import read_prompts
-    from real_runs.servers.passages import passages, token_ids
-
-    written = read_prompts(prompts)
-    if whole:
-        texts = [prompt.text for prompt in written.prompts]
-        return [texts[index % len(texts)] for index in range(workload.requests)], ""
-    tokens = token_ids(server, written, patience=patience)
-    note = "" if tokens is not None else (
-        "the server has no /tokenize: prompts are plain token ids at random, whose acceptance says nothing about text"
-    )  # fmt: skip
-    return list(passages(workload, tokens, seed)), note
 
 
 def _answer(

@@ -7,7 +7,7 @@ import typer
 
 from app.cli.options import Json, Quiet, Seed
 from app.cli.output import Answered
-from app.cli.verbs.live.load import Served, Url, named
+from app.cli.verbs.live.load import KeyEnv, Served, Url, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +28,7 @@ def observe(
         Path | None, typer.Option("--out", help="Parquet file for the acceptance, a trace of level 0.")
     ] = None,
     model: Served = None,
+    key_env: KeyEnv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -46,7 +47,7 @@ def observe(
     if out is not None:
         require_file(out)
     for_s, every_s = seconds(for_, "--for"), seconds(every, "--every")
-    server = identify(Address.parse(url), model=model)
+    server = identify(Address.parse(url).with_key_of(key_env), model=model)
     with progress_line(quiet) as tell:
         found = watch(
             server, for_s=for_s, every_s=every_s, model=model,
