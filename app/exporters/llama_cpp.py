@@ -54,7 +54,8 @@ def export_llama_cpp(chosen: DecodingConfiguration, dialect: Dialect, *, synthet
     """The script for `llama-server`; models are GGUF files, or hub repositories that hold one.
 
     Acceptance is synthetic at `chosen.acceptance_by_depth` in "new" builds only; `approximate` looks up n-grams of
-    `ngram_max` tokens alone. Arguments and errors as of `app.exporters.registry.Exporter`.
+    `ngram_max` tokens alone, and no longer ones than are drafted. Arguments and errors as of
+    `app.exporters.registry.Exporter`.
     """
     notes: list[str] = []
     target = gguf_checkpoint(dialect.target(chosen, notes), TARGET_PLACEHOLDER, notes)
@@ -110,11 +111,18 @@ def _ngram(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *,
             rule = f"{name} looks up one length, so ngram_min must equal ngram_max = {chosen.ngram_max}"
             raise dialect.refusal("ngram_min", rule, chosen.ngram_min)
         notes.append(f"APPROXIMATION: only n-grams of {chosen.ngram_max} tokens are looked up")
+    size = chosen.ngram_max
+    if name == "ngram-simple" and size > chosen.draft_tokens:
+        if not approximate:
+            rule = f"ngram-simple drafts no fewer tokens than it looks up, ngram_max = {size}"
+            raise dialect.refusal("draft_tokens", rule, chosen.draft_tokens)
+        size = chosen.draft_tokens
+        notes.append(f"APPROXIMATION: n-grams of {size} tokens are looked up, since no fewer are drafted than that")
     lookup, drafted, further = _LOOKUPS[name]
     if dialect.version == "old":
         lookup, drafted, further = spelling["lookup"], spelling["drafted"], (spelling["hits"], "1")
     return [
-        lookup, str(chosen.ngram_max),
+        lookup, str(size),
         drafted, str(chosen.draft_tokens),
         *further,
         spelling["n_max"], str(chosen.draft_tokens),

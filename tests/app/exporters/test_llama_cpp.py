@@ -100,6 +100,21 @@ def test_ngrams_have_one_length(build):
     assert flags_of(build("n-gram"), approximate=True)["--spec-ngram-simple-size-n"] == "3"
 
 
+@pytest.mark.parametrize("version", FLAGS)
+def test_nothing_shorter_is_drafted_than_what_is_looked_up(build, version):
+    """The engine throws such drafts away: a server that was started so would decode plainly."""
+    choice = build("n-gram", ngram_min=3, ngram_max=3, draft_tokens=2)
+    with pytest.raises(InputError, match="drafts no fewer tokens than it looks up, ngram_max = 3") as caught:
+        flags_of(choice, version)
+    assert caught.value.key == "draft_tokens"
+    flags = flags_of(choice, version, approximate=True)
+    sizes = "--spec-ngram-simple-size" if version == "new" else "--spec-ngram-size"
+    assert flags[f"{sizes}-n"] == flags[f"{sizes}-m"] == "2"
+    assert "--spec-ngram-map-k-size-n" not in flags
+    if version == "new":
+        assert flags_of(choice, variant="ngram-map-k")["--spec-ngram-map-k-size-n"] == "3"
+
+
 def test_mtp_needs_no_draft_model(build):
     flags = flags_of(build("mtp"))
     assert flags["--spec-type"] == "draft-mtp"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from app.exporters.registry import export
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from hardware_profiles.errors import InputError
 from real_runs.servers.llama_cpp import launch
 from real_runs.servers.llama_cpp.launch import launched
@@ -152,6 +155,35 @@ def test_the_embedded_server_runs_an_exported_command(shipped, tmp_path):
         assert properties["total_slots"] == 2 and properties["default_generation_settings"]["n_ctx"] == 256
         assert "llamacpp:tokens_predicted_total 16" in get(running, "/metrics")
     assert gone(running.pid)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(
+    ("method", "changes", "options"),
+    [
+        ("plain-decoding", {}, {}),
+        ("n-gram", {"draft_tokens": 4}, {}),
+        ("n-gram", {"draft_tokens": 4}, {"variant": "ngram-map-k"}),
+        ("n-gram", {"draft_tokens": 4}, {"variant": "ngram-mod"}),
+        ("n-gram", {"draft_tokens": 4}, {"version": "old"}),
+        ("speculative-decoding", {"draft_tokens": 2, "acceptance_by_depth": (0.5, 0.25)}, {"synthetic": True}),
+    ],
+)
+def test_what_is_exported_is_started_as_it_is(shipped, tmp_path, method, changes, options):
+    own = {"draft_model": str(shipped)} if method == "speculative-decoding" else {"ngram_min": 2, "ngram_max": 2}
+    chosen = DecodingConfiguration(
+        method=method, context=128, max_batch=2, max_length=128, deployment=DeploymentNames(model=str(shipped)),
+        **({} if method == "plain-decoding" else own | changes),
+    )  # fmt: skip
+    program, *arguments = shlex.split(export(chosen, "llama.cpp", **options).command)
+    assert program == "llama-server"
+    with launched(arguments, folder=tmp_path) as running:
+        assert running.command[: len(arguments)] == tuple(arguments)
+        properties = json.loads(get(running, "/props"))
+        assert properties["total_slots"] == 2 and properties["default_generation_settings"]["n_ctx"] >= 128
+        timings = greedy(running, "one two three four " * 8, 60, ignore_eos=True)["timings"]
+        assert timings["predicted_n"] == 60
+        assert (timings.get("draft_n", 0) > 0) == (method != "plain-decoding")
 
 
 @pytest.mark.model
