@@ -1,17 +1,20 @@
 """How far are predictions from what was measured?
 
-The committed results: whole passes against the cost model with the profile that they name, kernels, and decoding
-runs. Leaves out measuring (`rooftree campaign`, `rooftree validate`).
+The committed results: whole passes against the cost model with the profile that they name, kernels, decoding runs, and
+loads of live servers. Leaves out measuring (`rooftree campaign`, `rooftree validate`).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
 from app.dashboard.answer import Answer, Card, Row, shown_path
 from app.dashboard.answers.validation_runs import run_cards, run_note, run_rows, validated
-from app.dashboard.measured import measured_results
+from app.dashboard.answers.validation_servers import replayed_loads
+from app.dashboard.measured import LOADS, measured_results
 from app.dashboard.state import command
 from app.figures.charts import PALETTE, SYMBOLS, Figure, digits, framed
 from app.reports.kernel_plots import attention_cards, gemm_cards
@@ -43,45 +46,70 @@ def answer_validation(seed: int, results: str = "") -> Answer:
         raise InputError("this installation holds no measured results", key="results")
     if results and results not in known:
         raise UnknownNameError("results", results, list(known), key="measured")
-    folder = known[results or next(iter(known))]
-    trace, runs = read_results(folder), read_runs(folder)
-    if trace is None:
-        raise InputError("hold no timed kernels", file=folder)
-    device = _device(trace)
+    name = results or next(iter(known))
+    folder = known[name]
+    trace, report, loads = read_results(folder), validated(folder), replayed_loads(folder)
+    if trace is None and report is None and loads is None:
+        raise InputError("hold nothing that was measured", file=folder)
+    page = _Page(command=command(["simulate"], {"beside": shown_path(folder / LOADS)}))
+    if report is not None:
+        page.words.append(run_note(report))
+        page.cards += run_cards(report)
+        page.tables.append(("Predicted and measured decoding", run_rows(report)))
+    if loads is not None:
+        page.words.append(loads.sentence)
+        page.cards += loads.cards
+        page.tables.append(("A real server under load", loads.rows))
+        page.notes += loads.notes
+    if trace is not None:
+        _add_kernels(page, folder, trace, seed)
+    return Answer(
+        headline=page.headline or " ".join(page.words), command=page.command, numbers=page.numbers, cards=page.cards,
+        tables=page.tables,
+        notes=[*(page.words if page.headline else ()), *page.notes, f"Results of {name.replace('.', ', ', 1)}."],
+    )  # fmt: skip
+
+
+@dataclass(kw_only=True, slots=True)
+class _Page:
+    """An answer in the making."""
+
+    command: str
+    headline: str = ""
+    words: list[str] = field(default_factory=list)
+    numbers: list[tuple[str, str]] = field(default_factory=list)
+    cards: list[Card] = field(default_factory=list)
+    tables: list[tuple[str, Sequence[Row]]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def _add_kernels(page: _Page, folder: Path, trace: KernelTrace, seed: int) -> None:
+    """Whole passes and kernels against the cost model, and decoding runs of the same campaign."""
+    device, runs = _device(trace), read_runs(folder)
     predicted, measured, dtypes = _passes(trace, device)
     decoded = speeds(runs, generator=np.random.default_rng(seed), resamples=RESAMPLES) if runs is not None else []
-    cards: list[Card] = []
-    numbers = [("Measured device", trace.provenance.device), ("Kernels timed", f"{len(trace.rows):,}")]
-    headline = f"{len(trace.rows):,} kernels measured on {trace.provenance.device}"
+    page.numbers += [("Measured device", trace.provenance.device), ("Kernels timed", f"{len(trace.rows):,}")]
+    page.headline = f"{len(trace.rows):,} kernels measured on {trace.provenance.device}"
     if predicted.size:
         error = np.abs(predicted / measured - 1.0)
         middle, late = float(np.median(error)), float(np.quantile(error, 0.9))
-        headline += f"; whole passes are predicted within {middle:.1%} in the median, {late:.1%} at p90"
-        numbers += [("Median error of passes", f"{100 * middle:.1f} %"), ("p90 error", f"{100 * late:.1f} %")]
-        cards += [
+        page.headline += f"; whole passes are predicted within {middle:.1%} in the median, {late:.1%} at p90"
+        page.numbers += [("Median error of passes", f"{100 * middle:.1f} %"), ("p90 error", f"{100 * late:.1f} %")]
+        page.cards += [
             Card(title="Predicted against measured passes", note="On the line they agree.",
                  figure=_against(predicted, measured, dtypes)),
             Card(title="Errors of passes", note="Right of zero: predicted too slow.",
                  figure=_errors(predicted, measured)),
         ]  # fmt: skip
-    report = validated(folder)
-    cards = [*(run_cards(report) if report else ()), *cards]
     if drawn := [each for each in decoded if each.kind == "all" and each.speedup is not None]:
-        cards.append(Card(title="Measured speedup of drafting", note="Bars are 80 % intervals over prompts.",
-                          figure=_speedups(drawn)))  # fmt: skip
+        page.cards.append(Card(title="Measured speedup of drafting", note="Bars are 80 % intervals over prompts.",
+                               figure=_speedups(drawn)))  # fmt: skip
     for title, note, figure in (*attention_cards(trace, device)[:2], *gemm_cards(trace, device)[:1]):
-        cards.append(Card(title=title, note=note, figure=figure))
-    tables: list[tuple[str, Sequence[Row]]] = [("Predicted and measured decoding", run_rows(report))] if report else []
-    tables += [("Decoding runs", [_row(each) for each in decoded])] if decoded else []
-    return Answer(
-        headline=headline,
-        command=command(["kernels"], {"table": shown_path(folder), "profile": device.name if device else None}),
-        numbers=numbers,
-        cards=cards,
-        tables=tables,
-        notes=[*([run_note(report)] if report else ()), _beside(device),
-               f"Results of {folder.parent.name}, {folder.name}."],
-    )  # fmt: skip
+        page.cards.append(Card(title=title, note=note, figure=figure))
+    if decoded:
+        page.tables.append(("Decoding runs", [_row(each) for each in decoded]))
+    page.command = command(["kernels"], {"table": shown_path(folder), "profile": device.name if device else None})
+    page.notes.append(_beside(device))
 
 
 def _device(trace: KernelTrace) -> Device | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.dashboard.answer import Card, Row
-from app.dashboard.measured import REPORT
+from app.dashboard.measured import ENGINE_REPORT, REPORT
 from app.figures.charts import NEUTRAL, PALETTE, SYMBOLS, Figure, digits, framed
 from app.reports.validation_page import sentence
 from hardware_profiles.errors import InputError
@@ -28,8 +28,8 @@ def validated(folder: Path) -> Json | None:
     Raises:
         InputError: a damaged report.
     """
-    path = folder / REPORT
-    if not path.is_file():
+    path = next((folder / each for each in (REPORT, ENGINE_REPORT) if (folder / each).is_file()), None)
+    if path is None:
         return None
     if path.stat().st_size > MOST_BYTES:
         raise InputError(f"must be at most {MOST_BYTES >> 20} MiB", file=path)
