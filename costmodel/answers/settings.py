@@ -4,6 +4,7 @@ Resolves model, device, method, engine and precision, applies defaults, and chec
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 from costmodel.answers.estimate import Setting
 from costmodel.architectures.architecture import Architecture
@@ -16,6 +17,7 @@ from costmodel.method import Method
 from costmodel.method_library import load_method, method_names, named_transforms
 from costmodel.parallel.plan import plan_of
 from costmodel.passes.forward import Deployment
+from costmodel.passes.measured import add_results
 from costmodel.passes.memory import kv_bytes
 from costmodel.passes.precision import Precision, precision
 from costmodel.passes.transform import apply
@@ -39,6 +41,8 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     names = configuration.deployment
     target = load_model(names.model)
     device = load_device(names.device, names.overrides)
+    if names.fidelity == "measured" and names.device.casefold().endswith(".toml"):
+        add_results(Path(names.device).parent)  # passes that were measured lie beside the profile made of them
     method = load_method(configuration.method)
     engine = load_engine(names.engine).on(device)
     split = engine.splits_verify(device) if names.split_verify is None else names.split_verify

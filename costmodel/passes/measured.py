@@ -190,8 +190,11 @@ def measured_files(device: str) -> list[Path]:
         device: name of its profile.
     """
     added = [path for folder in reversed(_ADDED) for path in sorted(folder.glob("kernels*.parquet"))]
-    below = [path for root in _ROOTS for path in root.glob("*/*/kernels*.parquet")]
-    dated = sorted(below, key=lambda path: path.parts[-2], reverse=True)
+    patterns = ("*/*/kernels*.parquet", "*/*/*/kernels*.parquet")  # of a machine, and of an engine on it
+    below = [
+        (path.relative_to(root).parts[1], path) for root in _ROOTS for each in patterns for path in root.glob(each)
+    ]
+    dated = [path for _, path in sorted(below, key=lambda found: found[0], reverse=True)]
     return [path for path in (*added, *dated) if _profile(path, path.stat().st_mtime_ns) == device]
 
 

@@ -8,7 +8,6 @@ Leaves out timing (`kernels`), the fit of single operations (`costmodel.calibrat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from hardware_profiles.profile import Device, Provenance
 from hardware_profiles.writer import write_device
 from real_runs.calibration.operations import OperationScore, fit_operations
 from real_runs.calibration.passes import PASS_FLOOR_ROWS, PassScore, fit_passes
+from real_runs.calibration.profile_names import profile_name
 from real_runs.campaigns.campaign import CampaignReport, run_campaign
 from real_runs.campaigns.results import kernel_files, read_results
 from real_runs.kernels.device_names import profile_here, profile_of
@@ -132,22 +132,6 @@ def fit_results(folder: Path, *, base: str | None = None, dtype: str = "fp32") -
     kind = "cpu" if found.provenance.device.startswith("CPU") else "cuda"
     report = CampaignReport(out=folder, outcomes=(), seconds=0.0, measures={})
     return _fitted(report, kind=kind, dtype=dtype, base=base, progress=lambda text: None)
-
-
-def profile_name(title: str, threads: int) -> str:
-    """The file name of a device's own profile: its processor, and the threads of a CPU.
-
-    Example:
-        >>> profile_name("CPU: AMD EPYC 9554 64-Core Processor", 1)
-        'cpu-amd-epyc-9554--1-thread'
-        >>> profile_name("NVIDIA H100 80GB HBM3", 1)
-        'nvidia-h100-80gb-hbm3'
-    """
-    text = re.sub(r"\b(\d+-core|processor|cpu @.*|\(r\)|\(tm\))", " ", title.casefold())
-    slug = re.sub(r"[^a-z0-9]+", "-", text).strip("-")[:50]
-    if not title.startswith("CPU"):
-        return slug
-    return f"{slug}--{threads}-thread" + ("s" if threads > 1 else "")
 
 
 def _jobs(model: str, dtype: str, budget_s: float, *, cpu: bool) -> list[dict[str, Any]]:

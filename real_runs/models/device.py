@@ -6,12 +6,10 @@ Checks a torch device's name and tells which hardware is behind it. Leaves out i
 
 from __future__ import annotations
 
-import platform
-from pathlib import Path
-
 import torch
 
 from hardware_profiles.errors import InputError
+from real_runs.models.processor import cpu_title
 
 
 def checked_device(name: str) -> torch.device:
@@ -40,9 +38,4 @@ def device_title(device: torch.device) -> str:
     """The CPU's model name, or the GPU's."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"CPU: {names[0] if names else platform.processor() or platform.machine()}"
+    return cpu_title()

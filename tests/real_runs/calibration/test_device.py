@@ -17,9 +17,10 @@ from costmodel.passes.forward import pass_cost
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from real_runs.calibration import device
-from real_runs.calibration.device import _jobs, fit_results, profile_name
+from real_runs.calibration.device import _jobs, fit_results
 from real_runs.calibration.operations import fit_operations
 from real_runs.calibration.passes import fit_passes, pass_rows, predicted_passes
+from real_runs.calibration.profile_names import profile_name
 from real_runs.campaigns.file import Campaign
 from real_runs.campaigns.results import read_results
 from real_runs.kernels.attention_forms import FORMS

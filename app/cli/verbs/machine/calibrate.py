@@ -38,6 +38,14 @@ def calibrate(
         str | None,
         typer.Option("--base", help="With --here: profile to start from; default: the device's own, where one ships."),
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", help="Measure the engine that answers at this address, such as http://HOST:8000."),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", help="Measure llama.cpp, started here with --model FILE.gguf for every draft length."),
+    ] = None,
     overrides: Overrides = None,
     seed: Seed = 0,
     json: Json = False,
@@ -45,7 +53,8 @@ def calibrate(
 ) -> None:
     """Fit a quarter of the rows (--share), score the others; --score-only scores the same rows without a fit.
 
-    Without tables it measures this machine: --here cpu or --here cuda says which device.
+    Without tables it measures this machine: --here cpu or --here cuda says which device, --server or --engine llama.cpp
+    which engine, of which --budget, --results, --resume, --base, --threads and --out hold too.
     """
     from app.cli.output import emit_json, print_table, progress_line, require_file
     from costmodel.calibration.calibrate import calibrate as calibrated
@@ -54,6 +63,17 @@ def calibrate(
     from hardware_profiles.loader import load_device
 
     tables = [*(kernels or []), *(more or [])]
+    if server is not None or engine is not None:
+        from app.cli.verbs.machine.calibrate_server import calibrate_server
+
+        if tables or score_only or here is not None:
+            key = "--server" if server is not None else "--engine"
+            raise InputError("measures an engine: leave out tables, --score-only and --here", key=key)
+        calibrate_server(
+            server, engine, model=model, threads=threads, budget=budget, results=results, resume=resume, base=base,
+            out=out, json=json, quiet=quiet,
+        )  # fmt: skip
+        return
     if not tables and not score_only:
         from app.cli.verbs.machine.calibrate_here import calibrate_here
 

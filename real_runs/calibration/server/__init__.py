@@ -1,0 +1,1 @@
+"""An engine's own constants, from requests to a live server."""

@@ -1,0 +1,166 @@
+"""Which device profile says what a server's passes take?
+
+Starts from the profile of the device and fits, to whole passes, what decides them: the shares of bandwidth and
+arithmetic that matrix products reach with weights of this format, attention's time per tile, and what a pass costs
+beside. The products' shares are the format's own (`[formats.q4_1.gemm]`) where weights are in blocks of GGUF. Leaves
+out what measured passes leave of these forms, which the fidelity `measured` interpolates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.architectures.architecture import Architecture
+from costmodel.calibration.fit import search, with_constants
+from costmodel.calibration.parameters import Parameter
+from costmodel.passes.deployment import Deployment
+from costmodel.passes.forward import pass_cost
+from costmodel.passes.measured import PROMPT, fit_grids
+from costmodel.passes.ops import Array
+from costmodel.passes.precision import Precision, main_format
+from hardware_profiles.errors import InputError
+from hardware_profiles.fitted.formats import WEIGHT_FORMATS, FormatGroup
+from hardware_profiles.profile import CONSTANT_NAMES, Device, Provenance
+from traces.storage.kernels import KernelRow
+
+LEAST_ROWS = 6
+_LEAST_RATIO, _MOST_RATIO = 0.011, 0.95
+_PARAMETERS = (
+    Parameter(name="gemm_bandwidth_efficiency", low=0.002, high=1.9, start=0.2),
+    Parameter(name="gemm_compute_efficiency", low=0.002, high=1.9, start=0.2),
+    Parameter(name="attention_tile_s", low=0.0, high=2e-3, start=2e-5),
+    Parameter(name="verify_tile_s", low=0.0, high=2e-2, start=1e-4),
+    Parameter(name="context_compute_efficiency", low=0.002, high=1.9, start=0.2),
+    Parameter(name="sampler_launch_s", low=0.0, high=0.05, start=1e-3),
+    Parameter(name="sampler_row_s", low=0.0, high=5e-3, start=1e-4),
+)
+_GROUPS = ("gemm", "attention", "verify", "context", "sampler", "prefill")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FitScore:
+    """How far passes that were not fitted stand from the profile's forms, and how well measured ones interpolate.
+
+    Attributes:
+        rows: passes.
+        rows_fitted: of which constants were fitted.
+        median: of |predicted / measured - 1| over the others.
+        p90: its ninetieth percentile.
+        interpolated: half width of the 80 % interval of a pass between measured ones, from leaving each out.
+    """
+
+    rows: int
+    rows_fitted: int
+    median: float
+    p90: float
+    interpolated: float
+
+
+def fit_profile(
+    base: Device, rows: Sequence[KernelRow], architecture: Architecture, precision: Precision, *, name: str, about: str
+) -> tuple[Device, FitScore]:
+    """Fit to every other pass, score on the others.
+
+    Args:
+        base: profile of the device that the server runs on.
+        rows: passes and prompts of this model, see `rows`.
+        architecture: the model.
+        precision: its formats.
+        name: of the new profile.
+        about: the engine and the machine, in words.
+
+    Raises:
+        InputError: fewer than `LEAST_ROWS` passes.
+    """
+    if len(rows) < LEAST_ROWS:
+        rule = f"too little was measured: {len(rows)} shapes, at least {LEAST_ROWS}; raise the budget"
+        raise InputError(rule, key="--budget")
+    form = main_format(precision.weights)
+    start = _start(base, form)
+    seconds = np.array([row.median_s for row in rows])
+
+    def predict(device: Device, chosen: Sequence[KernelRow]) -> Array:
+        return predicted(device, chosen, architecture, precision)
+
+    order = np.lexsort(([row.query_tokens for row in rows], [row.context for row in rows], [row.mask for row in rows]))
+    aside = np.zeros(len(rows), dtype=bool)
+    aside[order[::2]] = True
+    fitted = [row for row, chosen in zip(rows, aside, strict=True) if chosen]
+    values, _ = search(start, _PARAMETERS, seconds[aside], lambda device: predict(device, fitted))
+    values["prefill_compute_efficiency"] = min(values["gemm_compute_efficiency"], 1.0)
+    fresh = with_constants(start, values)
+    guess, measured = predict(fresh, rows)[~aside], seconds[~aside]
+    error, residual = np.abs(guess / measured - 1.0), np.abs(measured / guess - 1.0)
+    known = fit_grids(rows, fresh, architecture, precision)
+    score = FitScore(
+        rows=len(rows), rows_fitted=len(fitted), median=float(np.median(error)), p90=float(np.quantile(error, 0.9)),
+        interpolated=known.spread_ratio if known is not None else float("nan"),
+    )  # fmt: skip
+    source = (
+        f"fitted to {score.rows_fitted} of {score.rows} passes and prompts of {about}; on the others median error "
+        f"{score.median:.1%}, ninetieth percentile {score.p90:.1%}"
+    )
+    origin = Provenance(kind="measured", source=source[:1000])
+    spread = float(np.clip(np.quantile(residual, 0.8), _LEAST_RATIO, _MOST_RATIO))
+    return _profile(base, fresh, form, origin, spread, name=name, about=about), score
+
+
+def predicted(device: Device, rows: Sequence[KernelRow], architecture: Architecture, precision: Precision) -> Array:
+    """Seconds of every row by the calibrated forms, in the order of the rows."""
+    deployment = Deployment(architecture=architecture, device=device, precision=precision, fidelity="calibrated")
+    found = np.zeros(len(rows))
+    for prompt in (False, True):
+        places = [place for place, row in enumerate(rows) if (row.mask == PROMPT) == prompt]
+        if places:
+            b, n, c = (
+                np.array([float(getattr(rows[place], key)) for place in places])
+                for key in ("requests", "query_tokens", "context")
+            )
+            found[places] = pass_cost(
+                deployment, batch=b, query_tokens=n, context=c, prefill=prompt, logits="last" if prompt else "all"
+            ).total_s
+    return found
+
+
+def _start(base: Device, form: str) -> Device:
+    """The profile before the fit: on a CPU both roofs of a product add up, and nothing is launched."""
+    formats = {name: groups for name, groups in base.formats.items() if name != form}
+    corrections = {name: each for name, each in base.constants.corrections.items() if name != "gemm"}
+    constants = replace(base.constants, corrections=corrections)
+    if base.kind == "cpu":
+        constants = replace(constants, gemm_norm=1.0, gemm_launch_s=0.0)
+    return replace(base, formats=formats, constants=constants)
+
+
+def _profile(
+    base: Device, fresh: Device, form: str, origin: Provenance, spread: float, *, name: str, about: str
+) -> Device:
+    """The fitted constants in their places, with where they come from."""
+    own = form in WEIGHT_FORMATS
+    constants, provenance = fresh.constants, dict(base.provenance)
+    residuals = {each: constants.residual_ratio[each] for each in constants.residual_ratio}
+    residuals |= dict.fromkeys((each for each in _GROUPS if not (own and each in ("gemm", "prefill"))), spread)
+    formats = dict(fresh.formats)
+    apart = [each for each in CONSTANT_NAMES if own and each.startswith(("gemm_", "prefill_"))]
+    if own:
+        formats[form] = {
+            group: FormatGroup(
+                values={each: getattr(constants, each) for each in apart if each.startswith(f"{group}_")},
+                residual_ratio=spread,
+            )
+            for group in ("gemm", "prefill")
+        }
+        constants = replace(constants, **{each: getattr(base.constants, each) for each in apart})
+        provenance |= {f"formats.{form}.{each}": origin for each in apart}
+        provenance |= {f"formats.{form}.residual_ratio.{group}": origin for group in ("gemm", "prefill")}
+    fitted = [*(each.name for each in _PARAMETERS), "prefill_compute_efficiency"]
+    provenance |= {f"constants.{each}": origin for each in fitted if each not in apart}
+    groups = [each for each in _GROUPS if not (own and each in ("gemm", "prefill"))]
+    provenance |= {f"constants.residual_ratio.{group}": origin for group in groups}
+    return replace(
+        base, name=name, title=f"{base.title}, {about}"[:1000], constants=replace(constants, residual_ratio=residuals),
+        formats=formats, provenance=provenance, constants_from=name, driver_names=(), calibrated=False,
+    )  # fmt: skip

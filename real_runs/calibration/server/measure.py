@@ -1,0 +1,199 @@
+"""How long did each step and each prompt take, round after round, until the budget is spent?
+
+Rounds go through all shapes, because what else runs on a machine comes and goes; every finished block is on disk, so
+that a calibration goes on after Ctrl-C or a kill. Leaves out what follows from the times (`rows`).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from hardware_profiles.errors import InputError
+from real_runs.calibration.server.client import Client, Launch
+from real_runs.calibration.server.shapes import DECODED, FRESH, STOP, Plan, Sample, prompt_lengths, repeated
+from real_runs.recording.log import RecordingLog
+from real_runs.servers.client import Answer, Completion
+
+PROMPTS = 0  # in the place of a context: the block of prompts
+_LEAST_STEPS = 3
+_STOPPED = 10  # tokens of an answer up to the word that ends it, about
+_FULL_RATIO = 0.95  # of the draft tokens that steps should have had
+_SAME_STEP_RATIO = 0.3  # of a step: tokens of several requests that arrive so close belong to one
+
+
+def measure(
+    plan: Plan,
+    launch: Launch,
+    log: RecordingLog,
+    *,
+    budget_s: float,
+    tell: Callable[[str], None] = lambda text: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[Sample]:
+    """Ask for all shapes, in rounds.
+
+    Args:
+        plan: what to ask for.
+        launch: starts (or finds) the server that drafts so many tokens a step.
+        log: finished blocks; those that are there are not repeated.
+        budget_s: wall time; the block under way is finished, and the first one is always measured.
+        tell: called with what is under way.
+        clock: seconds.
+
+    Raises:
+        InputError: the server does not come up, or does not answer.
+    """
+    started, done = clock(), {_place(each) for each in log.finished}
+    for turn in range(plan.rounds):
+        for drafts in plan.drafts:
+            todo = [c for c in _blocks(plan, drafts) if (turn, drafts, c) not in done]
+            if not todo:
+                continue
+            left = budget_s - (clock() - started)
+            if left <= 0 and (turn or drafts):
+                return _samples(log)
+            tell(f"round {turn + 1}, {drafts} draft tokens, {max(left, 0.0):.0f} s left")
+            with launch(drafts) as client:
+                for context, samples in _visit(client, plan, drafts, todo):
+                    kept = [asdict(each) for each in samples]
+                    log.append({"round": turn, "drafts": drafts, "context": context, "samples": kept})
+    return _samples(log)
+
+
+def _blocks(plan: Plan, drafts: int) -> tuple[int, ...]:
+    return plan.contexts if drafts else (PROMPTS, *plan.contexts)
+
+
+def _visit(client: Client, plan: Plan, drafts: int, todo: list[int]) -> Iterator[tuple[int, list[Sample]]]:
+    """The blocks of one start of a server, one after the other."""
+    aligned = plan.aligned(len(client.sentence))
+    contexts = dict(zip(plan.contexts, aligned.contexts, strict=False))
+    if PROMPTS in todo:
+        yield PROMPTS, _growing(client, aligned) if client.keeps else _fresh(client, aligned)
+    for context in todo:
+        if context != PROMPTS and context in contexts:
+            yield context, _decoding(client, contexts[context], plan.requests, drafts)
+
+
+def _growing(client: Client, plan: Plan) -> list[Sample]:
+    """Prompts of one slot that grow piece by piece, kept at every context, and fresh ones in other slots."""
+    found: list[Sample] = []
+    for length in prompt_lengths(plan.contexts):
+        found += _prompt(client, repeated(client.sentence, length), slot=0)
+        if length in plan.contexts:
+            client.save(0, _name(length))
+    for slot, length in enumerate(FRESH, start=1):
+        if slot < max(plan.requests):
+            found += _prompt(client, repeated(client.sentence, length, shift=7 * slot), slot=slot)
+    return found
+
+
+def _fresh(client: Client, plan: Plan) -> list[Sample]:
+    """Prompts that the server cannot have cached: each begins with tokens of its own."""
+    found: list[Sample] = []
+    for length in (64, *FRESH, *(c for c in plan.contexts if c > max(FRESH))):
+        own = list(client.sentence)
+        random.shuffle(own)
+        found += _prompt(client, repeated(own, length), slot=None)
+    return found
+
+
+def _prompt(client: Client, prompt: tuple[int, ...], slot: int | None) -> list[Sample]:
+    options = {} if slot is None else {"id_slot": slot}
+    answer = client.ask([Completion(prompt=prompt, max_tokens=1, options=options)])[0]
+    return _first_token(_whole(answer))
+
+
+def _first_token(answer: Answer) -> list[Sample]:
+    """The time to the first token, with what was computed for it."""
+    cached = answer.cached_tokens or 0
+    computed = answer.prompt_tokens - cached
+    if answer.first_token_s is None or computed < 1:
+        return []
+    part = "intake" if computed == 1 else "prompt"
+    seconds = answer.first_token_s - answer.sent_s
+    return [Sample(part=part, requests=1, query_tokens=computed, context=cached, seconds=seconds)]
+
+
+def _decoding(client: Client, context: int, several: tuple[int, ...], drafts: int) -> list[Sample]:
+    """Steps of one, two and more requests over the same number of cached tokens."""
+    if client.keeps:
+        for slot in range(max(several)):
+            client.restore(slot, _name(context))
+    found: list[Sample] = []
+    for requests in several:
+        asked = [_decode(client, context, user, drafts) for user in range(requests)]
+        answers = [_whole(each) for each in client.ask(asked)]
+        if requests == 1 and not drafts:
+            found += [each for each in _first_token(answers[0]) if each.part == "intake"]
+        step = decoded(answers, drafts if client.keeps else None, context)
+        found += [] if step is None else [step]
+    return found
+
+
+def _decode(client: Client, context: int, user: int, drafts: int) -> Completion:
+    shift, options = (0, {"id_slot": user, "stop": [STOP]}) if client.keeps else (user, {})
+    prompt = repeated(client.sentence, context, shift)
+    return Completion(prompt=prompt, max_tokens=DECODED + drafts, options=options)
+
+
+def decoded(answers: list[Answer], drafts: int | None, context: int) -> Sample | None:
+    """The step of requests that decode together; None where they did not for long enough, or drafts were missing.
+
+    Steps count while all requests decode: from the last one's first token to the first one's last.
+
+    Args:
+        answers: whole ones.
+        drafts: draft tokens that every step was to have; None: what the server says it drafted.
+        context: cached tokens when they were sent.
+    """
+    arrivals = [sorted(set(each.token_times_s)) for each in answers]
+    if any(len(times) < 2 for times in arrivals):
+        return None
+    usual = median(b - a for times in arrivals for a, b in pairwise(times))
+    begin, end = max(times[0] for times in arrivals), min(times[-1] for times in arrivals)
+    slack = _SAME_STEP_RATIO * usual
+    inside = [[t for t in times if begin - slack <= t <= end + slack] for times in arrivals]
+    steps = [b - a for times in inside for a, b in pairwise(times)]
+    per_step = _drafted(answers)
+    if len(steps) < _LEAST_STEPS * len(answers):
+        return None
+    if drafts is not None and per_step < _FULL_RATIO * drafts:
+        return None
+    tokens = 1 + (drafts if drafts is not None else round(per_step))
+    middle = context + (_STOPPED if drafts is not None else DECODED) // 2
+    return Sample(part="causal", requests=len(answers), query_tokens=tokens, context=middle, seconds=median(steps))
+
+
+def _drafted(answers: list[Answer]) -> float:
+    """Draft tokens per step of the requests, as llama.cpp states them; 0 where nothing is stated."""
+    drafted = steps = 0.0
+    for each in answers:
+        said: Mapping[str, Any] = each.timings or {}
+        drafted += float(said.get("draft_n", 0.0))
+        steps += max(each.output_tokens - 1 - float(said.get("draft_n_accepted", 0.0)), 0.0)
+    return drafted / steps if steps else 0.0
+
+
+def _whole(answer: Answer) -> Answer:
+    if answer.error is not None:
+        raise InputError(f"a request was not answered: {answer.error}", key="--server")
+    return answer
+
+
+def _name(context: int) -> str:
+    return f"context-{context}.bin"
+
+
+def _place(entry: Mapping[str, Any]) -> tuple[int, int, int]:
+    return entry["round"], entry["drafts"], entry["context"]
+
+
+def _samples(log: RecordingLog) -> list[Sample]:
+    return [Sample(**each) for entry in log.finished for each in entry["samples"]]

@@ -1,0 +1,140 @@
+"""Constants of a server are found again, whatever else its machine does, and predictions rest on them."""
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+pytest.importorskip("scipy")
+
+from costmodel.answers.estimate import step_cost
+from costmodel.answers.settings import build_setting
+from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.engine_library import load_engine
+from costmodel.laws.acceptance import geometric
+from costmodel.passes.forward import pass_cost
+from hardware_profiles.errors import InputError
+from hardware_profiles.loader import load_device
+from real_runs.calibration.server.calibrate import Target, written
+from real_runs.calibration.server.measure import decoded, measure
+from real_runs.calibration.server.rows import faster_half, prompt_intake_s
+from real_runs.calibration.server.shapes import Plan, prompt_lengths
+from real_runs.recording.log import RecordingLog
+from real_runs.servers.client import Completion
+from tests.real_runs.calibration.server import pretended_server as pretended
+from tests.real_runs.calibration.server.pretended_server import PretendedServer, launches, step_s
+
+PLAN = Plan(contexts=(125, 700, 1900), drafts=(0, 4, 16, 1, 8, 2), requests=(1, 2, 4), rounds=4)
+MODEL = load_model("smollm2-135m")
+
+
+def calibrated(folder, *, plan=PLAN, **about):
+    launch = launches(**about)
+    with RecordingLog(folder / "samples.part", {}, resume=False) as log:
+        samples = measure(plan, launch, log, budget_s=1e9)
+    model = replace(MODEL, dtype="q4_1:0.79+q8_0:0.21")
+    target = Target(architecture=model, engine="llama.cpp", launch=launch, plan=plan)
+    return written(samples, target, load_device("cpu-generic"), folder)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """A calibration in which other work holds up a third of the times by a half."""
+    rng = random.Random(5)
+    return calibrated(tmp_path_factory.mktemp("calibration"), held_up=lambda: 1.5 if rng.random() < 0.3 else 1.0)
+
+
+def test_the_law_of_a_held_up_machine_is_found_within_two_percent(found):
+    law = found.law
+    assert law.step_s == pytest.approx(pretended.STEP_S, rel=0.02)
+    assert law.token_s == pytest.approx(pretended.TOKEN_S, rel=0.02)
+    assert law.pair_s == pytest.approx(pretended.PAIR_S, rel=0.02)
+    for shape in ((1, 1, 130), (4, 17, 1905), (2, 5, 705)):
+        assert law.seconds(*shape) == pytest.approx(step_s(*shape), rel=0.02)
+    assert law.prompt_token_s == pytest.approx(step_s(1, 512, 0) / 512, rel=0.02)
+    assert found.prompt_s == pytest.approx(pretended.PROMPT_S, rel=0.02)
+
+
+def setting(found, **changes):
+    names = {"model": "smollm2-135m", "device": str(found.profile), "engine": str(found.engine_file),
+             "dtype": "q4_1", "fidelity": "measured"} | changes  # fmt: skip
+    return build_setting(DecodingConfiguration(method="n-gram", deployment=DeploymentNames(**names)))
+
+
+@pytest.mark.parametrize(("requests", "drafts", "context"), [(1, 0, 130), (4, 16, 1905), (2, 3, 705), (1, 6, 1200)])
+def test_predicted_steps_are_the_measured_ones_between_them_too(found, requests, drafts, context):
+    step = step_cost(setting(found), geometric(0.5, drafts), batch=requests, context=context)
+    assert float(step.total_s) == pytest.approx(step_s(requests, 1 + drafts, context), rel=0.03)
+
+
+def test_prompts_are_measured_and_the_engine_adds_what_is_beyond_them(found):
+    deployment = setting(found).deployment
+    cost = pass_cost(deployment, batch=1, query_tokens=512, context=0, prefill=True, logits="last")
+    assert float(cost.total_s) == pytest.approx(step_s(1, 512, 0), rel=0.02)
+    engine = load_engine(str(found.engine_file))
+    assert engine.host.prompt_s == pytest.approx(pretended.PROMPT_S, rel=0.02)
+    assert engine.overhead("ngram").step_s == engine.overhead("none").request_s == 0.0
+
+
+def test_the_profile_alone_is_near_and_says_how_near(found):
+    device = load_device(found.profile)
+    assert set(device.formats["q4_1"]) == {"gemm", "prefill"}
+    assert device.constants.gemm_compute_efficiency == load_device("cpu-generic").constants.gemm_compute_efficiency
+    assert "llama.cpp" in device.provenance["formats.q4_1.gemm_compute_efficiency"].source
+    plain = setting(found, fidelity="calibrated").deployment
+    cost = float(pass_cost(plain, batch=1, query_tokens=1, context=130).total_s)
+    assert cost == pytest.approx(step_s(1, 1, 130), rel=0.15)
+    assert found.score.median < 0.15
+
+
+def test_a_server_of_others_is_measured_without_slots_to_keep(tmp_path):
+    plan = Plan(contexts=(128, 600), drafts=(0,), requests=(1, 2), rounds=2)
+    found = calibrated(tmp_path, plan=plan, keeps=False)
+    assert found.law.seconds(2, 1, 600) == pytest.approx(step_s(2, 1, 600), rel=0.03)
+
+
+def test_a_calibration_goes_on_where_it_was_stopped(tmp_path):
+    plan = Plan(contexts=(125,), drafts=(0, 2), requests=(1, 2), rounds=1)
+    launch, spent = launches(), iter([0.0, 0.0, 99.0, 99.0])
+    part = tmp_path / "samples.part"
+    with RecordingLog(part, {}, resume=False) as log:
+        first = measure(plan, launch, log, budget_s=10.0, clock=lambda: next(spent))
+    assert {each.query_tokens for each in first if each.part == "causal"} == {1}
+    with RecordingLog(part, {}, resume=True) as log:
+        whole = measure(plan, launch, log, budget_s=10.0)
+    assert whole[: len(first)] == first
+    with RecordingLog(tmp_path / "other.part", {}, resume=False) as log:
+        assert len(measure(plan, launches(), log, budget_s=10.0)) == len(whole)
+
+
+def test_a_request_that_fails_ends_the_measurement_by_name(tmp_path):
+    plan = Plan(contexts=(125,), drafts=(0,), requests=(1,), rounds=1)
+    with (
+        RecordingLog(tmp_path / "samples.part", {}, resume=False) as log,
+        pytest.raises(InputError, match="the stream ended"),
+    ):
+        measure(plan, launches(error="the stream ended"), log, budget_s=10.0)
+
+
+def test_steps_with_missing_drafts_are_no_sample():
+    server = PretendedServer(drafts=2)
+    answers = server.ask([Completion(prompt=(1, 2), max_tokens=9)])
+    assert decoded(answers, 2, 100).query_tokens == 3
+    assert decoded(answers, 4, 100) is None
+    assert decoded(answers, None, 100).query_tokens == 3
+
+
+def test_only_the_faster_half_counts():
+    assert faster_half([3.0, 1.0, 2.0]) == [1.0, 2.0]
+    assert prompt_intake_s([]) == 0.0
+
+
+def test_plans_are_checked_and_grow_with_the_budget():
+    with pytest.raises(InputError, match="drafts"):
+        Plan(drafts=(1, 2))
+    with pytest.raises(InputError, match="contexts"):
+        Plan(contexts=())
+    assert Plan.within(60).contexts[-1] < Plan.within(200).contexts[-1] < Plan.within(600).contexts[-1]
+    assert max(b - a for a, b in pairwise(prompt_lengths((128, 5000)))) <= 512
