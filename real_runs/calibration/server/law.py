@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.passes.measured import PROMPT
+from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.storage.kernels import KernelRow
 
@@ -63,12 +64,8 @@ def step_law(rows: Sequence[KernelRow]) -> StepLaw:
         rows: steps and prompts of one model.
 
     Raises:
-        InputError: no steps were measured, or scipy is not installed.
+        InputError: no steps were measured.
     """
-    try:
-        from scipy.optimize import nnls  # type: ignore[import-untyped]
-    except ImportError:  # pragma: no cover
-        raise InputError("needs scipy: pip install 'rooftree[calibrate]'", key="calibrate") from None
     steps = [row for row in rows if row.operation == "step" and row.mask != PROMPT]
     if not steps:
         raise InputError("no steps were measured; raise the budget", key="--budget")
@@ -77,12 +74,9 @@ def step_law(rows: Sequence[KernelRow]) -> StepLaw:
         for name in ("requests", "query_tokens", "context", "median_s")
     )
     columns = np.stack([np.ones_like(b), b, b * n, b * c, b * n * c], axis=1) / seconds[:, None]
-    scale, kept = columns.max(axis=0), np.ones(len(steps), dtype=bool)
-    for _ in range(2):
-        found, _ = nnls(columns[kept] / scale, np.ones(int(kept.sum())))
-        parts = found / scale
-        error = np.abs(columns @ parts - 1.0)
-        kept = error <= max(_STANDS_OUT * float(np.median(error)), _LEAST_ERROR)
+    parts, error = _fitted(columns, columns)
+    usual = error <= max(_STANDS_OUT * float(np.median(error)), _LEAST_ERROR)
+    parts, error = _fitted(columns[usual], columns)
     prompts = [row for row in rows if row.mask == PROMPT and row.context == 0]
     longest = max(prompts, key=lambda row: row.query_tokens, default=None)
     return StepLaw(
@@ -91,3 +85,12 @@ def step_law(rows: Sequence[KernelRow]) -> StepLaw:
         error_ratio=float(np.median(error)),
         steps=len(steps),
     )
+
+
+def _fitted(fitted: Array, judged: Array) -> tuple[Array, Array]:
+    """Terms that sum to 1 in every row, none below 0, and the errors of rows to judge them by."""
+    from scipy.optimize import nnls  # type: ignore[import-untyped]
+
+    scale = np.maximum(fitted.max(axis=0), 1e-300)
+    parts = nnls(fitted / scale, np.ones(len(fitted)))[0] / scale
+    return parts, np.abs(judged @ parts - 1.0)
