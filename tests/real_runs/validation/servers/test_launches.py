@@ -1,0 +1,62 @@
+"""Every run is made once, whatever servers do, and a run that a server failed is noted and tried again."""
+
+import time
+
+import pytest
+
+from real_runs.recording.log import RecordingLog
+from real_runs.validation.servers.launches import FAILED, make_runs
+from tests.real_runs.validation.servers.served_runs import LOOKUP, PLAIN, PLAN, PretendedBench
+
+SOON = 60.0
+
+
+def made(bench, path, *, rounds=2, resume=False, left_s=SOON):
+    with RecordingLog(path / "runs.part.jsonl", {"plan": 1}, resume=resume) as log:
+        missing = make_runs(bench, PLAN, log, rounds=rounds, deadline=time.monotonic() + left_s)
+        return missing, list(log.finished)
+
+
+def places(entries):
+    return sorted((e["cell"], e["configuration"], *e["prompts"], e["round"]) for e in entries if FAILED not in e)
+
+
+def test_a_server_serves_all_cells_of_its_slots_and_configurations_take_turns(tmp_path):
+    bench = PretendedBench()
+    missing, entries = made(bench, tmp_path)
+    assert missing == 0 and len(entries) == 16 and len(set(places(entries))) == 16
+    assert bench.started == [PLAIN.name, LOOKUP.name, LOOKUP.name, PLAIN.name]
+
+
+def test_a_server_that_dies_costs_one_run_and_the_rest_goes_on(tmp_path):
+    bench = PretendedBench(dies=[(LOOKUP.name, ("b",))])
+    missing, entries = made(bench, tmp_path, rounds=1)
+    (failed,) = [each for each in entries if FAILED in each]
+    assert failed["prompts"] == ["b"] and "ended" in failed[FAILED]
+    assert missing == 0 and len(entries) == 8 and bench.started.count(LOOKUP.name) == 2
+    again, entries = made(bench, tmp_path, rounds=1, resume=True)  # it is tried once more
+    assert again == 0 and len(places(entries)) == 8
+
+
+def test_a_configuration_whose_server_does_not_come_up_is_noted_and_no_other_suffers(tmp_path):
+    bench = PretendedBench(absent=(LOOKUP.name,))
+    _, entries = made(bench, tmp_path, rounds=1)
+    assert {each["configuration"] for each in entries if FAILED in each} == {LOOKUP.name}
+    assert [each["configuration"] for each in entries if FAILED not in each] == [PLAIN.name] * 4
+    assert bench.started.count(LOOKUP.name) == 1
+
+
+@pytest.mark.parametrize("after", [0, 3, 7])
+def test_what_was_measured_before_ctrl_c_is_kept_and_the_rest_is_made_later(tmp_path, after):
+    with pytest.raises(KeyboardInterrupt):
+        made(PretendedBench(stop_after=after), tmp_path)
+    bench = PretendedBench()
+    missing, entries = made(bench, tmp_path, resume=True)
+    (tmp_path / "whole").mkdir()
+    assert missing == 0 and places(entries) == places(made(PretendedBench(), tmp_path / "whole")[1])
+    assert len(bench.ran) == 16 - after
+
+
+def test_nothing_is_begun_after_the_deadline(tmp_path):
+    missing, entries = made(PretendedBench(), tmp_path, left_s=-1.0)
+    assert missing == 16 and not entries

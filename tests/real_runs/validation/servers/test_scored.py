@@ -1,0 +1,83 @@
+"""Points of served runs: what was predicted beside what was measured, and what is left out."""
+
+import hashlib
+
+import pytest
+
+from costmodel.answers.settings import build_setting
+from real_runs.servers.llama_cpp.answers import Answered
+from real_runs.validation.predict import PredictedRun
+from real_runs.validation.score import summary
+from real_runs.validation.servers.launches import FAILED
+from real_runs.validation.servers.predict import PredictedGroup
+from real_runs.validation.servers.recordings import Answers, Recorded
+from real_runs.validation.servers.scored import prompt_times, scored_points
+from tests.real_runs.validation.servers.served_runs import ASKED, LOOKUP, PLAIN, PLAN, SINGLE, values
+
+OUTPUT = (1, 2, 3)
+DIGEST = hashlib.sha256(repr([OUTPUT]).encode()).hexdigest()
+RECORDED = Recorded(
+    answers=Answers(setup={"max_new_tokens": 3}, requests=tuple(
+        Answered(request=name, kind="", prompt=(5, 6), output=OUTPUT, ended="length", drafted=0, accepted=0)
+        for name in "abcd"
+    )),
+    prompt_s=dict.fromkeys("abcd", 2.0), probe_s={"a": 0.01, "b": 0.01, "c": 0.02, "d": 0.01},
+)  # fmt: skip
+
+
+def entries(**changes):
+    return [
+        {"cell": cell.name, "configuration": served.name, "prompts": [name], "round": 0}
+        | values(output_sha256=DIGEST, **changes)
+        for cell, every in PLAN for served in every for name in cell.prompts
+    ]  # fmt: skip
+
+
+def predict(served, group):
+    rate = 1.0 if served.drafter else 2.0
+    run = PredictedRun(tokens=10, steps=10, request_steps=10, draft_s=0.0, verify_s=rate, rest_s=0.0)
+    return PredictedGroup(run=run, ttft_s=0.1, tpot_s=0.1, spread_ratio=0.1)
+
+
+def scored(made, **options):
+    chosen = {cell.name: LOOKUP for cell, _ in PLAN}
+    return scored_points(PLAN, made, chosen, RECORDED, predict, **{"keep_disturbed": False} | options)
+
+
+def test_a_run_as_predicted_has_no_error_and_lies_in_its_interval():
+    points, left_out = scored(entries())
+    assert not left_out and len(points) == 4
+    by_name = {(point.context, point.configuration): point for point in points}
+    hit, missed = by_name[256, LOOKUP.name], by_name[256, PLAIN.name]
+    assert hit.error_ratio == pytest.approx(0.0) and hit.covered and hit.chosen and not hit.differing
+    assert missed.error_ratio == pytest.approx(-0.5) and not missed.covered and not missed.chosen
+    assert hit.measured["ttft_s"] == 0.1 and hit.predicted["tpot_s"] == 0.1
+    assert summary(points).configurations == 4
+
+
+def test_a_text_other_than_the_recorded_one_is_counted():
+    points, _ = scored([each | {"output_sha256": "other"} for each in entries()])
+    assert all(point.differing == 2 for point in points)
+
+
+def test_failed_and_disturbed_runs_are_left_out_and_said():
+    made = entries()
+    made[0] = {key: made[0][key] for key in ("cell", "configuration", "prompts", "round")} | {FAILED: "it died"}
+    made[-1] |= {"cpu_s": 0.4}
+    made.append(made[-1] | {"round": 1, "cpu_s": 0.3})
+    points, left_out = scored(made)
+    assert len(points) == 2 and sum("it died" in each for each in left_out) == 1
+    assert sum("no undisturbed run" in each for each in left_out) == 2
+    assert len(scored(made, keep_disturbed=True)[0]) == 3
+
+
+def test_a_run_that_a_later_call_made_up_for_is_not_said_to_have_failed():
+    failed = {"cell": SINGLE.name, "configuration": PLAIN.name, "prompts": ["a"], "round": 0, FAILED: "it died"}
+    points, left_out = scored([failed, *entries()])
+    assert len(points) == 4 and not left_out
+
+
+def test_prompts_are_steadied_by_their_probes():
+    times = prompt_times(build_setting(ASKED), RECORDED)
+    assert [each["measured_s"] for each in times] == pytest.approx([2.0, 2.0, 1.0, 2.0])
+    assert all(each["tokens"] == 2 and each["predicted_s"] > 0 for each in times)
