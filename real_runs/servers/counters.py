@@ -78,6 +78,10 @@ class Observed:
         """A gauge at the end, summed over its labels; None where the engine has no such gauge."""
         return _summed(self.levels, name)
 
+    def highest(self, name: str) -> float | None:
+        """A gauge at the end, the highest over its labels; None where the engine has no such gauge."""
+        return max((value for (own, _), value in self.levels.items() if own == name), default=None)
+
     def mean(self, histogram: str) -> float | None:
         """The mean of what a histogram took in; None where that was nothing."""
         total, count = self.total(f"{histogram}_sum"), self.total(f"{histogram}_count")

@@ -252,13 +252,15 @@ async def fetch_text(
 
     Raises:
         UnreachableError: no connection.
-        BrokenAnswerError: an answer that is not whole, or a redirect, which is not followed.
+        BrokenAnswerError: an answer that is not whole, a redirect, which is not followed, or a key that is asked for.
     """
     reply = await exchange(address, path, body, patience=patience)
     if reply.error is not None:
         raise BrokenAnswerError(reply.error, key=f"{address}{path}")
     if 300 <= reply.status < 400:
         raise BrokenAnswerError("redirects elsewhere, which is not followed", key=f"{address}{path}")
+    if reply.status in (401, 403):
+        raise BrokenAnswerError(f"asks for a key (HTTP {reply.status}): see --key-env", key=f"{address}{path}")
     return None if reply.status >= 400 else reply.body.decode("utf-8", errors="replace")
 
 

@@ -22,7 +22,8 @@ from traces.kinds.provenance import Provenance
 from traces.storage.acceptance_file import write_requests
 
 Row = Mapping[str, Any]
-_ONE_DELIVERY_S = 0.5 * MILLI  # ASSUMED: tokens of one step reach the client within this, and no step is as short
+# ASSUMED: no step is as short. Of 237 accepted drafts of llama.cpp on loopback, beside other work, 226 came within this
+_ONE_DELIVERY_S = 0.5 * MILLI
 _COUNTS = ("cached_tokens", "draft_tokens", "accepted_tokens")
 _TIMES = ("sent_s", "scheduled_s", "first_token_s", "last_token_s")
 

@@ -17,14 +17,16 @@ PREFIXES: Mapping[Kind, str] = {
 GAUGES: Mapping[str, tuple[str, ...]] = {
     "running": ("num_requests_running", "num_running_reqs", "requests_processing"),
     "waiting": ("num_requests_waiting", "num_queue_reqs", "requests_deferred"),
-    "kv_used_ratio": ("kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage", "kv_cache_utilization"),
 }
-"""What an engine is doing at the moment of a scrape: requests that run and wait, and the share of the cache in use."""
+"""What an engine is doing at the moment of a scrape, summed over its copies: requests that run and wait."""
+
+KV_USED_RATIO = ("kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage", "kv_cache_utilization")
+"""Share of the cache in use, which no sum over copies is."""
 
 COUNTERS: Mapping[str, tuple[str, ...]] = {
     "requests": ("request_success", "num_requests", "num_requests_completed"),
     "prompt_tokens": ("prompt_tokens",),
-    "cached_tokens": ("prefix_cache_hits", "cached_tokens", "prompt_tokens_cached"),
+    "cached_tokens": ("prefix_cache_hits", "cached_tokens", "prompt_tokens_cached", "prompt_cached_tokens"),
     "output_tokens": ("generation_tokens", "tokens_predicted"),
     "preemptions": ("num_preemptions",),
 }

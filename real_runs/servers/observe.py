@@ -19,7 +19,7 @@ from hardware_profiles.errors import InputError, RooftreeError
 from real_runs.servers.counters import Observed, Scrape, observed, scrape
 from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import Server
-from real_runs.servers.metric_names import BUSY, COUNTERS, DECODES, GAUGES, PREFIXES, RATES, STEPS, TIMES
+from real_runs.servers.metric_names import BUSY, COUNTERS, DECODES, GAUGES, KV_USED_RATIO, PREFIXES, RATES, STEPS, TIMES
 from simulator.results.metrics import PERCENTILES
 from traces.importers.formats import import_trace
 from traces.kinds.acceptance import AcceptanceTrace
@@ -79,12 +79,16 @@ def observe(
         InputError: the server publishes no counters, or was lost before a second scrape.
     """
     scrapes, ended = [scrape(server, patience=patience)], ""
-    begun_s = scrapes[0].at_s
+    server = _known(server, scrapes[0])
+    end_s = scrapes[0].at_s + for_s
     try:
-        while not ended and (left_s := begun_s + for_s - time.monotonic()) > 0:
-            time.sleep(min(every_s, left_s))
+        while not ended:
+            left_s = end_s - time.monotonic()
+            time.sleep(max(min(every_s, left_s), 0.0))
             ended = _scrape_again(server, scrapes, patience)
-            tell(scrapes[-1].at_s - begun_s)
+            tell(scrapes[-1].at_s - scrapes[0].at_s)
+            if left_s <= every_s:
+                break
     except KeyboardInterrupt:
         ended = _scrape_again(server, scrapes, patience) or "stopped by Ctrl-C"
     if len(scrapes) < 2:
@@ -96,6 +100,14 @@ def observe(
         server=server, seconds=whole.seconds, scrapes=len(scrapes), figures=_figures(server, whole, spans), trace=trace,
         no_trace=reason, ended=ended,
     )  # fmt: skip
+
+
+def _known(server: Server, first: Scrape) -> Server:
+    """The server with the engine that its counters are named after, where it does not name one itself."""
+    if server.kind != "openai":
+        return server
+    kinds = (kind for kind, prefix in PREFIXES.items() if f"\n{prefix}" in first.text)
+    return replace(server, kind=next(kinds, server.kind))
 
 
 def _scrape_again(server: Server, scrapes: list[Scrape], patience: Patience) -> str:
@@ -113,8 +125,9 @@ def _scrape_again(server: Server, scrapes: list[Scrape], patience: Patience) -> 
 def _figures(server: Server, whole: Observed, spans: Sequence[Observed]) -> dict[str, Any]:
     prefix = PREFIXES.get(server.kind, "")
     found: dict[str, Any] = {}
-    for figure, names in GAUGES.items():
-        levels = [level for span in spans if (level := _first(span.level, prefix, names)) is not None]
+    for figure, names in {**GAUGES, "kv_used_ratio": KV_USED_RATIO}.items():
+        read = [span.level if figure in GAUGES else span.highest for span in spans]
+        levels = [level for each in read if (level := _first(each, prefix, names)) is not None]
         if levels:
             found[figure] = {"mean": sum(levels) / len(levels), "most": max(levels)}
     for figure, names in COUNTERS.items():

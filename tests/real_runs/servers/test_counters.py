@@ -8,19 +8,8 @@ from hardware_profiles.errors import InputError
 from real_runs.servers.address import Address
 from real_runs.servers.counters import Scrape, observed, scrape
 from real_runs.servers.identify import KINDS, identify
+from tests.real_runs.servers.prometheus_text import ENDS, histogram
 from tests.real_runs.servers.stub_server import serving
-
-ENDS = (0.1, 0.5, 1.0)
-
-
-def histogram(waits, name="vllm:time_to_first_token_seconds"):
-    """The text of a histogram that took in these waits."""
-    lines = [f"# TYPE {name} histogram"]
-    lines += [f'{name}_bucket{{le="{end}",model_name="m"}} {sum(w <= end for w in waits)}' for end in ENDS]
-    lines += [f'{name}_bucket{{le="+Inf",model_name="m"}} {len(waits)}']
-    return "\n".join(
-        [*lines, f'{name}_sum{{model_name="m"}} {sum(waits)}', f'{name}_count{{model_name="m"}} {len(waits)}']
-    )
 
 
 def between(before, after, **options):
