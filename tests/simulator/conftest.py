@@ -61,11 +61,6 @@ def plain_timer():
     return _timer
 
 
-@pytest.fixture(scope="session")
-def plain_draft_timer():
-    return _draft_timer
-
-
 def _trace(rng):
     """A recording of level 2 whose lengths and drafts vary."""
     texts = int(rng.integers(1, 6))

@@ -99,15 +99,6 @@ class HeadText:
         """Rows R."""
         return int(self.tokens.shape[0])
 
-    def only(self, rows: slice) -> HeadText:
-        """Some of the rows."""
-        return HeadText(
-            tokens=self.tokens[rows],
-            states={layer: each[rows] for layer, each in self.states.items()},
-            likeliest=self.likeliest[rows],
-            probabilities=self.probabilities[rows],
-        )
-
 
 def write_text(
     model: Llama,
