@@ -22,15 +22,18 @@ import numpy as np
 from hardware_profiles.errors import InputError, RooftreeError
 from hardware_profiles.whole_file import make_folder, whole_file
 from real_runs.recording.log import RecordingLog
+from real_runs.servers.acceptance import acceptance_between
 from real_runs.servers.client import Answer, Completion
-from real_runs.servers.counters import scrape
+from real_runs.servers.counters import Scrape, scrape
 from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import Server
 from real_runs.servers.measured import row_of, summary_of, write_rows
 from real_runs.servers.session import MOST_AT_ONCE, run_requests
 from simulator.loop.request import Workload
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.storage.acceptance_file import write_acceptance
 
-PART, ROWS = "answers.part.jsonl", "requests.parquet"
+PART, ROWS, ACCEPTANCE = "answers.part.jsonl", "requests.parquet", "acceptance.parquet"
 SCRAPES = ("counters-before.txt", "counters-after.txt")
 Tell = Callable[[str, int, int], None]
 
@@ -102,6 +105,8 @@ class LoadResult:
         errors: why requests failed, and how many each.
         short: answers with another number of tokens than was asked for.
         cpu_s: CPU time of this process while it sent.
+        trace: acceptance between the counters before and after, other users' requests among them; None where there
+            are no such counters or nothing was drafted.
     """
 
     summary: Mapping[str, Any]
@@ -110,10 +115,11 @@ class LoadResult:
     errors: Mapping[str, int]
     short: int
     cpu_s: float
+    trace: AcceptanceTrace | None = None
 
 
 def run_load(load: Load, tell: Tell = lambda what, done, total: None) -> LoadResult:
-    """Send what is not answered yet, and write `requests.parquet` and the counters before and after.
+    """Send what is not answered yet; write `requests.parquet`, the counters before and after, and acceptance by them.
 
     Args:
         load: what is sent where.
@@ -147,7 +153,7 @@ def run_load(load: Load, tell: Tell = lambda what, done, total: None) -> LoadRes
     wanted = load.workload.output_tokens
     return LoadResult(
         summary=summary_of(rows), asked=load.workload.requests, resumed=resumed, errors=dict(errors),
-        short=sum(row["output_tokens"] != wanted[row["request"]] for row in rows), cpu_s=cpu_s,
+        short=sum(row["output_tokens"] != wanted[row["request"]] for row in rows), cpu_s=cpu_s, trace=_acceptance(load),
     )  # fmt: skip
 
 
@@ -193,3 +199,14 @@ def _write_counters(load: Load, name: str) -> None:
         text = scrape(load.server, patience=load.patience).text
         with whole_file(load.out / name) as part:
             part.write_text(text, encoding="utf-8")
+
+
+def _acceptance(load: Load) -> AcceptanceTrace | None:
+    files = [load.out / name for name in SCRAPES]
+    if not all(file.exists() for file in files):
+        return None
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    trace, _ = acceptance_between(load.server, [Scrape(at_s=0.0, text=text) for text in texts])
+    if trace is not None:
+        write_acceptance(trace, load.out / ACCEPTANCE)
+    return trace

@@ -6,7 +6,7 @@ speculation, which the importers of traces know, and the prefix by which each na
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from real_runs.servers.identify import Kind
 
@@ -51,3 +51,14 @@ RATES: Mapping[str, tuple[str, str]] = {
 
 STEPS = "iteration_tokens_total"  # vLLM: a histogram whose name ends like a counter's
 DECODES, BUSY = "n_decode", "n_busy_slots_per_decode"  # llama.cpp: a count and its mean since the start
+
+
+def first_of(read: Callable[[str], float | None], prefix: str, names: Sequence[str]) -> float | None:
+    """The value under the first name that the engine has; None where it has none of them.
+
+    Args:
+        read: a value by its full name.
+        prefix: of the engine's names.
+        names: newer ones first.
+    """
+    return next((value for name in names if (value := read(f"{prefix}{name}")) is not None), None)

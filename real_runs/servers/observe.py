@@ -7,28 +7,32 @@ is kept. Leaves out what no counter tells: positions in a text, single requests,
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError, RooftreeError
+from real_runs.servers.acceptance import acceptance_between
 from real_runs.servers.counters import Observed, Scrape, observed, scrape
 from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import Server
-from real_runs.servers.metric_names import BUSY, COUNTERS, DECODES, GAUGES, KV_USED_RATIO, PREFIXES, RATES, STEPS, TIMES
+from real_runs.servers.metric_names import (
+    BUSY,
+    COUNTERS,
+    DECODES,
+    GAUGES,
+    KV_USED_RATIO,
+    PREFIXES,
+    RATES,
+    STEPS,
+    TIMES,
+    first_of,
+)
 from simulator.results.metrics import PERCENTILES
-from traces.importers.formats import import_trace
 from traces.kinds.acceptance import AcceptanceTrace
-from traces.kinds.summary import Window
 
-_FORMATS = {
-    "vllm": "vllm-metrics", "sglang": "sglang-metrics", "tensorrt-llm": "tensorrt-llm-metrics",
-    "llama.cpp": "llama-cpp-metrics",
-}  # fmt: skip
 _PATIENCE = Patience(connect_s=5.0, silence_s=15.0)
 
 
@@ -95,7 +99,7 @@ def observe(
         raise InputError(f"nothing was observed: {ended}", key=str(server.address))
     spans = [observed(before, after, model) for before, after in pairwise(scrapes)]
     whole = observed(scrapes[0], scrapes[-1], model)
-    trace, reason = _trace(server, scrapes, spans, model)
+    trace, reason = acceptance_between(server, scrapes, model=model)
     return Observation(
         server=server, seconds=whole.seconds, scrapes=len(scrapes), figures=_figures(server, whole, spans), trace=trace,
         no_trace=reason, ended=ended,
@@ -127,11 +131,11 @@ def _figures(server: Server, whole: Observed, spans: Sequence[Observed]) -> dict
     found: dict[str, Any] = {}
     for figure, names in {**GAUGES, "kv_used_ratio": KV_USED_RATIO}.items():
         read = [span.level if figure in GAUGES else span.highest for span in spans]
-        levels = [level for each in read if (level := _first(each, prefix, names)) is not None]
+        levels = [level for each in read if (level := first_of(each, prefix, names)) is not None]
         if levels:
             found[figure] = {"mean": sum(levels) / len(levels), "most": max(levels)}
     for figure, names in COUNTERS.items():
-        if (gain := _first(whole.total, prefix, names)) is not None:
+        if (gain := first_of(whole.total, prefix, names)) is not None:
             found[figure] = {"gained": gain, "per_s": gain / whole.seconds}
     for figure, names in TIMES.items():
         for name in (f"{prefix}{each}" for each in names):
@@ -147,42 +151,3 @@ def _figures(server: Server, whole: Observed, spans: Sequence[Observed]) -> dict
         busy = whole.weighted_mean(f"{prefix}{BUSY}", f"{prefix}{DECODES}")
         found["steps"] = {"gained": decodes, "requests_per_step": busy}
     return found
-
-
-def _first(read: Callable[[str], float | None], prefix: str, names: Sequence[str]) -> float | None:
-    return next((value for name in names if (value := read(f"{prefix}{name}")) is not None), None)
-
-
-def _trace(
-    server: Server, scrapes: Sequence[Scrape], spans: Sequence[Observed], model: str | None
-) -> tuple[AcceptanceTrace | None, str]:
-    """Acceptance over all scrapes, with a window for every interval in which something was drafted; or why not."""
-    form = _FORMATS.get(server.kind)
-    if form is None:
-        return None, "which counters speak of speculation is not known of this engine"
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder, f"scrape-{number}.txt") for number in range(len(scrapes))]
-        for file, each in zip(files, scrapes, strict=True):
-            file.write_text(each.text, encoding="utf-8")
-        options: dict[str, Any] = {} if model is None else {"model": model}
-        try:
-            trace = import_trace(form, [files[0], files[-1]], **options)
-        except InputError as error:
-            return None, error.message
-        windows = []
-        for (before, after), span in zip(pairwise(files), spans, strict=True):
-            try:
-                summary = import_trace(form, [before, after], **options).summary
-            except InputError:
-                continue
-            running = _first(span.level, PREFIXES[server.kind], GAUGES["running"])
-            if summary is not None and summary.drafts:
-                windows.append(
-                    Window(drafts=summary.drafts, draft_tokens=summary.draft_tokens,
-                           accepted_tokens=summary.accepted_tokens,
-                           batch_requests=None if running is None else round(running))
-                )  # fmt: skip
-    provenance = replace(trace.provenance, model=trace.provenance.model or server.model)
-    assert trace.summary is not None
-    kept = tuple(windows) if len(scrapes) > 2 else trace.summary.windows
-    return replace(trace, provenance=provenance, summary=replace(trace.summary, windows=kept), file=None), ""

@@ -20,11 +20,13 @@ from real_runs.prompt_set import read_prompts
 from real_runs.servers.address import Address
 from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import KINDS, identify
-from real_runs.servers.load import PART, ROWS, Load, run_load
+from real_runs.servers.load import ACCEPTANCE, PART, ROWS, Load, run_load
 from real_runs.servers.passages import passages, token_ids
 from simulator.loop.request import Workload
 from tests.real_runs.servers.stub_server import serving
+from tests.traces.importers.samples import VLLM_SCRAPES
 from traces.importers.formats import read_requests_any
+from traces.storage.acceptance_file import read_acceptance
 
 LENGTHS = {"prompt_tokens": np.array([5, 70, 20, 33]), "output_tokens": np.array([4, 3, 6, 2])}
 ARRIVALS = np.array([0.0, 0.02, 0.03, 0.05])
@@ -88,6 +90,13 @@ def test_the_summary_is_that_of_the_rows(tmp_path):
     assert summary["itl_s"]["p99"] <= gaps.max() and summary["itl_s"]["mean"] >= gaps.mean()
     assert summary["output_tokens"] == 15 and summary["tokens_per_s"] == pytest.approx(15 / summary["clock_s"])
     assert (summary["draft_tokens"], summary["accepted_tokens"]) == (15, 7)
+
+
+def test_acceptance_is_that_of_the_counters_around_the_load(tmp_path):
+    with serving("vllm", scrapes=["# TYPE a counter\n" + text for text in VLLM_SCRAPES]) as (url, _):
+        result = run_load(load(url, tmp_path))
+    written = read_acceptance(tmp_path / ACCEPTANCE)
+    assert written.summary == result.trace.summary and written.summary.drafts == 100
 
 
 def test_users_send_one_request_at_a_time(tmp_path):

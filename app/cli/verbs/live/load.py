@@ -81,8 +81,8 @@ def load(
 ) -> Answered:
     """Send a load to a live server (vLLM, SGLang, TensorRT-LLM, llama.cpp) and measure TTFT, TPOT and throughput.
 
-    The folder gets requests.parquet, which `simulate --requests` plays, load.json, and the engine's counters before and
-    after where it has some, which `traces import` reads.
+    The folder gets requests.parquet, which `simulate --requests` plays, load.json, and, where the engine has counters,
+    those before and after and acceptance.parquet, which `--trace` takes.
 
     Example: rooftree load http://127.0.0.1:8080 --rate 2 --count 200 --prompt-tokens 256 --output-tokens 128 --out run
     """
@@ -130,6 +130,8 @@ def load(
 def _answer(
     inputs: "Mapping[str, Any]", server: "Server", result: "LoadResult", notes: list[str]
 ) -> dict[str, Any]:  # fmt: skip
+    from app.cli.verbs.traces_import import counts_of
+
     if result.short:
         notes = [*notes, f"{result.short} answers have another number of tokens than was asked for"]
     if result.resumed:
@@ -140,6 +142,7 @@ def _answer(
             "engine": server.kind, "model": server.model, "slots": server.slots, "context": server.context,
         },
         "metrics": result.summary, "requests": result.asked, "failed": sum(result.errors.values()),
+        "acceptance": None if result.trace is None else {"level": result.trace.level, **counts_of(result.trace)},
         "errors": result.errors, "client_cpu_s": result.cpu_s, "notes": notes,
     }  # fmt: skip
 
@@ -147,6 +150,30 @@ def _answer(
 def named(server: "Mapping[str, Any]") -> str:
     """A server's model and engine in words; of a model that is a file, the file's name."""
     return f"{server['model'].rpartition('/')[2]} on {server['engine']}"
+
+
+def say_acceptance(counts: "Mapping[str, Any] | None", file: Path | None) -> None:
+    """Say what was drafted and accepted, where anything was.
+
+    Args:
+        counts: of a trace of level 0.
+        file: where that trace lies; None: nowhere.
+    """
+    from app.cli.formatting import fixed
+    from app.cli.output import say
+
+    if counts is None:
+        return
+    drafted = f" of {counts['draft_tokens']:,} drafted" if counts["draft_tokens"] else ""
+    say(f"tokens per step {fixed(counts['tokens_per_step'], 3)}: {counts['accepted_tokens']:,} accepted{drafted}")
+    if counts["acceptance_by_depth"]:
+        rates = ", ".join(fixed(rate, 3) for rate in counts["acceptance_by_depth"][:32])
+        say(f"accepted by position {rates}")
+    by_batch = counts["tokens_per_step_by_batch"]
+    if len(by_batch) > 1:
+        say("by running requests " + ", ".join(f"{batch:,}: {fixed(mean, 2)}" for batch, mean in by_batch[:16]))
+    if file is not None:
+        say(f"{file}: level {counts['level']}; optimize --trace {file} chooses by it")
 
 
 def _show(answer: "Mapping[str, Any]", out: Path) -> None:
@@ -164,8 +191,7 @@ def _show(answer: "Mapping[str, Any]", out: Path) -> None:
         f"{found['finished']:,} of {answer['requests']:,} requests in {plain(found['clock_s'])} s: {rates}, "
         f"{found['prompt_tokens']:,} prompt and {found['output_tokens']:,} output tokens"
     )
-    if found["draft_tokens"]:
-        say(f"{found['accepted_tokens']:,} of {found['draft_tokens']:,} draft tokens accepted")
+    say_acceptance(answer["acceptance"], out / "acceptance.parquet")
     late = found["sent_late_s"]["p99"]
     say(f"this client: {plain(answer['client_cpu_s'])} s of CPU time; requests sent {plain(late * 1e3)} ms late (p99)")
     for note in answer["notes"]:

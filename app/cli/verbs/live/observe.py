@@ -7,7 +7,7 @@ import typer
 
 from app.cli.options import Json, Quiet, Seed
 from app.cli.output import Answered
-from app.cli.verbs.live.load import KeyEnv, Served, Url, named
+from app.cli.verbs.live.load import KeyEnv, Served, Url, named, say_acceptance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ def _answer(observation: "Observation", inputs: "Mapping[str, Any]") -> dict[str
 
 
 def _show(answer: "Mapping[str, Any]", out: Path | None) -> None:
-    from app.cli.formatting import fixed, plain, time_unit
+    from app.cli.formatting import plain, time_unit
     from app.cli.output import print_table, say
 
     figures, server = answer["figures"], answer["server"]
@@ -98,18 +98,7 @@ def _show(answer: "Mapping[str, Any]", out: Path | None) -> None:
         print_table("as the engine states it", [unit.name, *levels], rows, caption=_caption(server["engine"]))
     for line in _lines(figures):
         say(line)
-    if (found := answer["acceptance"]) is not None:
-        drafted = f" of {found['draft_tokens']:,} drafted" if found["draft_tokens"] else ""
-        mean = fixed(found["tokens_per_step"], 3)
-        say(f"tokens per step {mean}: {found['accepted_tokens']:,} tokens accepted{drafted}")
-        if found["acceptance_by_depth"]:
-            rates = ", ".join(fixed(rate, 3) for rate in found["acceptance_by_depth"][:32])
-            say(f"accepted by position {rates}")
-        by_batch = found["tokens_per_step_by_batch"]
-        if len(by_batch) > 1:
-            say("by running requests " + ", ".join(f"{batch:,}: {fixed(mean, 2)}" for batch, mean in by_batch[:16]))
-        if out is not None:
-            say(f"{out}: level {found['level']}; optimize --trace {out} chooses by it")
+    say_acceptance(answer["acceptance"], out)
     for note in answer["notes"]:
         say(note)
 
