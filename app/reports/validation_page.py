@@ -19,6 +19,7 @@ from hardware_profiles.units import MILLI
 Card = tuple[str, str, Figure]
 Json = Mapping[str, Any]
 MOST_POINTS = 5000
+SUMMARY_COLUMNS = ("configurations", "median", "p90", "bias", "covered")
 _PHASES = (("draft_s", "draft", PALETTE[4]), ("verify_s", "verify", PALETTE[0]), ("rest_s", "rest", "#949494"))
 
 
@@ -147,15 +148,19 @@ def _phases(points: Sequence[Json]) -> Card:
     return "Phases of a step", "Hatched bars are predicted.", {"data": data, "layout": layout}
 
 
+def summary_rows(groups: Mapping[str, Json]) -> list[list[str]]:
+    """A line for every group of configurations of a report: its name, and `SUMMARY_COLUMNS`."""
+    return [
+        [name, str(s["configurations"]), f"{s['median_error_ratio']:.1%}", f"{s['p90_error_ratio']:.1%}",
+         f"{s['bias_ratio']:+.1%}", f"{s['coverage_ratio']:.0%}"]
+        for name, s in groups.items()
+    ]  # fmt: skip
+
+
 def _tables(report: Json) -> str:
     parts = []
     for title, groups in (report.get("by") or {}).items():
-        rows = [
-            [name, str(s["configurations"]), f"{s['median_error_ratio']:.1%}", f"{s['p90_error_ratio']:.1%}",
-             f"{s['bias_ratio']:+.1%}", f"{s['coverage_ratio']:.0%}"]
-            for name, s in groups.items()
-        ]  # fmt: skip
-        parts.append(_table(f"By {title}", [title, "configurations", "median", "p90", "bias", "covered"], rows))
+        parts.append(_table(f"By {title}", [title, *SUMMARY_COLUMNS], summary_rows(groups)))
     lost = [
         [f"{r['kind']}, {r['context'] or 'as they are'}, batch {r['batch']}", r["chosen"], r["best"],
          digits(r["chosen_tokens_per_s"]), digits(r["best_tokens_per_s"]), digits(r["plain_tokens_per_s"]),

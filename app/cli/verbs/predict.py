@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -38,6 +38,14 @@ if TYPE_CHECKING:
 
 _SOURCES = "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where anything is drafted"
 _USUAL = [0, 3, 5]
+
+
+class _Wanted(NamedTuple):
+    """What rows say beside the step: throughput of requests of mean prompt and output, and where the time goes."""
+
+    whole: tuple[float, float] | None
+    seed: int
+    explain: bool
 
 
 @grouped
@@ -113,7 +121,7 @@ def predict(
     if not chosen.deployment.model:
         raise InputError("Missing option '--model'; see `rooftree predict --help`")
     chosen, source = asked_source(chosen, accepted, given)
-    whole = _whole(source, prompt, output, include_prefill=include_prefill)
+    wanted = _Wanted(_whole(source, prompt, output, include_prefill=include_prefill), seed, explain)
     if config is not None:
         batches = batches if "batch" in given or chosen.batch is None else [chosen.batch]
         context = context if "context" in given or chosen.context is None else str(chosen.context)
@@ -130,7 +138,7 @@ def predict(
         if not isinstance(setting, str) and (not configurations or here is not source or drafts.weighs_seconds):
             with naming(str(tree) if tree else None):
                 configurations = _configurations(here, drafts, seed, (setting, *grid))
-        rows += _rows(one, setting, configurations, drafts, grid, whole, seed, explain=explain)
+        rows += _rows(one, setting, configurations, drafts, grid, wanted)
     able = [made for _, made in settings if not isinstance(made, str)]
     inputs = _inputs(running.params, chosen, batches, context, able, source) | {
         name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]
@@ -160,17 +168,14 @@ def _rows(
     configurations: "Sequence[Acceptance]",
     drafts: "Drafts",
     grid: tuple[Sequence[int], Sequence[int]],
-    whole: tuple[float, float] | None,
-    seed: int,
-    *,
-    explain: bool,
+    wanted: _Wanted,
 ) -> list[dict[str, Any]]:
     """Rows of one cell at every context and batch; its reason at each where it cannot run."""
     batches, contexts = grid
     if isinstance(setting, str):
         return [{**_names(asked, b, c), "feasible": False, "reason": setting} for c in contexts for b in batches]
     return [
-        _row(asked, setting, a, b, c, whole, seed, explain=explain)
+        _row(asked, setting, a, b, c, wanted)
         for c in contexts
         for b in batches
         for a in configurations
@@ -281,15 +286,7 @@ def _names(asked: "DecodingConfiguration", batch: int, context: int) -> dict[str
 
 
 def _row(
-    asked: "DecodingConfiguration",
-    setting: "Setting",
-    a: "Acceptance",
-    batch: int,
-    context: int,
-    whole: tuple[float, float] | None,
-    seed: int,
-    *,
-    explain: bool,
+    asked: "DecodingConfiguration", setting: "Setting", a: "Acceptance", batch: int, context: int, wanted: _Wanted
 ) -> dict[str, Any]:
     """A prediction, or the mark of a cell that does not fit."""
     from app.answers.feasible import require_cell
@@ -300,19 +297,10 @@ def _row(
         require_cell(asked, setting, a, batch=batch, context=context)
     except InfeasibleError as error:
         return row | marked(asked, a, str(error), batch=batch, context=context)
-    return row | {"feasible": True} | _point(setting, a, batch, context, whole, seed, explain=explain)
+    return row | {"feasible": True} | _point(setting, a, batch, context, wanted)
 
 
-def _point(
-    setting: "Setting",
-    a: "Acceptance",
-    batch: int,
-    context: int,
-    whole: tuple[float, float] | None,
-    seed: int,
-    *,
-    explain: bool,
-) -> dict[str, Any]:
+def _point(setting: "Setting", a: "Acceptance", batch: int, context: int, wanted: _Wanted) -> dict[str, Any]:
     import numpy as np
 
     from app.answers.drafting import drafting
@@ -321,7 +309,7 @@ def _point(
     from costmodel.answers.uncertainty import dominant_terms
 
     result = estimate(setting, a, batch=batch, context=context)
-    spread = intervals(setting, result, batch=batch, generator=np.random.default_rng(seed))
+    spread = intervals(setting, result, batch=batch, generator=np.random.default_rng(wanted.seed))
     used = setting.overhead if a.draft_tokens else setting.plain_overhead
     terms = dominant_terms(result.step, setting.device.constants.residual_ratio, used)[:2]
     row = {
@@ -330,20 +318,21 @@ def _point(
         "limit": str(result.step.limit), "rule": a.rule or None, "remark": a.remark, **drafting(a),
         "dominant_uncertainty": named_terms(terms, setting.device, used),
     }  # fmt: skip
-    if whole is not None:
-        overall = throughput_speedup(setting, a, batch=batch, prompt_tokens=whole[0], output_tokens=whole[1])
+    if wanted.whole is not None:
+        prompt, output = wanted.whole
+        overall = throughput_speedup(setting, a, batch=batch, prompt_tokens=prompt, output_tokens=output)
         scale = float(overall) / row["speedup"]
         row |= {
             "throughput_speedup": float(overall),
             "throughput_speedup_interval": [scale * bound for bound in row["speedup_interval"]],
-            "mean_prompt_tokens": whole[0], "mean_output_tokens": whole[1],
+            "mean_prompt_tokens": prompt, "mean_output_tokens": output,
         }  # fmt: skip
     if setting.plan is not None:
         from app.cli.question.planned import planned_answer
 
         row["plan"] = planned_answer(setting, a, setting.plan, batch=batch, context=context)
-    if explain:
-        row["explain"] = _explained(setting, a, batch, context, seed)
+    if wanted.explain:
+        row["explain"] = _explained(setting, a, batch, context, wanted.seed)
     return row
 
 

@@ -26,14 +26,10 @@ def leave_report(report: Mapping[str, Any], out: Path, *, json: bool, quiet: boo
 
 def _print(report: Mapping[str, Any]) -> None:
     from app.cli.output import print_table
+    from app.reports.validation_page import SUMMARY_COLUMNS, summary_rows
 
     for title, groups in report["by"].items():
-        rows = [
-            [name, str(s["configurations"]), f"{s['median_error_ratio']:.1%}", f"{s['p90_error_ratio']:.1%}",
-             f"{s['bias_ratio']:+.1%}", f"{s['coverage_ratio']:.0%}"]
-            for name, s in groups.items()
-        ]  # fmt: skip
-        print_table(f"by {title}", [title, "configurations", "median", "p90", "bias", "covered"], rows)
+        print_table(f"by {title}", [title, *SUMMARY_COLUMNS], summary_rows(groups))
     lost = [
         [f"{r['kind']}, {r['context'] or 'as they are'}, batch {r['batch']}", r["chosen"], r["best"],
          f"{r['chosen_tokens_per_s']:.1f}", f"{r['best_tokens_per_s']:.1f}", f"{r['regret_ratio']:.1%}"]
