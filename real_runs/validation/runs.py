@@ -59,6 +59,7 @@ class Run:
         rounds: runs of the same work that this one stands for.
         ttft_s: from sending a request to its first token, the mean over requests; 0 where nothing was sent.
         tpot_s: of a request per output token after the first, the mean over requests; 0 where nothing was sent.
+        prompt_tokens: of a request, as a server counted them, the mean over requests; 0 where nothing was sent.
     """
 
     cell: str
@@ -80,6 +81,7 @@ class Run:
     rounds: int = 1
     ttft_s: float = 0.0
     tpot_s: float = 0.0
+    prompt_tokens: float = 0.0
 
     @property
     def rest_s(self) -> float:

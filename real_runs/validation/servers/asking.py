@@ -38,7 +38,7 @@ def asked_together(
         JSON values of `Run`, but for its place and its probe.
 
     Raises:
-        FailedRunError: an answer that is not whole, or of another length.
+        FailedRunError: an answer that is not whole, or of another length, or no moment at which all requests decode.
     """
     began_cpu_s = cpu_s() if cpu_s else 0.0
     requests = [
@@ -50,9 +50,11 @@ def asked_together(
     firsts, lasts = [each.token_times_s[0] for each in answers], [each.token_times_s[-1] for each in answers]
     began, ended = max(firsts), max(lasts)
     tokens = sum(_tokens_after(each, began) for each in answers)
-    decode_s = max(ended - began, 1e-9)
-    accepted = [_timed(each, "draft_n_accepted") for each in answers]
-    steps = [each.output_tokens - 1 - kept for each, kept in zip(answers, accepted, strict=True)]
+    if ended <= began or tokens < 1:
+        rule = "ended an answer before another one began; ask for longer answers, or for fewer at a time"
+        raise FailedRunError(rule, key=str(server.address))
+    decode_s = ended - began
+    steps = [_steps(each) for each in answers]
     every = sum(each.output_tokens - 1 for each in answers)
     whole_s = max(ended - min(each.sent_s for each in answers), decode_s)
     return {
@@ -65,6 +67,7 @@ def asked_together(
         "draft_s": 0.0,
         "verify_s": 0.0,
         "passes": [],
+        "prompt_tokens": fmean(each.prompt_tokens for each in answers),
         "output_sha256": hashlib.sha256(repr([each.token_ids or each.text for each in answers]).encode()).hexdigest(),
         "ttft_s": fmean(first - each.sent_s for first, each in zip(firsts, answers, strict=True)),
         "tpot_s": fmean(
@@ -102,6 +105,13 @@ def _tokens_after(answer: Answer, moment_s: float) -> float:
     """Tokens that arrived after a moment; where events hold several tokens, in proportion to events."""
     times = answer.token_times_s
     return answer.output_tokens * sum(each > moment_s for each in times) / len(times)
+
+
+def _steps(answer: Answer) -> int:
+    """Steps after the first token: tokens without those of accepted drafts, or events where none are counted."""
+    if answer.timings is None:
+        return len(set(answer.token_times_s)) - 1
+    return answer.output_tokens - 1 - _timed(answer, "draft_n_accepted")
 
 
 def _timed(answer: Answer, key: str) -> int:

@@ -32,10 +32,13 @@ def validate(
     ] = None,
     device: Annotated[str, typer.Option("--device", help="Torch device.")] = "cpu",
     dtype: Annotated[
-        str, typer.Option("--dtype", help="fp32 or bf16; a .gguf file that a server loads has its own.")
-    ] = ("fp32"),
+        str | None,
+        typer.Option("--dtype", help="fp32 or bf16 [fp32]; of a server's weights any format [its checkpoint's]."),
+    ] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="CPU threads: those of the profile.")] = 1,
-    drafter: Annotated[list[str] | None, typer.Option("--drafter", help="Repeat for several; default: all.")] = None,
+    drafter: Annotated[
+        list[str] | None, typer.Option("--drafter", help="Repeat for several [all]; with --server one, METHOD:SOURCE.")
+    ] = None,
     context: Annotated[
         str | None,
         typer.Option(
@@ -58,7 +61,9 @@ def validate(
     new_tokens: Annotated[
         int | None, typer.Option("--new-tokens", min=4, max=4096, help="Longest answer. [32; server 64]")
     ] = None,
-    fidelity: Annotated[str, typer.Option("--fidelity", help="measured or calibrated.")] = "measured",
+    fidelity: Annotated[
+        str | None, typer.Option("--fidelity", help="measured or calibrated. [measured; with --server calibrated]")
+    ] = None,
     budget: Annotated[
         str | None, typer.Option("--budget", help="Wall time for everything, e.g. 15m. [15m; server 40m]")
     ] = None,
@@ -77,15 +82,22 @@ def validate(
         Path | None, typer.Option("--engine-file", help="With --engine: what its calibration on this machine wrote.")
     ] = None,
     draft: Annotated[
-        Path | None,
-        typer.Option("--draft", help="With --engine llama.cpp: .gguf file of a draft model, cut from the target."),
+        str | None,
+        typer.Option("--draft", help="Draft model: with --engine llama.cpp a .gguf file that was cut from the target."),
     ] = None,
     synthetic: Annotated[
         bool, typer.Option("--synthetic", help="With --engine llama.cpp: a grid of stated acceptance, too.")
     ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", help="Address of a server that somebody runs, and restarts with the files named."),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="With --server: wait until it has been restarted, and go on.")
+    ] = False,
     draft_tokens: Annotated[
-        int, typer.Option("--draft-tokens", min=1, max=64, help="With --engine: K of the exported prompt lookup.")
-    ] = 5,
+        str, typer.Option("--draft-tokens", help="With --server or --engine transformers: K of exported drafts.")
+    ] = "5",
     from_bench: Annotated[
         list[Path] | None,
         typer.Option("--from-bench", help="Run nothing: put an engine's benchmark JSON beside predictions."),
@@ -112,6 +124,7 @@ def validate(
 ) -> None:
     """Run what `optimize` chooses and a spread of what it does not, for real, beside what was predicted."""
     from app.cli.output import require_folder
+    from app.cli.verbs.machine.validate_served import torch_dtype
     from hardware_profiles.errors import InputError
 
     if from_bench and replayed:
@@ -137,7 +150,7 @@ def validate(
         from costmodel.passes.measured import add_results
 
         add_results(results)
-    known = _fidelity(fidelity)
+    known = _fidelity(fidelity or ("measured" if server is None else "calibrated"))
     if profile is None:
         raise InputError(
             "name the profile that predicts; `rooftree calibrate` makes one of this machine", key="--profile"
@@ -145,33 +158,26 @@ def validate(
     if replayed is not None:
         _score_passes(replayed, profile, trace, out, json=json, quiet=quiet)
         return
-    if engine == "llama.cpp":
-        from app.cli.verbs.machine.validate_server import validate_llama_cpp
+    if server is not None or engine is not None:
+        from app.cli.verbs.machine.validate_served import run_served
 
-        validate_llama_cpp(
+        run_served(
+            server, engine,
             {
-                "out": out, "profile": profile, "fidelity": known, "prompts": prompts, "draft": draft,
-                "slots": tuple(whole_numbers(batch or "1,2,4", "--batch", least=1, most=64)),
-                "contexts": tuple(whole_numbers(context or "256,1024,2048", "--context", least=1, most=1 << 20)),
-                "per_slots": per_cell, "synthetic": synthetic, "max_new_tokens": new_tokens or 64,
-                "rounds": rounds or 3, "threads": threads, "seed": seed, "resume": resume,
-                "keep_disturbed": keep_disturbed,
+                "profile": profile, "model": model, "shape": shape, "prompts": prompts, "dtype": dtype, "batch": batch,
+                "context": context, "threads": threads, "per_cell": per_cell, "rounds": rounds, "seed": seed,
+                "new_tokens": new_tokens, "fidelity": known, "budget": budget, "out": out, "resume": resume,
+                "keep_disturbed": keep_disturbed, "engine_file": engine_file, "drafters": drafter or [],
+                "draft": draft, "draft_tokens": draft_tokens, "synthetic": synthetic, "wait": wait,
             },
-            model=model, engine_file=engine_file, budget=budget or "40m", json=json, quiet=quiet,
-        )  # fmt: skip
-        return
-    if engine is not None:
-        _run_engine(
-            engine, profile=profile, model=model, shape=shape, dtype=_dtype(dtype), threads=threads, fidelity=known,
-            draft_tokens=draft_tokens, new_tokens=new_tokens or 32, rounds=rounds or 4, keep_disturbed=keep_disturbed,
-            out=out, json=json, quiet=quiet,
+            json=json, quiet=quiet,
         )  # fmt: skip
         return
     _run(
         {
             "profile": profile, "shipped_model": shape, "model_file": model, "prompts": prompts, "device": device,
             "threads": threads,
-            "dtype": _dtype(dtype), "fidelity": known,
+            "dtype": torch_dtype(dtype), "fidelity": known,
             "contexts": tuple(whole_numbers(context or "0,512,1024", "--context", least=0, most=1 << 20)),
             "fitted_contexts": tuple(whole_numbers(fit_context, "--fit-context", least=1, most=1 << 20)),
             "batches": tuple(whole_numbers(batch or "1,4", "--batch", least=1, most=64)), "per_cell": per_cell,
@@ -189,16 +195,6 @@ def _score_passes(results: Path, profile: str, trace: Path | None, out: Path, *,
 
     found = validate_replayed(results, profile=profile, trace=trace)
     leave_report(found.to_json(), out, json=json, quiet=quiet, inputs={"replayed": str(results), "profile": profile})
-
-
-def _run_engine(engine: str, **asked: Any) -> None:
-    """An engine that runs here, with the options that its own module declares."""
-    from app.cli.verbs.machine.validate_engine import validate_transformers
-    from hardware_profiles.errors import InputError
-
-    if engine != "transformers":
-        raise InputError("transformers and llama.cpp run here; others by --from-bench", key="--engine", value=engine)
-    validate_transformers(**asked)
 
 
 def _run(asked: dict[str, Any], drafters: list[str] | None, budget: str, *, json: bool, quiet: bool) -> None:
@@ -271,12 +267,3 @@ def _fidelity(name: str) -> "Fidelity":
     if name == "calibrated":
         return "calibrated"
     raise InputError("must be measured or calibrated", key="--fidelity", value=name)
-
-
-def _dtype(name: str) -> str:
-    from hardware_profiles.errors import InputError
-
-    known = {"fp32": "float32", "bf16": "bfloat16"}
-    if name not in known:
-        raise InputError(f"must be one of {', '.join(known)}", key="--dtype", value=name)
-    return known[name]

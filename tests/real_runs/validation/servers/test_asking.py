@@ -40,7 +40,7 @@ def test_requests_run_at_the_same_time_each_in_its_slot():
 
 
 def test_other_engines_are_asked_for_nothing_of_slots():
-    with serving("vllm") as (url, stub):
+    with serving("vllm", interval_s=0.01) as (url, stub):
         asked(url)
         assert slot_options(identify(Address.parse(url)), 1) == {}
     assert "id_slot" not in stub.bodies[0]
@@ -52,6 +52,17 @@ def test_an_answer_that_breaks_off_is_no_run(fault):
         server = identify(Address.parse(url))
         with pytest.raises(FailedRunError):
             asked_together(server, [(1, 2, 3)], max_tokens=8)
+
+
+def test_answers_that_never_overlap_are_no_run(monkeypatch):
+    def answer(*times):
+        return Answer(due_s=0.0, sent_s=0.0, token_times_s=times, output_tokens=len(times))
+
+    with serving() as (url, _):
+        server = identify(Address.parse(url))
+    monkeypatch.setattr(asking, "run_requests", lambda server, requests, users: [answer(1.0, 1.1), answer(2.0, 2.0)])
+    with pytest.raises(FailedRunError, match="before another one began"):
+        asked_together(server, [(1,), (2,)], max_tokens=2)
 
 
 def test_a_server_that_is_gone_is_no_run():
