@@ -2,7 +2,7 @@
 
 The shared prefix's keys and values are read once for all requests, as one product with many query rows; each
 request's own suffix is attended to separately; and the two partial results are joined by their softmax sums. Leaves out
-trees of prefixes beyond one level (nest `shared_attention` for them) and how requests come to share a prefix.
+several prefixes at once and how requests come to share one.
 """
 
 from dataclasses import replace
@@ -21,26 +21,23 @@ from hardware_profiles.errors import InputError
 STATISTIC_BYTES = 4.0  # one logarithm of a softmax sum, per head and query
 
 
-def prefix_work(
-    deployment: Deployment, attention: Attention, *, groups: Number, queries: Number, prefix: Number
-) -> Work:
-    """FLOPs and bytes of all requests' queries over their shared prefixes, nothing masked.
+def prefix_work(deployment: Deployment, attention: Attention, *, queries: Number, prefix: Number) -> Work:
+    """FLOPs and bytes of all requests' queries over their shared prefix, nothing masked.
 
     Args:
         deployment: gives number formats and the tensor group.
         attention: the layer.
-        groups: prefixes, each shared by as many requests.
         queries: query tokens of all requests.
-        prefix: cached tokens of each prefix.
+        prefix: its cached tokens.
 
     Returns:
-        4·heads·head_dim·queries·prefix FLOPs; each prefix once, queries and outputs.
+        4·heads·head_dim·queries·prefix FLOPs; the prefix once, queries and outputs.
     """
     p, n = deployment.precision, deployment.tensor_parallel
-    g, q, c = (np.asarray(x, dtype=np.float64) for x in (groups, queries, prefix))
+    q, c = (np.asarray(x, dtype=np.float64) for x in (queries, prefix))
     heads, kv_heads = attention.heads / n, max(1.0, attention.kv_heads / n)
     flops = 4.0 * q * c * heads * attention.head_dim
-    moved = g * c * 2.0 * kv_heads * attention.head_dim * p.kv_bytes
+    moved = c * 2.0 * kv_heads * attention.head_dim * p.kv_bytes
     return Work(flops, moved + 2.0 * q * heads * attention.head_dim * p.residual_bytes)
 
 
@@ -58,17 +55,15 @@ def shared_attention(
     batch: Number,
     query_tokens: Number,
     prefix: Number,
-    groups: Number = 1,
 ) -> tuple[Operation, Operation]:
-    """Attention over the shared prefixes, and the joining with the rest, of one layer.
+    """Attention over the shared prefix, and the joining with the rest, of one layer.
 
     Args:
         deployment: model, device and how they run.
         attention: the layer; grouped heads without a window.
         batch: requests.
         query_tokens: new tokens per request.
-        prefix: cached tokens of each prefix.
-        groups: prefixes; each is shared by batch / groups requests.
+        prefix: its cached tokens.
 
     Returns:
         The `prefix` product and the `combine` step.
@@ -81,9 +76,8 @@ def shared_attention(
     if attention.is_mla or attention.window is not None:
         raise InputError("needs attention with cached heads and no window", key="prefix", value=prefix)
     d, dtype, n = deployment.device, deployment.precision.attention, deployment.tensor_parallel
-    g = np.asarray(groups, dtype=np.float64)
     queries = np.asarray(batch, dtype=np.float64) * np.asarray(query_tokens, dtype=np.float64)
-    work = prefix_work(deployment, attention, groups=g, queries=queries, prefix=prefix)
+    work = prefix_work(deployment, attention, queries=queries, prefix=prefix)
     joining = combination_work(deployment, attention, queries)
     if deployment.fidelity == "datasheet":
         return (
@@ -91,7 +85,7 @@ def shared_attention(
             Operation("combine", kernels.roofline(d, joining, dtype), joining),
         )
     timing = kernels.split_attention(
-        d, work, requests=g, query_tokens=np.maximum(queries / g, 1.0), context=prefix, heads=attention.heads / n,
+        d, work, requests=1.0, query_tokens=np.maximum(queries, 1.0), context=prefix, heads=attention.heads / n,
         kv_heads=max(1.0, attention.kv_heads / n), dtype=dtype, head_dim=attention.head_dim,
     )  # fmt: skip
     c = d.constants
@@ -108,22 +102,20 @@ def shared_prefix_cost(
     query_tokens: Number,
     prefix: Number,
     unique: Number,
-    groups: Number = 1,
     logits: Logits = "all",
 ) -> PassCost:
-    """Cost of a pass of requests that share prefixes, over `unique` cached tokens of their own.
+    """Cost of a pass of requests that share one prefix, over `unique` cached tokens of their own.
 
     Args:
         deployment: model, device and how they run.
-        batch: requests, > 0.
+        batch: requests, >= 1.
         query_tokens: new tokens per request, > 0.
-        prefix: cached tokens of each prefix, >= 0.
-        unique: cached tokens of each request after its prefix, >= 0.
-        groups: prefixes; each is shared by batch / groups requests, > 0.
+        prefix: cached tokens of the prefix, >= 0.
+        unique: cached tokens of each request after it, >= 0.
         logits: rows that reach the output head.
 
     Raises:
-        InputError: latent attention or windows, more groups than requests, or an argument out of range.
+        InputError: latent attention or windows, or an argument out of range.
 
     >>> from costmodel.architectures.library import load_model
     >>> from costmodel.passes.precision import Precision
@@ -134,16 +126,13 @@ def shared_prefix_cost(
     >>> bool(separate.total_s > 10 * shared.total_s)
     True
     """
-    ratio = np.asarray(batch, dtype=np.float64) / np.asarray(groups, dtype=np.float64)
-    if not np.all(ratio >= 1.0) or np.any(np.asarray(prefix) < 0):
-        raise InputError("needs at least one request per prefix and a length >= 0", key="groups", value=groups)
+    if not np.all(np.asarray(batch) >= 1.0) or np.any(np.asarray(prefix) < 0):
+        raise InputError("needs at least one request and a length >= 0", key="prefix", value=prefix)
     own = calibrated_pass(deployment, batch=batch, query_tokens=query_tokens, context=unique, logits=logits)
     added: list[Operation] = []
     for block, count in deployment.architecture.blocks:
         if block.attention.heads:
-            pair = shared_attention(
-                deployment, block.attention, batch=batch, query_tokens=query_tokens, prefix=prefix, groups=groups
-            )
+            pair = shared_attention(deployment, block.attention, batch=batch, query_tokens=query_tokens, prefix=prefix)
             added += [operation._replace(calls=count) for operation in pair]
     return _with(own, added)
 

@@ -77,7 +77,6 @@ def replay_sampled(
     rule: SampledRule = "without_replacement",
     *,
     draft_temperature: float | None = None,
-    width: int | None = None,
 ) -> ExpectedReplay:
     """Decode the recorded text again with sampled drafts.
 
@@ -97,7 +96,6 @@ def replay_sampled(
         rule: how drafts are verified; `token_rejection` and `block` judge chains, `multi_path_block` chains that
             share the root alone, the others any tree.
         draft_temperature: of the drafter; None: the recording's own; 0 takes its likeliest candidates in order.
-        width: candidates that the drafter samples from; None: all recorded.
 
     Returns:
         Expected counts per request, given the text. Exact but for the stored numbers' half precision.
@@ -106,7 +104,7 @@ def replay_sampled(
         InputError: a greedy or lower recording, a tree whose siblings are not a prefix or that the rule does not
             judge, more levels than the recording tells of, or values out of range.
     """
-    found = survival(trace, shape, rule, draft_temperature=draft_temperature, width=width)
+    found = survival(trace, shape, rule, draft_temperature=draft_temperature)
     from traces.replay.compiled_sampled import expected_steps
 
     first = trace.first_step_position
@@ -123,7 +121,6 @@ def survival(
     rule: SampledRule = "without_replacement",
     *,
     draft_temperature: float | None = None,
-    width: int | None = None,
 ) -> Floats:
     """How likely a step from every position gets past every draft level, given the text that follows.
 
@@ -135,7 +132,6 @@ def survival(
         shape: as in `replay_sampled`.
         rule: as in `replay_sampled`.
         draft_temperature: as in `replay_sampled`.
-        width: as in `replay_sampled`.
 
     Returns:
         float64[n, levels], never increasing along a row; 0 behind the end of a text.
@@ -147,7 +143,7 @@ def survival(
     tree = Tree.from_paths(tree.paths())
     check_sampled(trace, tree, rule)
     siblings = _siblings(tree)
-    drafts = _Drafts.of(trace, 1 if rule == "multi_path_block" else siblings, draft_temperature, width)
+    drafts = _Drafts.of(trace, 1 if rule == "multi_path_block" else siblings, draft_temperature)
     from traces.replay import compiled_sampled as compiled
 
     levels = tree.depth - 1
@@ -168,7 +164,6 @@ def accepted_probabilities(
     rule: SampledRule = "without_replacement",
     *,
     draft_temperature: float | None = None,
-    width: int | None = None,
 ) -> NDArray[np.float64]:
     """Probability that the text's token came from the k-th draft at its position, given the text.
 
@@ -177,7 +172,6 @@ def accepted_probabilities(
         siblings: drafts tried in order; 0 or more.
         rule: `with_replacement` or `without_replacement`.
         draft_temperature: of the drafter, >= 0; None: the recording's own.
-        width: candidates that it samples from; None: all recorded.
 
     Returns:
         float64[n, siblings]; rows sum to at most 1. Column 0 is min(1, q(x)/p(x)).
@@ -185,7 +179,7 @@ def accepted_probabilities(
     Raises:
         InputError: as `replay_sampled`.
     """
-    return _Drafts.of(trace, siblings, draft_temperature, width).accepted(siblings, rule)
+    return _Drafts.of(trace, siblings, draft_temperature).accepted(siblings, rule)
 
 
 def check_sampled(trace: AcceptanceTrace, tree: Tree, rule: SampledRule) -> None:
@@ -235,17 +229,15 @@ class _Drafts:
     in_order: bool
 
     @classmethod
-    def of(cls, trace: AcceptanceTrace, siblings: int, temperature: float | None, width: int | None) -> _Drafts:
+    def of(cls, trace: AcceptanceTrace, siblings: int, temperature: float | None) -> _Drafts:
         _check_recording(trace)
         assert trace.draft_ids is not None
         assert trace.draft_probs is not None
         assert trace.target_probs is not None
         assert trace.rank is not None
-        recorded = min(trace.draft_ids.shape[1], trace.rank_width)
-        wide = recorded if width is None else width
-        if not 1 <= wide <= recorded or not 0 <= siblings <= wide:
-            wanted = f"must lie in 1..{recorded}, siblings at most as many"
-            raise InputError(wanted, key="width", value=(wide, siblings))
+        wide = min(trace.draft_ids.shape[1], trace.rank_width)
+        if not 0 <= siblings <= wide:
+            raise InputError(f"must lie in 0..{wide}, the candidates recorded", key="siblings", value=siblings)
         own = trace.provenance.sampling.get("temperature", 1.0) if temperature is None else temperature
         if not 0 <= own < np.inf:
             raise InputError("must be >= 0", key="draft_temperature", value=own)
