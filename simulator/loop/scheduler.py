@@ -32,7 +32,7 @@ from simulator.loop.request import DECODING, PREFILLING, REJECTED, SWAPPED, WAIT
 from simulator.loop.slots import share_slots
 from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
 from simulator.loop.tables import Tables
-from simulator.loop.waiting import dequeue, enqueue, stands_behind, take_slot, waits
+from simulator.loop.waiting import dequeue, enqueue, postponed, stands_behind, take_slot, waits
 
 
 @compiled
@@ -252,7 +252,7 @@ def _join(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits
     running = buffers.running
     at = replica.running
     if limits.numbered_slots:
-        requests[r].slot = take_slot(buffers)
+        requests[r].slot = take_slot(replica, buffers)
     while at > 0 and stands_behind(requests, limits, running[at - 1], r):
         running[at] = running[at - 1]
         at -= 1
@@ -380,12 +380,12 @@ def compose(
     batch = batch_drafts(d, t, replica, buffers, decoding, float(context))
     replica.draft_limit = batch
     share_slots(replica, buffers, requests, d, batch, decoding)
-    if limits.numbered_slots:
+    if limits.numbered_slots and replica.queued > 0 and running < limits.max_requests:
+        replica.postponed = postponed(replica, buffers, requests)
         _admissions(replica, buffers, requests, prefixes, limits, d, batch)
     if not limits.prefill_first:
         _decodes(replica, buffers, requests, prefixes, limits, d, batch)
-    no_prompts = decoding == replica.running
-    goes_on = no_prompts or _prompts(replica, buffers, requests, prefixes, limits, d)
+    goes_on = decoding == replica.running or _prompts(replica, buffers, requests, prefixes, limits, d)
     if goes_on and replica.preempted == 0 and not limits.numbered_slots:
         _admissions(replica, buffers, requests, prefixes, limits, d, batch)
     if limits.prefill_first and replica.chunks == 0:

@@ -26,7 +26,7 @@ Real = NDArray[np.float64]
 MOST_SAMPLES = 4096
 _MOST_ROWS = 1 << 16
 _CACHE_LINE_BYTES = 64
-UNUSED, TAKEN = -1, 1 << 62  # slots
+TAKEN = 1 << 62  # of a slot
 
 
 @dataclass(slots=True)
@@ -62,6 +62,7 @@ class Replica:
         longest_new_draft: most tokens of a draft that is made in the iteration.
         preempted: requests that lost their blocks while the iteration was composed.
         admitted: requests that joined.
+        postponed: waiting requests for whom slots were left in the latest iteration, as they take them.
         draft_limit: draft tokens that a request may have.
         iterations: since the start, as all that follows.
         preemptions: requests that lost their blocks.
@@ -114,6 +115,7 @@ class Replica:
     longest_new_draft: int = 0
     preempted: int = 0
     admitted: int = 0
+    postponed: int = 0
     waited: int = 0
     unseen: int = 0
     draft_limit: int = 0
@@ -240,7 +242,7 @@ class Buffers(NamedTuple):
     by_rows: NDArray[np.int64]  # iterations by rows of their pass, and by sampled rows
     itl: Whole
     series: NDArray[np.float64]  # time, running, waiting, used blocks
-    slot_last: Whole  # by numbered slot: requests that had ended when it was left; TAKEN; UNUSED
+    slot_last: Whole  # by numbered slot: requests that had ended when it was left; below 0 before; TAKEN
     rows_left: Small  # of the requests in `order`: query tokens that no pass of the iteration has computed yet
     rows_now: Small  # and those of the current pass
     pieces: NDArray[np.int32]  # as `chunks`, of the current pass
@@ -342,7 +344,7 @@ def new_buffers(limits: Limits, prefixes: Prefixes, inbox: int) -> Buffers:
         chunks=np.zeros((2, most + 1), np.int32), by_batch=np.zeros((2, most + 2), np.int64),
         by_rows=np.zeros((2, limits.most_rows + 1), np.int64), itl=np.zeros(BINS, np.int64),
         series=np.zeros((4, MOST_SAMPLES)),
-        slot_last=np.full(limits.max_requests if limits.numbered_slots else 1, UNUSED, np.int64),
+        slot_last=-1 - np.arange(limits.max_requests if limits.numbered_slots else 1),
         rows_left=np.zeros(most + 1, np.int32), rows_now=np.zeros(most + 1, np.int32),
         pieces=np.zeros((2, most + 1), np.int32),
     )  # fmt: skip

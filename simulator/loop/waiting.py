@@ -7,7 +7,7 @@ Leaves out who may start: `simulator.loop.scheduler`.
 from __future__ import annotations
 
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.state import TAKEN, UNUSED, Buffers, Limits, Replica, Requests
+from simulator.loop.state import TAKEN, Buffers, Limits, Replica, Requests
 
 
 @compiled
@@ -62,13 +62,33 @@ def waits(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits
 
 
 @compiled
-def take_slot(buffers: Buffers) -> int:
-    """Take the numbered slot that was left first, of which one must be free; of those never used, the last."""
-    found = 0
-    for slot in range(1, len(buffers.slot_last)):
-        left, earliest = buffers.slot_last[slot], buffers.slot_last[found]
-        if left < earliest or (left == UNUSED and earliest == UNUSED):
-            found = slot
+def postponed(replica: Replica, buffers: Buffers, requests: Requests) -> int:
+    """Waiting requests that found no free slot when the latest iteration was filled, as far as there are slots now."""
+    free, count = 0, 0
+    for slot in range(len(buffers.slot_last)):
+        free += buffers.slot_last[slot] != TAKEN
+    for i in range(replica.queued):
+        count += requests[buffers.heap[i]].ready_s <= replica.began_s
+    return int(min(free, count)) if replica.iterations > 0 else 0
+
+
+@compiled
+def take_slot(replica: Replica, buffers: Buffers) -> int:
+    """Take the numbered slot that was left first, of which one must be free; of those never used, the last.
+
+    Every slot that is left sends for one postponed request, ahead of whoever was sent for before, so that of several
+    the last takes the slot that was left first (llama.cpp, tools/server/server-queue.cpp `pop_deferred_task`).
+    """
+    skipped = max(replica.postponed - 1, 0)
+    replica.postponed = skipped
+    found, bound = -1, -len(buffers.slot_last) - 1
+    for _ in range(skipped + 1):
+        found = -1
+        for slot in range(len(buffers.slot_last)):
+            left = buffers.slot_last[slot]
+            if left > bound and (found < 0 or left < buffers.slot_last[found]):
+                found = slot
+        bound = buffers.slot_last[found]
     buffers.slot_last[found] = TAKEN
     return found
 

@@ -36,11 +36,17 @@ class Cache:
         job.held = []
 
     def line_up(self, job):
-        """Who joins takes the slot that was left first, the last of those never used, and is served in its place."""
+        """Who joins takes a slot and is served in its place."""
         if self.o.numbered_slots:
-            job.slot = min(self.free_slots, key=lambda slot: (self.free_slots[slot], -slot))
+            free = sorted(self.free_slots, key=self.free_slots.get)
+            job.slot = self.sent_for.pop() if self.sent_for else free[0]
             del self.free_slots[job.slot]
         self.running.sort(key=lambda each: each.slot if self.o.numbered_slots else each.key)
+
+    def send_for_postponed(self):
+        """Slots that were left in the latest iteration, for those who found none before; the last one comes first."""
+        old = [job for job in self.waiting if job.arrival <= self.began] if self.iterations else []
+        self.sent_for = sorted(self.free_slots, key=self.free_slots.get)[: len(old)]
 
     def most_blocks(self, job):
         if job.output == 1 and self.lag:

@@ -80,7 +80,7 @@ class Engine:
         self.clock, self.began, self.swap_s, self.sent, self.ended = 0.0, 0.0, 0.0, 0, 0
         self.since = self.step_s = self.tokens = 0.0
         self.waited = self.unseen = 0
-        self.free_slots = dict.fromkeys(range(self.o.max_requests if self.o.numbered_slots else 0), -1)
+        self.free_slots = {slot: -1 - slot for slot in range(self.o.max_requests if self.o.numbered_slots else 0)}
         self.preemptions = self.hits = self.rolled_back = self.unselected = 0
 
     # ends
@@ -283,6 +283,7 @@ class Engine:
         if self.d.slots != drafting.ALIKE and self.d.decoder == drafting.CHAIN:
             self.share_slots(batch)
         if self.o.numbered_slots:
+            self.send_for_postponed()
             self.admissions(batch)
         if not self.o.prefill_first:
             self.decodes(batch)

@@ -54,6 +54,20 @@ def test_requests_wait_for_a_free_slot_in_order_of_arrival():
     assert found.last_token_s.tolist() == [5.0, 2.0, 5.0]
 
 
+def test_of_several_that_waited_the_last_takes_the_slot_that_was_left_first():
+    # two prompts end together and leave slots 0 and 1, in that order; the fourth request takes slot 0, so that
+    # of a budget of 6 tokens its prompt takes 2 and the third one's 4
+    held = []
+
+    def timer(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
+        held.append(list(prefill))
+        return 1.0
+
+    found = run([0.0] * 4, [2, 2, 5, 2], [1] * 4, timer, max_requests=2, token_budget=6)
+    assert held == [[(2, 0), (2, 0)], [(2, 0), (2, 0)], [(2, 2)], [(1, 4)]]
+    assert found.last_token_s.tolist() == [1.0, 1.0, 4.0, 3.0]
+
+
 def test_a_slot_between_two_that_decode_makes_two_passes():
     # slots 3, 2, 1; the second request (slot 2) ends first, and what decodes is slots 1 and 3
     found = run([0.0, 0.0, 0.0], [4, 4, 4], [6, 2, 6])

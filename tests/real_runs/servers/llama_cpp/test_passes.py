@@ -1,0 +1,52 @@
+"""The simulator's passes are those of the live engine, one by one, whatever the machine's speed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costmodel.engine_library import load_engine
+from simulator.engine import simulate
+from simulator.loop.options import Scenario, SchedulerOptions
+from simulator.loop.request import Workload
+from simulator.scenario.defaults import engine_options
+
+pytestmark = [pytest.mark.model, pytest.mark.slow]
+
+SCRIPT = Path(__file__).with_name("noted_passes.py")
+
+
+def simulated(requests, slots):
+    """Passes as sequences and tokens of each; every pass takes a second, and the first request comes alone."""
+    passes = []
+
+    def timer(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
+        tokens = {new for new, _ in prefill} | ({query_tokens} if decode_requests else set())
+        assert len(tokens) == 1
+        passes.append([decode_requests + len(prefill), int(tokens.pop())])
+        return 1.0
+
+    workload = Workload(
+        arrival_s=0.001 * np.arange(len(requests)), prompt_tokens=np.array([prompt for prompt, _ in requests]),
+        output_tokens=np.array([output for _, output in requests]),
+    )  # fmt: skip
+    options = engine_options(load_engine("llama.cpp")) | {"max_requests": slots}
+    scheduler = SchedulerOptions(**options, kv_blocks=1024 * slots)
+    assert simulate(Scenario(workload=workload, scheduler=scheduler, timer=timer), machine=False).finished.all()
+    return passes
+
+
+@pytest.mark.parametrize("slots", [2, 4])
+def test_the_simulator_computes_the_passes_of_the_engine(shipped, slots):
+    rng = np.random.default_rng(slots)
+    requests = [[600, 3], *zip(rng.integers(4, 60, 15).tolist(), rng.integers(1, 9, 15).tolist(), strict=True)]
+    ran = subprocess.run(
+        [sys.executable, SCRIPT, str(shipped), str(slots), json.dumps(requests)], capture_output=True, check=True,
+        timeout=240,
+    )  # fmt: skip
+    passes = json.loads(ran.stdout)
+    assert len(passes) > 40
+    assert passes == simulated(requests, slots)
