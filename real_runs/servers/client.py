@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from real_runs.servers.events import Events, read_event
-from real_runs.servers.exchange import BrokenAnswerError, Patience, Reply, exchange
+from real_runs.servers.exchange import BrokenAnswerError, Patience, Reply, exchange, printable
 from real_runs.servers.identify import Server
 
 _PARSED_AT_ONCE = 32  # events, before other streams are served
@@ -170,4 +170,4 @@ def _reason(body: bytes) -> str:
         found = None
     for key in ("error", "message", "detail"):
         found = found.get(key, found) if isinstance(found, dict) else found
-    return " ".join((text if found is None else str(found)).split())[:_LONGEST_SHOWN] or "no reason given"
+    return printable(text if found is None else str(found), _LONGEST_SHOWN) or "no reason given"

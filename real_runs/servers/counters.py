@@ -6,11 +6,11 @@ importers of traces read out of the same text (`traces.importers.engines`).
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass
 
 from hardware_profiles.errors import InputError
+from real_runs.servers.event_loop import run
 from real_runs.servers.exchange import Patience, fetch_text
 from real_runs.servers.identify import Server
 from traces.importers.prometheus import Series, samples
@@ -42,7 +42,7 @@ def scrape(server: Server, *, patience: Patience | None = None) -> Scrape:
     """
     paths = _PATHS.get(server.kind, ("/metrics",))
     for path in paths:
-        text = asyncio.run(fetch_text(server.address, path, patience=patience))
+        text = run(fetch_text(server.address, path, patience=patience))
         if text is not None and "# TYPE" in text:
             return Scrape(at_s=time.monotonic(), text=text)
     hint = _ENABLED_BY.get(server.kind)

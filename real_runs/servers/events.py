@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from real_runs.servers.exchange import BrokenAnswerError
+from real_runs.servers.exchange import BrokenAnswerError, printable
 
 _LONGEST_SHOWN = 300
 _MOST_TOKENS = 1 << 31
@@ -60,12 +60,12 @@ def read_event(events: Events, at_s: float, text: bytes) -> None:
     except (ValueError, RecursionError):
         event = None
     if not isinstance(event, dict):
-        shown = text[:_LONGEST_SHOWN].decode("utf-8", errors="replace").strip()
+        shown = printable(text[:_LONGEST_SHOWN].decode("utf-8", errors="replace"), _LONGEST_SHOWN)
         raise BrokenAnswerError(f"answered something else than JSON: {shown!r}")
     if event.get("error") or event.get("object") == "error" or ("code" in event and "message" in event):
         found = event.get("error") or event
-        told = found.get("message", found) if isinstance(found, dict) else found
-        raise BrokenAnswerError(f"the server says: {str(told)[:_LONGEST_SHOWN]}")
+        reason = found.get("message", found) if isinstance(found, dict) else found
+        raise BrokenAnswerError(f"the server says: {printable(str(reason), _LONGEST_SHOWN)}")
     if "choices" in event:
         _read_openai(events, at_s, event)
     elif "content" in event:

@@ -245,6 +245,11 @@ def _request(address: Address, path: str, body: object) -> bytes:
     return "\r\n".join([*head, "", ""]).encode("latin-1") + content
 
 
+def printable(text: str, most: int) -> str:
+    """The beginning of a server's text as one line that a terminal shows and does not obey."""
+    return "".join(each if each.isprintable() else " " for each in text[:most]).strip()
+
+
 async def fetch_text(
     address: Address, path: str, body: object = None, *, patience: Patience | None = None
 ) -> str | None:
@@ -281,5 +286,7 @@ async def fetch_object(
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise BrokenAnswerError("must answer a JSON object", key=f"{address}{path}", value=text[:_LONGEST_SHOWN])
+        raise BrokenAnswerError(
+            "must answer a JSON object", key=f"{address}{path}", value=printable(text, _LONGEST_SHOWN)
+        )
     return value

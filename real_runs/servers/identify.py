@@ -6,13 +6,13 @@ vLLM, SGLang, TensorRT-LLM and llama.cpp name themselves as the owner of the mod
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from hardware_profiles.errors import InputError, UnknownNameError
 from real_runs.servers.address import Address
+from real_runs.servers.event_loop import run
 from real_runs.servers.exchange import Patience, fetch_object
 
 Kind = Literal["vllm", "sglang", "tensorrt-llm", "llama.cpp", "openai"]
@@ -55,16 +55,16 @@ def identify(address: Address, *, model: str | None = None, patience: Patience |
         UnknownNameError: it does not serve that model.
         InputError: it lists no models, or answers something else.
     """
-    return asyncio.run(_identify(address, model, patience))
+    return run(_identify(address, model, patience))
 
 
 async def _identify(address: Address, model: str | None, patience: Patience | None) -> Server:
     listed = await fetch_object(address, "/v1/models", patience=patience)
-    models = [each for each in _list(listed, "data") if isinstance(each, dict) and isinstance(each.get("id"), str)]
+    models = [each for each in _list(listed, "data") if isinstance(each, dict) and _names(each.get("id"))]
     if not models:
         wanted = "lists no models: it must be a server with OpenAI's interface"
         raise InputError(wanted, key=f"{address}/v1/models")
-    names = [each["id"][:_LONGEST_NAME] for each in models]
+    names = [each["id"] for each in models]
     if model is not None and model not in names:
         raise UnknownNameError("model", model, names, key=str(address))
     chosen = models[0 if model is None else names.index(model)]
@@ -75,12 +75,16 @@ async def _identify(address: Address, model: str | None, patience: Patience | No
         settings = props.get("default_generation_settings")
         slots = _whole(props.get("total_slots"))
         context = _whole(settings.get("n_ctx")) if isinstance(settings, dict) else None
-    return Server(address=address, kind=kind, model=chosen["id"][:_LONGEST_NAME], slots=slots, context=context)
+    return Server(address=address, kind=kind, model=chosen["id"], slots=slots, context=context)
 
 
 def _list(answer: Mapping[str, Any] | None, key: str) -> list[Any]:
     value = None if answer is None else answer.get(key)
     return value if isinstance(value, list) else []
+
+
+def _names(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_NAME
 
 
 def _whole(value: object) -> int | None:

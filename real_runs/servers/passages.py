@@ -7,7 +7,6 @@ breaks off wherever its length says.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from real_runs.prompt_set import PromptSet
+from real_runs.servers.event_loop import run
 from real_runs.servers.exchange import Patience, fetch_object
 from real_runs.servers.identify import Server
 from simulator.loop.request import Workload
@@ -36,7 +36,7 @@ def token_ids(server: Server, prompts: PromptSet, *, patience: Patience | None =
     body = {"content": text, "prompt": text, "model": server.model, "add_special_tokens": False}
     if server.kind == "llama.cpp":
         body = {"content": text}
-    answer = asyncio.run(fetch_object(server.address, "/tokenize", body, patience=patience))
+    answer = run(fetch_object(server.address, "/tokenize", body, patience=patience))
     if answer is None:
         return None
     tokens = answer.get("tokens")

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from hardware_profiles.errors import InputError
 from real_runs.servers.client import Answer, Completion, complete
+from real_runs.servers.event_loop import run
 from real_runs.servers.exchange import Patience, UnreachableError
 from real_runs.servers.identify import Server
 
@@ -59,7 +60,7 @@ def run_requests(
     most = most_at_once if users is None else min(most_at_once, users)
     if most < 1:
         raise InputError("must be at least 1", key="most_at_once" if users is None else "users", value=most)
-    return asyncio.run(_run(server, requests, arrivals_s, most, think_s, patience, tell, on_answer))
+    return run(_run(server, requests, arrivals_s, most, think_s, patience, tell, on_answer))
 
 
 async def _run(

@@ -25,10 +25,11 @@ class Stub:
         scrapes: texts of `/metrics` in turn, the last one again and again; none: it has no counters.
         tokenizes: whether it has `/tokenize`.
         at_once: tokens of one event.
+        gathers: requests that must have come before any of them is answered.
     """
 
     def __init__(self, kind="llama.cpp", *, interval_s=0.0, first_s=0.0, fault="", fails_from=0, scrapes=(METRICS,),
-                 tokenizes=True, at_once=1, model="stub"):  # fmt: skip
+                 tokenizes=True, at_once=1, gathers=1, model="stub"):  # fmt: skip
         self.kind, self.interval_s, self.first_s, self.fault, self.fails_from = (
             kind,
             interval_s,
@@ -38,7 +39,7 @@ class Stub:
         )
         self.scrapes, self.tokenizes, self.at_once, self.model = list(scrapes), tokenizes, at_once, model
         self.bodies, self.heads, self.most_at_once, self._under_way = [], [], 0, 0
-        self.lost = asyncio.Event()
+        self.lost, self.gathers, self.gathered = asyncio.Event(), gathers, asyncio.Event()
 
     async def serve(self, reader, writer):
         try:
@@ -76,6 +77,9 @@ class Stub:
 
     async def stream(self, body, writer, fault):
         start(writer, "text/event-stream")
+        if len(self.bodies) >= self.gathers:
+            self.gathered.set()
+        await self.gathered.wait()
         count = body.get("n_predict") or body.get("max_tokens")
         await asyncio.sleep(self.first_s)
         for at in range(0, count, self.at_once):

@@ -113,6 +113,23 @@ def test_a_server_that_speaks_no_tls_is_not_waited_for():
         identify(Address.parse(url.replace("http:", "https:")), patience=secured)
 
 
+def test_what_a_server_says_is_shown_and_not_obeyed():
+    """Its words are printed on a terminal, where control characters are orders."""
+    answer = ask_of([json.dumps({"error": {"message": "bad \x1b[2J\n\x07 request"}})])
+    assert answer.error == "the server says: bad  [2J   request" and answer.error.isprintable()
+    assert ask_of(["\x1b[31mred"]).error.isprintable()
+    with serving(model="m\x1b[2J") as (url, _), pytest.raises(InputError, match="lists no models"):
+        identify(Address.parse(url))
+
+
+def test_a_notebook_whose_event_loop_runs_can_ask_too():
+    async def cell():
+        return identify(Address.parse(url))
+
+    with serving() as (url, _):
+        assert asyncio.run(cell()).model == "stub"
+
+
 def test_tokens_that_the_server_does_not_count_are_not_guessed():
     events = ['{"choices": [{"text": "a b c", "finish_reason": "length"}]}', "[DONE]"]
     answer = ask_of(events)

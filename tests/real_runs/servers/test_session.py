@@ -1,5 +1,6 @@
 """Many requests: at their times or by users, bounded, and kept whatever ends them."""
 
+import asyncio
 import itertools
 import os
 import signal
@@ -20,7 +21,7 @@ REQUESTS = [Completion(prompt=(1, 2), max_tokens=4) for _ in range(9)]
 
 
 def test_users_have_one_request_each_under_way():
-    with serving(interval_s=0.005) as (url, stub):
+    with serving(gathers=3) as (url, stub):
         answers = run_requests(identify(Address.parse(url)), REQUESTS, users=3)
     assert [answer.error for answer in answers] == [None] * 9
     assert stub.most_at_once == 3
@@ -35,11 +36,11 @@ def test_users_think_between_requests():
 
 def test_arrivals_keep_their_times_whether_or_not_answers_came():
     arrivals = [0.02 * index for index in range(9)]
-    with serving(first_s=0.1) as (url, stub):
+    with serving(gathers=9) as (url, stub):  # which answers none before all of them have come
         answers = run_requests(identify(Address.parse(url)), REQUESTS, arrivals_s=arrivals)
     gaps = [answer.due_s - answers[0].due_s for answer in answers]
     assert gaps == pytest.approx(arrivals, abs=1e-6)
-    assert all(answer.sent_s >= answer.due_s for answer in answers) and stub.most_at_once > 1
+    assert all(answer.sent_s >= answer.due_s for answer in answers) and stub.most_at_once == 9
 
 
 def test_no_more_than_so_many_are_under_way_and_the_rest_waits():
@@ -81,6 +82,38 @@ def test_ctrl_c_closes_connections_and_keeps_what_was_answered():
             run_requests(server, REQUESTS, users=1, on_answer=answered.__setitem__)
         thread.join()
     assert 2 <= len(answered) < 9 and all(answer.error is None for answer in answered.values())
+
+
+def test_ctrl_c_ends_it_in_a_notebook_too():
+    """Where a loop runs already, the session's runs in a thread beside it."""
+    answered = {}
+
+    async def cell(server):
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as a notebook has it
+        run_requests(server, REQUESTS, users=1, on_answer=answered.__setitem__, tell=interrupt)
+
+    def interrupt(done, under_way):
+        if done == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with serving(interval_s=0.01) as (url, _), pytest.raises(KeyboardInterrupt):
+            asyncio.run(cell(identify(Address.parse(url))))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert 2 <= len(answered) < 9
+
+
+def test_five_hundred_streams_are_whole():
+    request = Completion(prompt=(1, 2), max_tokens=4)
+    with serving(interval_s=0.02, gathers=500) as (url, stub):
+        answers = run_requests(identify(Address.parse(url)), [request] * 500, users=500)
+    assert stub.most_at_once == 500
+    for answer in answers:
+        written = [float(word) for word in answer.text.split()]
+        assert answer.error is None and len(written) == len(answer.token_times_s) == 4
+        assert all(at <= seen for at, seen in zip(written, answer.token_times_s, strict=True))
 
 
 def test_what_fails_in_the_caller_is_raised_as_it_is():
