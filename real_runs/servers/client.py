@@ -55,7 +55,8 @@ class Answer:
         prompt_tokens: of the prompt, those from a cache included, as the server counts.
         cached_tokens: of the prompt's, taken from a cache; None where it does not say.
         text: generated.
-        token_ids: generated; None where the server does not return them.
+        token_ids: generated; None where the server does not return all of them, as llama.cpp does not in a stream where
+            a token ends inside a character.
         timings: llama.cpp's own: prompt_ms, predicted_ms, draft_n, draft_n_accepted and more; None of others.
         finish_reason: "length" or "stop"; empty where unknown.
         error: why the answer is not whole; None where it is.
@@ -119,8 +120,8 @@ async def complete(
         first_token_s=times[0] if times else None, last_token_s=times[-1] if times else None,
         token_times_s=tuple(times), output_tokens=count or 0,
         prompt_tokens=events.prompt_tokens, cached_tokens=events.cached_tokens, text="".join(events.texts),
-        token_ids=tuple(events.token_ids) or None, timings=events.timings, finish_reason=events.finish_reason,
-        error=error,
+        token_ids=tuple(events.token_ids) if events.token_ids and len(events.token_ids) == (count or 0) else None,
+        timings=events.timings, finish_reason=events.finish_reason, error=error,
     )  # fmt: skip
 
 

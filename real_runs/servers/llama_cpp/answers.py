@@ -102,17 +102,38 @@ def record_answers(
     return Answers(setup=setup, requests=tuple(_read(found[prompt.id], prompt) for prompt in prompts.prompts))
 
 
+def whole_completion(
+    address: Address, prompt: Sequence[int], *, max_tokens: int, options: Mapping[str, Any]
+) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """Every token of a greedy answer, in one piece: a stream leaves out those that end inside a character.
+
+    Args:
+        address: a server of llama.cpp.
+        prompt: token ids.
+        max_tokens: longest answer.
+        options: further keys of the request.
+
+    Returns:
+        The token ids, and all that the server said.
+
+    Raises:
+        InputError: not reachable, or it answers something else.
+    """
+    body = {"prompt": list(prompt), "n_predict": max_tokens, "temperature": 0, "return_tokens": True}
+    said = ask(address, "/completion", body | dict(options))
+    output = _ids(said, "tokens", address)
+    if not 1 <= len(output) <= max_tokens:
+        raise InputError(f"must answer with 1 to {max_tokens} tokens", key=str(address), value=len(output))
+    return tuple(output), said
+
+
 def next_token(address: Address, ids: Sequence[int]) -> int:
     """The token that a server's model finds likeliest after others.
 
     Raises:
         InputError: it answers something else.
     """
-    body = {"prompt": list(ids), "n_predict": 1, "temperature": 0, "ignore_eos": False, "return_tokens": True}
-    made = _ids(ask(address, "/completion", body | {"cache_prompt": True}), "tokens", address)
-    if len(made) != 1:
-        raise InputError("must answer with one token", key=str(address), value=len(made))
-    return made[0]
+    return whole_completion(address, ids, max_tokens=1, options={"ignore_eos": False, "cache_prompt": True})[0][0]
 
 
 def ask(address: Address, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -156,15 +177,12 @@ def _answered(address: Address, prompt: Prompt, setup: Mapping[str, Any]) -> dic
     if context is not None and len(ids) + most > context:
         rule = f"prompt and answer take {len(ids) + most} tokens: start the server with --ctx-size {len(ids) + most}"
         raise InputError(rule, key=prompt.id, value=context)
-    body = {"prompt": ids, "n_predict": most, "temperature": 0, "ignore_eos": setup["ignore_eos"]}
-    said = ask(address, "/completion", body | {"return_tokens": True})
-    output = _ids(said, "tokens", address)
-    if not 1 <= len(output) <= most:
-        raise InputError(f"must answer with 1 to {most} tokens", key=prompt.id, value=len(output))
+    options = {"ignore_eos": setup["ignore_eos"]}
+    output, said = whole_completion(address, ids, max_tokens=most, options=options)
     timings = said.get("timings")
     counts = timings if isinstance(timings, dict) else {}
     return {
-        "request": prompt.id, "prompt": ids, "output": output,
+        "request": prompt.id, "prompt": ids, "output": list(output),
         "ended": "length" if said.get("stop_type") == "limit" else "stop",
         "drafted": _count(counts.get("draft_n")), "accepted": _count(counts.get("draft_n_accepted")),
     }  # fmt: skip

@@ -14,12 +14,12 @@ from statistics import median
 
 import numpy as np
 
+from hardware_profiles.errors import InputError
 from real_runs.recording.log import RecordingLog
-from real_runs.servers.client import Completion
 from real_runs.servers.identify import Server
-from real_runs.servers.llama_cpp.answers import Answered, Answers
+from real_runs.servers.llama_cpp.answers import Answered, Answers, whole_completion
 from real_runs.servers.llama_cpp.recording import lookup_trace
-from real_runs.validation.servers.asking import slot_options, whole_answers
+from real_runs.validation.servers.asking import FailedRunError, slot_options
 from real_runs.validation.servers.configurations import NGRAM, Served
 from real_runs.validation.servers.probe import probes
 from real_runs.validation.servers.slots import compute
@@ -113,8 +113,7 @@ def record_prompts(
         tell(f"answering prompt {done} of {len(prompts)}, {len(prompt)} tokens")
         began = probes()
         prompt_s = compute(server, 0, prompt, folder)
-        again = Completion(prompt=prompt, max_tokens=max_new_tokens, options=slot_options(server, 0))
-        output = whole_answers(server, [again])[0].token_ids or ()
+        output = _answer(server, prompt, max_new_tokens)
         entry = {
             "name": name, "output": list(output), "prompt_s": prompt_s, "probe_s": median([*began, *probes()])
         }  # fmt: skip
@@ -134,3 +133,16 @@ def record_prompts(
         prompt_s={name: float(known[name]["prompt_s"]) for name in prompts},
         probe_s={name: float(known[name]["probe_s"]) for name in prompts},
     )  # fmt: skip
+
+
+def _answer(server: Server, prompt: Sequence[int], max_new_tokens: int) -> tuple[int, ...]:
+    """All tokens of an answer, which a stream does not hold where characters take several."""
+    options = {"ignore_eos": True, **slot_options(server, 0)}
+    try:
+        output, _ = whole_completion(server.address, prompt, max_tokens=max_new_tokens, options=options)
+    except InputError as error:
+        raise FailedRunError(error.message, key=str(server.address)) from None
+    if len(output) != max_new_tokens:
+        rule = f"answers with {len(output)} tokens where {max_new_tokens} were asked for"
+        raise FailedRunError(rule, key=str(server.address))
+    return output

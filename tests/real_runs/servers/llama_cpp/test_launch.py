@@ -181,8 +181,9 @@ def test_what_is_exported_is_started_as_it_is(shipped, tmp_path, method, changes
         assert running.command[: len(arguments)] == tuple(arguments)
         properties = json.loads(get(running, "/props"))
         assert properties["total_slots"] == 2 and properties["default_generation_settings"]["n_ctx"] >= 128
-        timings = greedy(running, "one two three four " * 8, 60, ignore_eos=True)["timings"]
-        assert timings["predicted_n"] == 60
+        count = 60 if method == "n-gram" else 12  # ngram-mod sees a text again after 32 tokens
+        timings = greedy(running, "one two three four " * 8, count, ignore_eos=True)["timings"]
+        assert timings["predicted_n"] == count
         assert (timings.get("draft_n", 0) > 0) == (method != "plain-decoding")
 
 

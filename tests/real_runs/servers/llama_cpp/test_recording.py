@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from real_runs.prompt_set import read_prompts
 from real_runs.servers.address import Address
+from real_runs.servers.client import Completion
+from real_runs.servers.identify import identify
 from real_runs.servers.llama_cpp import answers as asking
-from real_runs.servers.llama_cpp.answers import Answered, Answers, record_answers
+from real_runs.servers.llama_cpp.answers import Answered, Answers, record_answers, whole_completion
 from real_runs.servers.llama_cpp.launch import launched
 from real_runs.servers.llama_cpp.ngram_simple import ngram_simple_lengths
 from real_runs.servers.llama_cpp.recording import lookup_trace, record_server
+from real_runs.servers.session import run_requests
 from tests.real_runs.servers.llama_cpp.asked import greedy
 from traces.library import read_trace
 from traces.replay.walk import replay_chain
@@ -71,6 +74,20 @@ def test_a_recording_holds_the_text_and_both_drafters(shipped, tmp_path):
         assert greedy(target, kept.requests[0].prompt, 12)["tokens"] == list(kept.requests[0].output)
         with pytest.raises(InputError, match="start the server with --ctx-size"):
             record_answers(Address.parse(target.url), PROMPTS, out=tmp_path / "long", max_new_tokens=500)
+
+
+@pytest.mark.model
+def test_an_answer_in_characters_of_several_tokens_is_whole(shipped, tmp_path):
+    grammar = {"grammar": 'root ::= "日本語のテキスト"'}
+    with launched(["--model", str(shipped), "--ctx-size", "256", "--parallel", "1"], folder=tmp_path) as running:
+        address = Address.parse(running.url)
+        output, said = whole_completion(address, [504, 2365], max_tokens=40, options=grammar)
+        asked = Completion(prompt=(504, 2365), max_tokens=40, ignore_eos=False, options=grammar)
+        [streamed] = run_requests(identify(address), [asked], users=1)
+    assert said["content"] == streamed.text == "日本語のテキスト"
+    assert len(output) == said["tokens_predicted"] == streamed.output_tokens > 8
+    # the stream leaves some out, and says none rather than some
+    assert streamed.token_ids in (None, output)
 
 
 @pytest.fixture
