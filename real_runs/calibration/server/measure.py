@@ -22,6 +22,7 @@ from real_runs.servers.client import Answer, Completion
 
 PROMPTS = 0  # in the place of a context: the block of prompts
 _LEAST_STEPS = 3
+_KEPT_TO = 50.0  # added to the logits of the sentence's tokens
 _STOPPED = 10  # tokens of an answer up to the word that ends it, about
 _FULL_RATIO = 0.95  # of the draft tokens that steps should have had
 _SAME_STEP_RATIO = 0.3  # of a step: tokens of several requests that arrive so close belong to one
@@ -138,9 +139,11 @@ def _decoding(client: Client, context: int, several: tuple[int, ...], drafts: in
 
 
 def _decode(client: Client, context: int, user: int, drafts: int) -> Completion:
-    shift, options = (0, {"id_slot": user, "stop": [STOP]}) if client.keeps else (user, {})
-    prompt = repeated(client.sentence, context, shift)
-    return Completion(prompt=prompt, max_tokens=DECODED + drafts, options=options)
+    if not client.keeps:
+        return Completion(prompt=repeated(client.sentence, context, user), max_tokens=DECODED)
+    # the answer keeps to the sentence, so that there always is something to copy
+    options = {"id_slot": user, "stop": [STOP], "logit_bias": [[each, _KEPT_TO] for each in set(client.sentence)]}
+    return Completion(prompt=repeated(client.sentence, context), max_tokens=DECODED + drafts, options=options)
 
 
 def decoded(answers: list[Answer], drafts: int | None, context: int) -> Sample | None:
