@@ -80,7 +80,13 @@ def scaled(setting: Setting, lever: str, factor: float) -> Setting:
             device = replace(device, constants=replace(c, **times))
         case "overhead":
             slower = [
-                replace(o, step_s=o.step_s * factor, draft_s=o.draft_s * factor, request_s=o.request_s * factor)
+                replace(
+                    o,
+                    step_s=o.step_s * factor,
+                    draft_s=o.draft_s * factor,
+                    request_s=o.request_s * factor,
+                    accepted_s=o.accepted_s * factor,
+                )
                 for o in (setting.overhead, setting.plain_overhead)
             ]
             return replace(setting, overhead=slower[0], plain_overhead=slower[1])

@@ -3,7 +3,9 @@
 Leaves out groups that a plan spreads further (`planned_step`) and speeds (`estimate`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from costmodel.answers.dynamic_step import dynamic_step
 from costmodel.answers.refine_step import refine_step
@@ -70,6 +72,16 @@ def group_step_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, 
         batch: requests; broadcasts with `context`.
         context: cached tokens per request.
     """
+    cost = _passes_cost(setting, acceptance, batch=batch, context=context)
+    accepted_s = setting.overhead.accepted_s
+    if not accepted_s or not acceptance.draft_tokens:
+        return cost
+    kept_s = accepted_s * np.asarray(batch, dtype=np.float64) * (acceptance.tokens_per_step - 1.0)
+    return replace(cost, overhead_s=cost.overhead_s + kept_s, launch_s=cost.launch_s + kept_s)
+
+
+def _passes_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, context: Number) -> StepCost:
+    """The same without what accepted tokens cost the engine."""
     parts = setting.deployment, setting.drafter, setting.overhead
     if setting.drafter.method.refine is not None and acceptance.draft_tokens:
         return refine_step(*parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context)

@@ -40,6 +40,7 @@ class OverheadEntry(_Part):
     step_us: Microseconds = 0.0
     draft_us: Microseconds = 0.0
     request_us: Microseconds = 0.0
+    accepted_us: Microseconds = 0.0
     verify_ratio: Annotated[float, Field(ge=0.0, le=10.0)] = 0.0
     spread_ratio: Annotated[float, Field(ge=0.0, le=5.0)] = 0.3
     source: Text
@@ -90,8 +91,8 @@ def with_file(engine: Engine, file: EngineFile) -> Engine:
     overheads = {
         name: Overhead(
             engine=engine.name, versions=each.versions, step_s=each.step_us * MICRO, draft_s=each.draft_us * MICRO,
-            request_s=each.request_us * MICRO, verify_ratio=each.verify_ratio, spread_ratio=each.spread_ratio,
-            source=each.source,
+            request_s=each.request_us * MICRO, accepted_s=each.accepted_us * MICRO, verify_ratio=each.verify_ratio,
+            spread_ratio=each.spread_ratio, source=each.source,
         )
         for name, each in file.overheads.items()
     }  # fmt: skip
@@ -110,7 +111,7 @@ def write_engine_file(path: Path, *, like: str, overheads: Mapping[str, Overhead
     lines = [f"like = {_quoted(like)}"]
     for name, each in overheads.items():
         lines += ["", f"[overheads.{_quoted(name)}]", f"versions = {_quoted(each.versions)}"]
-        for key in ("step", "draft", "request"):
+        for key in ("step", "draft", "request", "accepted"):
             lines.append(f"{key}_us = {_microseconds(getattr(each, f'{key}_s'))}")
         lines += [f"verify_ratio = {each.verify_ratio!r}", f"spread_ratio = {each.spread_ratio!r}"]
         lines.append(f"source = {_quoted(each.source)}")

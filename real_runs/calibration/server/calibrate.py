@@ -2,8 +2,8 @@
 
 Three files come of it: a device profile, a kernel trace of whole steps and prompts beside it, and an engine file. They
 belong together: the steps hold all that lies between two tokens, so the engine's own overheads are 0 and say so, but
-for what a prompt takes before and after its pass. Each alone, beside another profile or engine, counts something twice
-or not at all.
+for what a prompt takes before and after its pass, and what every accepted draft token adds. Each alone, beside another
+profile or engine, counts something twice or not at all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from real_runs.calibration.server.client import Launch, LiveClient, connected, l
 from real_runs.calibration.server.fit import FitScore, fit_profile
 from real_runs.calibration.server.law import StepLaw, step_law
 from real_runs.calibration.server.measure import measure
-from real_runs.calibration.server.rows import prompt_intake_s, rows_of
+from real_runs.calibration.server.rows import accepted_token_s, prompt_intake_s, rows_of
 from real_runs.calibration.server.shapes import Plan, Sample
 from real_runs.models.loading.weights import find_model
 from real_runs.models.processor import cpu_title
@@ -60,6 +60,7 @@ class ServerCalibration:
         law: costs per step, request and token.
         weight_bytes: that a step of one token reads.
         prompt_s: what a prompt takes beyond its pass.
+        accepted_s: what an accepted draft token takes beside its pass; 0 where that was not seen.
         score: errors on passes that were not fitted.
         profile: TOML file of the profile.
         engine_file: TOML file of the engine.
@@ -72,6 +73,7 @@ class ServerCalibration:
     law: StepLaw
     weight_bytes: float
     prompt_s: float
+    accepted_s: float
     score: FitScore
     profile: Path
     engine_file: Path
@@ -152,9 +154,9 @@ def _started(model: str | None, plan: Plan, out: Path, threads: int) -> Target:
     architecture = load_model(path)
     context = -(-(max(plan.contexts) + _ROOM) // 256) * 256
 
-    def launch(drafts: int) -> AbstractContextManager[LiveClient]:
+    def launch(drafts: int, accepts: bool) -> AbstractContextManager[LiveClient]:
         return launched_llama_cpp(
-            path, drafts, slots=max(plan.requests), context=context, folder=out, threads=threads,
+            path, drafts, accepts, slots=max(plan.requests), context=context, folder=out, threads=threads,
             vocabulary=architecture.vocab,
         )  # fmt: skip
 
@@ -172,9 +174,14 @@ def _running(url: str, model: str | None, usual: Plan, *, own: Plan | None) -> T
     client = connected(url, vocabulary=architecture.vocab)
     slots, room = client.server.slots or _USERS[-1], client.server.context or 1 << 20
     contexts = tuple(each for each in usual.contexts if each + _ROOM <= room)
-    plan = own or Plan(contexts=contexts, requests=tuple(each for each in _USERS if each <= slots), drafts=(0,))
+    requests = tuple(each for each in _USERS if each <= slots)
+    plan = own or Plan(contexts=contexts, requests=requests, drafts=(0,))
     engine = load_engine("none" if client.server.kind == "openai" else client.server.kind).name
-    return Target(architecture=architecture, engine=engine, launch=lambda drafts: nullcontext(client), plan=plan)
+
+    def launch(drafts: int, accepts: bool) -> AbstractContextManager[LiveClient]:
+        return nullcontext(client)
+
+    return Target(architecture=architecture, engine=engine, launch=launch, plan=plan)
 
 
 def _base(server: str | None, engine: str, threads: int) -> str:
@@ -195,7 +202,7 @@ def written(
     """
     architecture, formats = target.architecture, precision(target.architecture.dtype)
     plain = Deployment(architecture=architecture, device=base, precision=formats)
-    intake_s = prompt_intake_s(samples)
+    intake_s, accepted_s = prompt_intake_s(samples), accepted_token_s(samples)
     rows = rows_of(samples, plain, intake_s=intake_s)
     law = step_law(rows)
     name = engine_profile_name(base.name if server else profile_name(cpu_title(), threads), target.engine)
@@ -204,13 +211,21 @@ def written(
     trace, profile, engine_file = out / "kernels.parquet", out / f"{name}.toml", out / ENGINE_FILE
     _write_trace(rows, trace, device, target, threads)
     write_device(device, profile)
-    passes = f"in the passes of {name}, measured whole between two tokens of a stream"
-    overhead = Overhead(engine=target.engine, versions="", step_s=0.0, spread_ratio=score.interpolated, source=passes)
+    passes = f"in the passes of {name}, measured whole between two tokens of a stream, but for accepted tokens"
+    overhead = Overhead(
+        engine=target.engine,
+        versions="",
+        step_s=0.0,
+        accepted_s=accepted_s,
+        spread_ratio=score.interpolated,
+        source=passes,
+    )
     host = Host(prompt_s=intake_s, source="time to the first token of a cached prompt, less a step")
     write_engine_file(engine_file, like=target.engine, overheads={ANY: overhead}, host=host)
     return ServerCalibration(
         device=device, engine=target.engine, law=law, weight_bytes=architecture.weight_values * formats.weight_bytes,
-        prompt_s=intake_s, score=score, profile=profile, engine_file=engine_file, trace=trace, seconds=0.0,
+        prompt_s=intake_s, accepted_s=accepted_s, score=score, profile=profile, engine_file=engine_file, trace=trace,
+        seconds=0.0,
     )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class Client(Protocol):
         ...
 
 
-Launch = Callable[[int], AbstractContextManager[Client]]
+Launch = Callable[[int, bool], AbstractContextManager[Client]]  # draft tokens per step, and whether they are accepted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,13 +127,14 @@ def connected(url: str, *, vocabulary: int, model: str | None = None, keeps: boo
 
 @contextmanager
 def launched_llama_cpp(
-    model: Path, drafts: int, *, slots: int, context: int, folder: Path, threads: int, vocabulary: int
+    model: Path, drafts: int, accepts: bool, *, slots: int, context: int, folder: Path, threads: int, vocabulary: int
 ) -> Iterator[LiveClient]:
     """llama.cpp's server of one draft length, for as long as the block lasts.
 
     Args:
         model: GGUF file.
-        drafts: tokens per step that the n-gram drafter copies and synthetic acceptance rejects; 0: no speculation.
+        drafts: tokens per step that the n-gram drafter copies; 0: no speculation.
+        accepts: synthetic acceptance takes all of them, else none.
         slots: requests at a time.
         context: tokens of each.
         folder: for its log and its slots.
@@ -149,7 +150,7 @@ def launched_llama_cpp(
     arguments += ["--slot-save-path", str(kept)]
     if drafts:
         sizes = {"draft-n-max": drafts, "ngram-simple-size-n": 1, "ngram-simple-size-m": drafts}
-        arguments += ["--spec-type", "ngram-simple", "--spec-synth-rates", ",".join(["0"] * drafts)]
+        arguments += ["--spec-type", "ngram-simple", "--spec-synth-rates", ",".join([str(int(accepts))] * drafts)]
         arguments += [word for flag, value in sizes.items() for word in (f"--spec-{flag}", str(value))]
     with launched(arguments, folder=folder, threads=threads) as running:
         yield connected(running.url, vocabulary=vocabulary, keeps=True)

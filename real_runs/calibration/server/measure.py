@@ -9,20 +9,29 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
 from hardware_profiles.errors import InputError
 from real_runs.calibration.server.client import Client, Launch
-from real_runs.calibration.server.shapes import DECODED, FRESH, STOP, Plan, Sample, prompt_lengths, repeated
+from real_runs.calibration.server.shapes import (
+    ACCEPTED_STEPS,
+    DECODED,
+    FRESH,
+    STOP,
+    Plan,
+    Sample,
+    prompt_lengths,
+    repeated,
+)
 from real_runs.recording.log import RecordingLog
 from real_runs.servers.client import Answer, Completion
 
 PROMPTS = 0  # in the place of a context: the block of prompts
 _LEAST_STEPS = 3
-_KEPT_TO = 50.0  # added to the logits of the sentence's tokens
+_FAVOUR = 50.0  # added to the logits of the sentence's tokens
 _STOPPED = 10  # tokens of an answer up to the word that ends it, about
 _FULL_RATIO = 0.95  # of the draft tokens that steps should have had
 _SAME_STEP_RATIO = 0.3  # of a step: tokens of several requests that arrive so close belong to one
@@ -52,33 +61,40 @@ def measure(
     """
     started, done = clock(), {_place(each) for each in log.finished}
     for turn in range(plan.rounds):
-        for drafts in plan.drafts:
-            todo = [c for c in _blocks(plan, drafts) if (turn, drafts, c) not in done]
+        for drafts, accepts in plan.visits:
+            todo = [c for c in _blocks(plan, drafts, accepts) if (turn, drafts, accepts, c) not in done]
             if not todo:
                 continue
             left = budget_s - (clock() - started)
             if left <= 0 and (turn or drafts):
                 return _samples(log)
-            tell(f"round {turn + 1}, {drafts} draft tokens, {max(left, 0.0):.0f} s left")
-            with launch(drafts) as client:
-                for context, samples in _visit(client, plan, drafts, todo):
-                    kept = [asdict(each) for each in samples]
-                    log.append({"round": turn, "drafts": drafts, "context": context, "samples": kept})
+            what = f"{drafts} draft tokens{', all accepted' if accepts else ''}"
+            tell(f"round {turn + 1}, {what}, {max(left, 0.0):.0f} s left")
+            with launch(drafts, accepts) as client:
+                for context, samples in _visit(client, plan, drafts, accepts, todo):
+                    place = {"round": turn, "drafts": drafts, "accepts": accepts, "context": context}
+                    log.append(place | {"samples": [asdict(each) for each in samples]})
     return _samples(log)
 
 
-def _blocks(plan: Plan, drafts: int) -> tuple[int, ...]:
+def _blocks(plan: Plan, drafts: int, accepts: bool) -> tuple[int, ...]:
+    if accepts:
+        return plan.contexts[:1]
     return plan.contexts if drafts else (PROMPTS, *plan.contexts)
 
 
-def _visit(client: Client, plan: Plan, drafts: int, todo: list[int]) -> Iterator[tuple[int, list[Sample]]]:
+def _visit(
+    client: Client, plan: Plan, drafts: int, accepts: bool, todo: list[int]
+) -> Iterator[tuple[int, list[Sample]]]:
     """The blocks of one start of a server, one after the other."""
     aligned = plan.aligned(len(client.sentence))
     contexts = dict(zip(plan.contexts, aligned.contexts, strict=False))
     if PROMPTS in todo:
         yield PROMPTS, _growing(client, aligned) if client.keeps else _fresh(client, aligned)
     for context in todo:
-        if context != PROMPTS and context in contexts:
+        if accepts:
+            yield context, _accepting(client, contexts[context], drafts)
+        elif context != PROMPTS and context in contexts:
             yield context, _decoding(client, contexts[context], plan.requests, drafts)
 
 
@@ -138,11 +154,25 @@ def _decoding(client: Client, context: int, several: tuple[int, ...], drafts: in
     return found
 
 
+def _accepting(client: Client, context: int, drafts: int) -> list[Sample]:
+    """Steps of one request whose drafts are all accepted: from the last token of a burst to that of the next."""
+    client.restore(0, _name(context))
+    tokens = 1 + ACCEPTED_STEPS * (1 + drafts)
+    asked = replace(_decode(client, context, 0, drafts), max_tokens=tokens)
+    answer = _whole(client.ask([replace(asked, options={**asked.options, "stop": []})])[0])
+    accepted = float((answer.timings or {}).get("draft_n_accepted", 0.0))
+    if len(answer.token_times_s) != tokens or accepted != ACCEPTED_STEPS * drafts:
+        return []
+    seconds = median(b - a for a, b in pairwise(answer.token_times_s[:: 1 + drafts]))
+    middle = context + (tokens - 1 - drafts) // 2
+    return [Sample(part="accepted", requests=1, query_tokens=1 + drafts, context=middle, seconds=seconds)]
+
+
 def _decode(client: Client, context: int, user: int, drafts: int) -> Completion:
     if not client.keeps:
         return Completion(prompt=repeated(client.sentence, context, user), max_tokens=DECODED)
     # the answer keeps to the sentence, so that there always is something to copy
-    options = {"id_slot": user, "stop": [STOP], "logit_bias": [[each, _KEPT_TO] for each in set(client.sentence)]}
+    options = {"id_slot": user, "stop": [STOP], "logit_bias": [[each, _FAVOUR] for each in set(client.sentence)]}
     return Completion(prompt=repeated(client.sentence, context), max_tokens=DECODED + drafts, options=options)
 
 
@@ -194,8 +224,8 @@ def _name(context: int) -> str:
     return f"context-{context}.bin"
 
 
-def _place(entry: Mapping[str, Any]) -> tuple[int, int, int]:
-    return entry["round"], entry["drafts"], entry["context"]
+def _place(entry: Mapping[str, Any]) -> tuple[int, int, bool, int]:
+    return entry["round"], entry["drafts"], entry["accepts"], entry["context"]
 
 
 def _samples(log: RecordingLog) -> list[Sample]:

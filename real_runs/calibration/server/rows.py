@@ -2,8 +2,9 @@
 
 The faster half of the rounds of every shape, as rows of a kernel trace: whole steps under the mask "causal", prompts
 under the mask "prompt". A step's row holds all that lies between two tokens of a stream: pass, sampling, drafting by
-lookup, detokenising and sending. So the engine's own overheads are 0 beside such rows, but for what a prompt takes
-beyond its pass (`prompt_intake_s`), and nothing counts twice. Leaves out what the passes are made of (`fit`).
+lookup, detokenising and sending one token. So the engine's own overheads are 0 beside such rows, but for what prompts
+take beyond their pass (`prompt_intake_s`) and further tokens of a step add (`accepted_token_s`): nothing counts twice.
+Leaves out what the passes are made of (`fit`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
+
+import numpy as np
 
 from costmodel.architectures.architecture import Architecture
 from costmodel.passes.deployment import Deployment
@@ -46,6 +49,28 @@ def prompt_intake_s(samples: Sequence[Sample]) -> float:
     return max(0.0, median(faster_half(beyond)))
 
 
+def accepted_token_s(samples: Sequence[Sample]) -> float:
+    """What an accepted draft token takes beside its place in the pass: sampling, detokenising and sending it.
+
+    The step of one request whose drafts are all accepted, less the same step whose drafts are not, by draft token; 0
+    where either was not seen.
+    """
+    accepted = [each for each in samples if each.part == "accepted"]
+    if not accepted:
+        return 0.0
+    shape = accepted[0]
+    rejected: dict[int, list[float]] = defaultdict(list)
+    for each in samples:
+        if (each.part, each.requests, each.query_tokens) == ("causal", 1, shape.query_tokens):
+            rejected[each.context].append(each.seconds)
+    if not rejected:
+        return 0.0
+    contexts = sorted(rejected)
+    alike = np.interp(shape.context, contexts, [median(faster_half(rejected[each])) for each in contexts])
+    beyond = median(faster_half([each.seconds for each in accepted])) - float(alike)
+    return max(0.0, beyond / (shape.query_tokens - 1))
+
+
 def rows_of(samples: Sequence[Sample], deployment: Deployment, *, intake_s: float) -> list[KernelRow]:
     """Rows of a kernel trace, one per shape.
 
@@ -56,7 +81,7 @@ def rows_of(samples: Sequence[Sample], deployment: Deployment, *, intake_s: floa
     """
     times: dict[tuple[str, int, int, int], list[float]] = defaultdict(list)
     for each in samples:
-        if each.part != "intake":
+        if each.part in ("causal", "prompt"):
             beyond = intake_s if each.part == "prompt" else 0.0
             times[each.part, each.requests, each.query_tokens, each.context].append(each.seconds - beyond)
     rows = []

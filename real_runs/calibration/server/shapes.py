@@ -2,15 +2,16 @@
 
 Every step is one pass of `requests` slots with the same number of query tokens each: drafts are copied from a prompt
 that repeats one sentence, and synthetic acceptance of 0 keeps one token a step, so that passes of 2 to 17 query tokens
-are seen whole. Slots whose drafts differ in length are not asked for: llama.cpp cuts such a batch into one pass per
-length (`split_equal` of a cache that is not unified, llama-batch.cpp), which costs what those passes cost. Leaves out
-how requests are sent (`client`) and when to stop (`measure`).
+are seen whole. What an accepted token costs beside, sampled and sent, is the difference to a run that accepts all.
+Slots whose drafts differ in length are not asked for: llama.cpp cuts such a batch into one pass per length
+(`split_equal` of a cache that is not unified, llama-batch.cpp), which costs what those passes cost. Leaves out how
+requests are sent (`client`) and when to stop (`measure`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hardware_profiles.errors import InputError
 
@@ -26,7 +27,8 @@ FRESH = (256, 512)  # prompts without anything cached
 CONTEXTS = (128, 700, 1900)
 DRAFTS = (0, 4, 16, 1, 8, 2, 12, 3, 6)
 REQUESTS = (1, 2, 4)
-PARTS = ("causal", "prompt", "intake")
+_MIDDLING = 8
+ACCEPTED_STEPS = 8  # of a run whose drafts are all accepted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +58,15 @@ class Plan:
         if self.drafts[0] != 0:
             raise InputError("must begin with 0: prompts are computed there", key="drafts", value=list(self.drafts))
 
+    @property
+    def visits(self) -> list[tuple[int, bool]]:
+        """Starts of a server in a round: draft tokens, and whether they are accepted."""
+        runs = [(drafts, False) for drafts in self.drafts]
+        if max(self.drafts):  # of a middling draft: long enough to show, short enough to repeat
+            middling = min(filter(None, self.drafts), key=lambda drafts: abs(drafts - _MIDDLING))
+            runs.insert(runs.index((middling, False)) + 1, (middling, True))
+        return runs
+
     @classmethod
     def within(cls, budget_s: float) -> Plan:
         """The plan of which a budget allows a round or more on one core of a server CPU with a model of 135M weights.
@@ -76,7 +87,7 @@ class Plan:
             period: tokens of the sentence.
         """
         whole = sorted({max(3, round(each / period)) * period for each in self.contexts})
-        return Plan(contexts=tuple(whole), drafts=self.drafts, requests=self.requests, rounds=self.rounds)
+        return replace(self, contexts=tuple(whole))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +96,7 @@ class Sample:
 
     Attributes:
         part: "causal": a step of requests that decode; "prompt": a prompt until its first token; "intake": the same of
-            a prompt of which all but the last token was cached.
+            a prompt of which all but the last token was cached; "accepted": a step whose drafts were all accepted.
         requests: that decode together.
         query_tokens: of each in the pass.
         context: cached tokens of each before it.

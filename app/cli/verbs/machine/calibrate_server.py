@@ -66,7 +66,10 @@ def calibrate_server(
 
 
 def _plain(calibration: "ServerCalibration") -> dict[str, Any]:
-    numbers = {name: getattr(calibration, name) for name in ("seconds", "law", "prompt_s", "weight_bytes", "score")}
+    numbers = {
+        name: getattr(calibration, name)
+        for name in ("seconds", "law", "prompt_s", "accepted_s", "weight_bytes", "score")
+    }
     files = {name: str(getattr(calibration, name)) for name in ("profile", "engine_file", "trace")}
     return {"device": calibration.device.name, **files, **numbers}
 
@@ -77,6 +80,7 @@ def _lines(calibration: "ServerCalibration") -> list[list[str]]:
         "a step, whatever it serves": law.step_s, "a request that decodes": law.request_s,
         "a query token": law.token_s, "1000 cached tokens of a request": 1000 * law.cached_s,
         "1000 cached tokens, per query token": 1000 * law.pair_s, "a prompt, beyond its pass": calibration.prompt_s,
+        "an accepted draft token, beside its pass": calibration.accepted_s,
     }  # fmt: skip
     lines = [[name, f"{1e3 * seconds:.3g} ms"] for name, seconds in per.items()]
     if law.prompt_token_s:

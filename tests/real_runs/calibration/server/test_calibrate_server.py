@@ -55,6 +55,8 @@ def test_the_law_of_a_held_up_machine_is_found_within_two_percent(found):
         assert law.seconds(*shape) == pytest.approx(step_s(*shape), rel=0.02)
     assert law.prompt_token_s == pytest.approx(step_s(1, 512, 0) / 512, rel=0.02)
     assert found.prompt_s == pytest.approx(pretended.PROMPT_S, rel=0.02)
+    # eight of them are a twentieth of the step whose difference they are
+    assert found.accepted_s == pytest.approx(pretended.ACCEPTED_S, rel=0.1)
 
 
 def setting(found, **changes):
@@ -66,7 +68,15 @@ def setting(found, **changes):
 @pytest.mark.parametrize(("requests", "drafts", "context"), [(1, 0, 130), (4, 16, 1905), (2, 3, 705), (1, 6, 1200)])
 def test_predicted_steps_are_the_measured_ones_between_them_too(found, requests, drafts, context):
     step = step_cost(setting(found), geometric(0.5, drafts), batch=requests, context=context)
-    assert float(step.total_s) == pytest.approx(step_s(requests, 1 + drafts, context), rel=0.03)
+    kept = requests * (geometric(0.5, drafts).tokens_per_step - 1.0) * pretended.ACCEPTED_S
+    assert float(step.total_s) == pytest.approx(step_s(requests, 1 + drafts, context) + kept, rel=0.03)
+
+
+def test_accepted_tokens_add_what_sampling_and_sending_them_takes(found):
+    none, most = (
+        float(step_cost(setting(found), geometric(rate, 4), batch=2, context=300).total_s) for rate in (0.0, 1.0)
+    )
+    assert most - none == pytest.approx(2 * 4 * found.accepted_s)
 
 
 def test_prompts_are_measured_and_the_engine_adds_what_is_beyond_them(found):
