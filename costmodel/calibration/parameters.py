@@ -23,8 +23,8 @@ def _time(name: str, start_us: float, most_us: float) -> Parameter:
     return Parameter(name=name, low=0.0, high=most_us * MICRO, start=start_us * MICRO)
 
 
-def _share(name: str, start: float, *, low: float = 0.05, high: float = 1.5) -> Parameter:
-    return Parameter(name=name, low=low, high=high, start=start)
+def _share(name: str, start: float) -> Parameter:
+    return Parameter(name=name, low=0.05, high=1.5, start=start)
 
 
 def _rounding(name: str, start: float = 0.5) -> Parameter:
