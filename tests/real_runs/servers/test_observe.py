@@ -2,8 +2,6 @@
 
 import os
 import signal
-import threading
-import time
 
 import pytest
 
@@ -108,17 +106,14 @@ def test_a_server_lost_before_a_second_scrape_is_an_error():
         seen(url)
 
 
-def test_ctrl_c_keeps_what_was_seen():
-    def interrupt():
-        time.sleep(0.2)
+def test_ctrl_c_keeps_what_was_seen(monkeypatch):
+    def interrupted(seconds):
         os.kill(os.getpid(), signal.SIGINT)
 
     with serving("vllm", scrapes=[vllm(0, 1), vllm(1, 1)]) as (url, _):
         server = identify(Address.parse(url))
-        thread = threading.Thread(target=interrupt)
-        thread.start()
+        monkeypatch.setattr("real_runs.servers.observe.time.sleep", interrupted)
         found = observe(server, for_s=60.0, every_s=60.0)
-        thread.join()
     assert found.ended == "stopped by Ctrl-C" and found.trace.summary.drafts == 100
 
 

@@ -4,8 +4,6 @@ import asyncio
 import itertools
 import os
 import signal
-import threading
-import time
 
 import pytest
 
@@ -66,22 +64,19 @@ def test_a_server_that_dies_ends_the_run_and_keeps_what_it_answered():
     assert [answered[index].error is None for index in range(5)] == [True] * 4 + [False]
 
 
-def test_ctrl_c_closes_connections_and_keeps_what_was_answered():
-    answered = {}
-
-    def interrupt():
-        while len(answered) < 2:
-            time.sleep(0.005)
+def interrupt(done, under_way):
+    """Ctrl-C, as soon as two are answered."""
+    if done == 2:
         os.kill(os.getpid(), signal.SIGINT)
 
+
+def test_ctrl_c_closes_connections_and_keeps_what_was_answered():
+    answered = {}
     with serving(interval_s=0.01) as (url, _):
         server = identify(Address.parse(url))
-        thread = threading.Thread(target=interrupt)
-        thread.start()
         with pytest.raises(KeyboardInterrupt):
-            run_requests(server, REQUESTS, users=1, on_answer=answered.__setitem__)
-        thread.join()
-    assert 2 <= len(answered) < 9 and all(answer.error is None for answer in answered.values())
+            run_requests(server, REQUESTS, users=1, on_answer=answered.__setitem__, tell=interrupt)
+    assert len(answered) == 2 and all(answer.error is None for answer in answered.values())
 
 
 def test_ctrl_c_ends_it_in_a_notebook_too():
@@ -91,10 +86,6 @@ def test_ctrl_c_ends_it_in_a_notebook_too():
     async def cell(server):
         signal.signal(signal.SIGINT, signal.default_int_handler)  # as a notebook has it
         run_requests(server, REQUESTS, users=1, on_answer=answered.__setitem__, tell=interrupt)
-
-    def interrupt(done, under_way):
-        if done == 2:
-            os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
     try:
