@@ -106,7 +106,7 @@ def _growing(client: Client, plan: Plan) -> list[Sample]:
         if length in plan.contexts:
             client.save(0, _name(length))
     for slot, length in enumerate(FRESH, start=1):
-        if slot < max(plan.requests):
+        if slot < max(plan.requests) and length <= max(plan.contexts):
             found += _prompt(client, repeated(client.sentence, length, shift=7 * slot), slot=slot)
     return found
 
@@ -114,7 +114,9 @@ def _growing(client: Client, plan: Plan) -> list[Sample]:
 def _fresh(client: Client, plan: Plan) -> list[Sample]:
     """Prompts that the server cannot have cached: each begins with tokens of its own."""
     found: list[Sample] = []
-    for length in (64, *FRESH, *(c for c in plan.contexts if c > max(FRESH))):
+    for length in sorted({*FRESH, *plan.contexts}):
+        if length > max(plan.contexts):
+            continue
         own = list(client.sentence)
         random.shuffle(own)
         found += _prompt(client, repeated(own, length), slot=None)

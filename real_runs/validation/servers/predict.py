@@ -88,6 +88,8 @@ def _seconds(setting: Setting, draft: Deployment, steps: Steps, *, speculates: b
     rest_s = overhead.step_s + overhead.request_s * steps.served + np.zeros(len(steps.served))
     if speculates:
         rest_s = rest_s + overhead.draft_s + host_s + overhead.verify_ratio * verify_s
+        accepted = (steps.tokens.sum() - steps.served.sum()) / len(steps.served)  # of a step, as a mean
+        rest_s = rest_s + overhead.accepted_s * accepted
     return draft_s, verify_s, rest_s
 
 
