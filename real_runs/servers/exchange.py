@@ -24,6 +24,7 @@ MOST_BYTES = 64 << 20
 _MOST_HEAD_BYTES = 1 << 16
 _MOST_SIZE_LINE = 1 << 10
 _MOST_LINE_BYTES = 1 << 20
+_PIECE_BYTES = 64  # that the shortest piece counts as, because each takes memory of its own
 _LONGEST_SHOWN = 200
 
 
@@ -132,6 +133,8 @@ class _Receiver(asyncio.Protocol):
         self._chunked = fields.get(b"transfer-encoding", b"").lower() == b"chunked"
         stated = fields.get(b"content-length")
         self._left = 0 if self._chunked else None if stated is None else int(stated)
+        if (self._left or 0) < 0:
+            raise ValueError
         self._head = None
         if self._left == 0 and not self._chunked:
             self._end(None)
@@ -173,7 +176,7 @@ class _Receiver(asyncio.Protocol):
         self._left = left
 
     def _keep(self, data: bytes) -> None:
-        self._room -= len(data)
+        self._room -= max(len(data), _PIECE_BYTES)
         if self._room < 0:
             self._end("the answer is larger than is read")
         elif data and not self.ended.done():
