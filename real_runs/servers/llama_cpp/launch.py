@@ -23,6 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import make_folder
 from real_runs.servers.llama_cpp.arguments import read_arguments
 
 LOG = "server.log"
@@ -65,8 +66,9 @@ def launched(
 ) -> Iterator[Running]:
     """A server that runs while the block does.
 
-    Runs `binary`, else `llama-server` on the PATH, else the server inside the package `xllamacpp`, which writes nothing
-    else of its own. `--host`, `--port`, `--metrics` and `--threads` are added where they are not given.
+    Runs `binary`, else `llama-server` on the PATH, else the server inside the package `xllamacpp`. `--host`, `--port`,
+    `--metrics` and `--threads` are added where they are not given. On Linux the server is killed when the thread that
+    launched it ends, so that thread must outlive the block.
 
     Args:
         arguments: an exported command line without the program's name.
@@ -86,7 +88,7 @@ def launched(
         read_arguments(arguments)  # a flag that is not read is named before anything starts
     if cpu is not None and cpu not in _cpus():
         raise InputError(f"must be one of {sorted(_cpus())}", key="cpu", value=cpu)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     log = folder / LOG
     words = [sys.executable, "-m", _MODULE, str(os.getpid()), "" if cpu is None else str(cpu), program, *command]
     # a group of its own: an interrupt from the keyboard is for the parent to deal with

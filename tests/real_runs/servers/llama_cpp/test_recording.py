@@ -3,6 +3,7 @@
 import http.server
 import json
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,15 +17,17 @@ from real_runs.servers.client import Completion
 from real_runs.servers.identify import identify
 from real_runs.servers.llama_cpp import answers as asking
 from real_runs.servers.llama_cpp.answers import Answered, Answers, record_answers, whole_completion
+from real_runs.servers.llama_cpp.cut_draft import cut_draft
 from real_runs.servers.llama_cpp.launch import launched
 from real_runs.servers.llama_cpp.ngram_simple import ngram_simple_lengths
-from real_runs.servers.llama_cpp.recording import lookup_trace, record_server
+from real_runs.servers.llama_cpp.recording import draft_trace, lookup_trace, record_server
 from real_runs.servers.session import run_requests
 from tests.real_runs.servers.llama_cpp.asked import greedy
 from traces.library import read_trace
 from traces.replay.walk import replay_chain
 
 PROMPTS = read_prompts(None).first_of_each_kind(1)
+FEW = replace(PROMPTS, prompts=PROMPTS.prompts[:2])
 SETUP = {
     "recorder": "r", "name": "m", "model_file": "m.gguf", "context": 4096, "dtype": "Q8_0", "build": "b",
     "dataset": "d", "dataset_sha256": "0", "max_new_tokens": 64, "ignore_eos": True,
@@ -59,21 +62,37 @@ def test_a_recording_holds_the_text_and_both_drafters(shipped, tmp_path):
     with launched(plain, folder=tmp_path / "a") as target, launched(plain, folder=tmp_path / "b") as draft:
         told = []
         files = record_server(
-            Address.parse(target.url), PROMPTS, out=tmp_path, lookups=[(2, 8)], draft=Address.parse(draft.url),
+            Address.parse(target.url), FEW, out=tmp_path, lookups=[(2, 8)], draft=Address.parse(draft.url),
             max_new_tokens=12, tell=lambda *done: told.append(done),
         )  # fmt: skip
-        assert told == [(done, 12) for done in range(1, 13)]
+        assert told == [(done, 4) for done in range(1, 5)]
         lookup, own = (read_trace(file) for file in files)
-        assert (lookup.level, own.level, lookup.requests) == (1, 2, 6)
-        assert lookup.provenance.dtype == "Q4_1" and lookup.provenance.dataset == PROMPTS.title
+        assert (lookup.level, own.level, lookup.requests) == (1, 2, 2)
+        assert lookup.provenance.dtype == "Q4_1" and lookup.provenance.dataset == FEW.title
         # the target as its own draft model: what differs is how sums are rounded
         assert np.mean(own.rank == 0) > 0.95
         with pytest.raises(InputError, match="ignore_eos: the recording was begun with False"):
-            record_answers(Address.parse(target.url), PROMPTS, out=tmp_path, max_new_tokens=12, ignore_eos=True)
-        kept = record_answers(Address.parse(target.url), PROMPTS, out=tmp_path, max_new_tokens=12)
+            record_answers(Address.parse(target.url), FEW, out=tmp_path, max_new_tokens=12, ignore_eos=True)
+        kept = record_answers(Address.parse(target.url), FEW, out=tmp_path, max_new_tokens=12)
         assert greedy(target, kept.requests[0].prompt, 12)["tokens"] == list(kept.requests[0].output)
         with pytest.raises(InputError, match="start the server with --ctx-size"):
-            record_answers(Address.parse(target.url), PROMPTS, out=tmp_path / "long", max_new_tokens=500)
+            record_answers(Address.parse(target.url), FEW, out=tmp_path / "long", max_new_tokens=500)
+
+
+@pytest.mark.model
+def test_the_engine_keeps_what_a_draft_models_own_server_says_it_hits(shipped, tmp_path):
+    """Drafts of 3 tokens are counted by the server that verifies them, hits by one that runs the draft model alone."""
+    file = cut_draft(shipped, tmp_path / "draft.gguf", (*range(14), *range(19, 30))).path
+    draws = ["--spec-type", "draft-simple", "--spec-draft-model", str(file), "--spec-draft-n-max", "3"]
+    plain = ["--ctx-size", "512", "--parallel", "1"]
+    with launched(["--model", str(shipped), *plain, *draws], folder=tmp_path / "both") as both:
+        answers = record_answers(Address.parse(both.url), FEW, out=tmp_path, max_new_tokens=24, ignore_eos=True)
+    with launched(["--model", str(file), *plain], folder=tmp_path / "draft") as alone:
+        trace = draft_trace(answers, Address.parse(alone.url))
+    steps = int(replay_chain(trace, 3).steps.sum())
+    counted = sum(answer.accepted for answer in answers.requests)
+    # every step but the prompt's emits one token beside those that are kept; a near tie may round the other way
+    assert counted > 10 and abs(2 * 23 - counted - steps) <= 2
 
 
 @pytest.mark.model
