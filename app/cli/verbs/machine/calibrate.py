@@ -1,5 +1,6 @@
 """`calibrate`: score a device profile on measured kernels, and fit its constants to them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,7 +57,7 @@ def calibrate(
     Without tables it measures this machine: --here cpu or --here cuda says which device, --server or --engine llama.cpp
     which engine, of which --budget, --results, --resume, --base, --threads and --out hold too.
     """
-    from app.cli.output import emit_json, print_table, progress_line, require_file
+    from app.cli.output import emit_json, progress_line, require_file
     from costmodel.calibration.calibrate import calibrate as calibrated
     from costmodel.calibration.tables import read_all, shipped_model
     from hardware_profiles.errors import InputError
@@ -109,18 +110,23 @@ def calibrate(
             "out": None if out is None else str(out),
         })  # fmt: skip
     elif not quiet:
-        lines = []
-        for name, score in found.scores.items():
-            lines.append(_line(f"{name} ({score.form})" if score.form else name, score))
-            lines.extend(_line(f"  {part}", each) for part, each in score.parts.items())
-        columns = ["operation", "rows", "used", "fitted", "scored", "median", "p90", "in interval"]
         how = "as it is" if score_only else "after a fit to the rows set aside"
-        print_table(
-            f"{profile.title}, {how}",
-            columns,
-            lines,
-            caption="errors are |predicted / measured - 1|; the interval is to hold 80 % of the scored rows",
-        )
+        _print_scores(f"{profile.title}, {how}", found.scores)
+
+
+def _print_scores(title: str, scores: Mapping[str, "Score"]) -> None:
+    from app.cli.output import print_table
+
+    lines = []
+    for name, score in scores.items():
+        lines.append(_line(f"{name} ({score.form})" if score.form else name, score))
+        lines.extend(_line(f"  {part}", each) for part, each in score.parts.items())
+    print_table(
+        title,
+        ["operation", "rows", "used", "fitted", "scored", "median", "p90", "in interval"],
+        lines,
+        caption="errors are |predicted / measured - 1|; the interval is to hold 80 % of the scored rows",
+    )
 
 
 def _check_out(out: Path, score_only: bool) -> None:

@@ -146,15 +146,8 @@ def validate(
     if chosen is not None:
         profile, shape = chosen.deployment.device, chosen.deployment.model
     require_folder(out)
-    if results is not None:
-        from costmodel.passes.measured import add_results
-
-        add_results(results)
     known = _fidelity(fidelity or ("measured" if server is None else "calibrated"))
-    if profile is None:
-        raise InputError(
-            "name the profile that predicts; `rooftree calibrate` makes one of this machine", key="--profile"
-        )
+    profile = _predicting(profile, results)
     if replayed is not None:
         _score_passes(replayed, profile, trace, out, json=json, quiet=quiet)
         return
@@ -176,8 +169,7 @@ def validate(
     _run(
         {
             "profile": profile, "shipped_model": shape, "model_file": model, "prompts": prompts, "device": device,
-            "threads": threads,
-            "dtype": torch_dtype(dtype), "fidelity": known,
+            "threads": threads, "dtype": torch_dtype(dtype), "fidelity": known,
             "contexts": tuple(whole_numbers(context or "0,512,1024", "--context", least=0, most=1 << 20)),
             "fitted_contexts": tuple(whole_numbers(fit_context, "--fit-context", least=1, most=1 << 20)),
             "batches": tuple(whole_numbers(batch or "1,4", "--batch", least=1, most=64)), "per_cell": per_cell,
@@ -186,6 +178,19 @@ def validate(
         },
         drafter, budget or "15m", json=json, quiet=quiet,
     )  # fmt: skip
+
+
+def _predicting(profile: str | None, results: Path | None) -> str:
+    """The profile that predicts, which may then find measured passes that are not shipped."""
+    from costmodel.passes.measured import add_results
+    from hardware_profiles.errors import InputError
+
+    if results is not None:
+        add_results(results)
+    if profile is None:
+        rule = "name the profile that predicts; `rooftree calibrate` makes one of this machine"
+        raise InputError(rule, key="--profile")
+    return profile
 
 
 def _score_passes(results: Path, profile: str, trace: Path | None, out: Path, *, json: bool, quiet: bool) -> None:
