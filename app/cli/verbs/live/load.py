@@ -22,7 +22,6 @@ KeyEnv = Annotated[
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, help="Seconds of silence after which an answer counts as lost.")
 ]
-_SHOWN = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "whole answer", "queue_s": "queue"}
 
 
 def load(
@@ -88,6 +87,7 @@ def load(
     """
     from app.cli.output import deliver, require_folder
     from app.cli.progress import counting
+    from app.cli.shown.live import print_load
     from app.cli.verbs.live.traffic import drawn_workload, prompts_of, request_count, request_options
     from hardware_profiles.errors import InputError
     from real_runs.servers.address import Address
@@ -119,7 +119,7 @@ def load(
         "stop_at_eos": stop_at_eos, "most_at_once": most_at_once, "timeout_s": timeout, "seed": seed,
     }  # fmt: skip
     answer = _answer(inputs, server, result, [text for text in (assumed, note) if text])
-    answered = deliver(answer, name="load", json=json, out=out, quiet=quiet, show=lambda: _show(answer, out))
+    answered = deliver(answer, name="load", json=json, out=out, quiet=quiet, show=lambda: print_load(answer, out))
     if result.errors:
         failed = sum(result.errors.values())
         message = f"{failed} of {result.asked} requests failed ({next(iter(result.errors))}); --resume sends them again"
@@ -145,55 +145,3 @@ def _answer(
         "acceptance": None if result.trace is None else {"level": result.trace.level, **counts_of(result.trace)},
         "errors": result.errors, "client_cpu_s": result.cpu_s, "notes": notes,
     }  # fmt: skip
-
-
-def named(server: "Mapping[str, Any]") -> str:
-    """A server's model and engine in words; of a model that is a file, the file's name."""
-    return f"{server['model'].rpartition('/')[2]} on {server['engine']}"
-
-
-def say_acceptance(counts: "Mapping[str, Any] | None", file: Path | None) -> None:
-    """Say what was drafted and accepted, where anything was.
-
-    Args:
-        counts: of a trace of level 0.
-        file: where that trace lies; None: nowhere.
-    """
-    from app.cli.formatting import fixed
-    from app.cli.output import say
-
-    if counts is None:
-        return
-    drafted = f" of {counts['draft_tokens']:,} drafted" if counts["draft_tokens"] else ""
-    say(f"tokens per step {fixed(counts['tokens_per_step'], 3)}: {counts['accepted_tokens']:,} accepted{drafted}")
-    if counts["acceptance_by_depth"]:
-        rates = ", ".join(fixed(rate, 3) for rate in counts["acceptance_by_depth"][:32])
-        say(f"accepted by position {rates}")
-    by_batch = counts["tokens_per_step_by_batch"]
-    if len(by_batch) > 1:
-        say("by running requests " + ", ".join(f"{batch:,}: {fixed(mean, 2)}" for batch, mean in by_batch[:16]))
-    if file is not None:
-        say(f"{file}: level {counts['level']}; optimize --trace {file} chooses by it")
-
-
-def _show(answer: "Mapping[str, Any]", out: Path) -> None:
-    from app.cli.formatting import plain, time_unit
-    from app.cli.output import print_table, say
-
-    found, server = answer["metrics"], answer["server"]
-    shown = {name: found[key] for key, name in _SHOWN.items() if found[key]["mean"] is not None}
-    unit = time_unit([times[level] for times in shown.values() for level in ("mean", "p99")])
-    levels = ("mean", "p50", "p90", "p99")
-    rows = [[name, *(unit.show(times[level]) for level in levels)] for name, times in shown.items()]
-    print_table(named(server), [unit.name, *levels], rows)
-    rates = f"{plain(found['tokens_per_s'])} tokens/s, {plain(found['requests_per_s'])} requests/s"
-    say(
-        f"{found['finished']:,} of {answer['requests']:,} requests in {plain(found['clock_s'])} s: {rates}, "
-        f"{found['prompt_tokens']:,} prompt and {found['output_tokens']:,} output tokens"
-    )
-    say_acceptance(answer["acceptance"], out / "acceptance.parquet")
-    late = found["sent_late_s"]["p99"]
-    say(f"this client: {plain(answer['client_cpu_s'])} s of CPU time; requests sent {plain(late * 1e3)} ms late (p99)")
-    for note in answer["notes"]:
-        say(note)
-    say(f"simulate --requests {out / 'requests.parquet'} plays the same load")

@@ -7,15 +7,12 @@ import typer
 
 from app.cli.options import Json, Quiet, Seed
 from app.cli.output import Answered
-from app.cli.verbs.live.load import KeyEnv, Served, Url, named, say_acceptance
+from app.cli.verbs.live.load import KeyEnv, Served, Url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from real_runs.servers.observe import Observation
-
-_TIMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "whole answer", "queue_s": "queue",
-          "prompt_s_per_token": "prompt token"}  # fmt: skip
 
 
 def observe(
@@ -38,6 +35,7 @@ def observe(
     Example: rooftree observe http://127.0.0.1:8000 --for 60s --out acceptance.parquet
     """
     from app.cli.output import deliver, progress_line, require_file
+    from app.cli.shown.live import print_observation
     from app.cli.verbs.machine.campaign import seconds
     from hardware_profiles.errors import InputError
     from real_runs.servers.address import Address
@@ -62,7 +60,7 @@ def observe(
 
         make_folder(out.parent)
         write_acceptance(found.trace, out)
-    answered = deliver(answer, name="", json=json, out=None, quiet=quiet, show=lambda: _show(answer, out))
+    answered = deliver(answer, name="", json=json, out=None, quiet=quiet, show=lambda: print_observation(answer, out))
     if found.ended and "Ctrl-C" not in found.ended:
         raise InputError(f"observed for {found.seconds:.0f} of {for_s:.0f} s: {found.ended}", key=str(server.address))
     if out is not None and found.trace is None:
@@ -82,50 +80,3 @@ def _answer(observation: "Observation", inputs: "Mapping[str, Any]") -> dict[str
         "acceptance": None if trace is None else {"level": trace.level, **counts_of(trace)},
         "notes": [observation.no_trace if trace is None else trace.provenance.notes],
     }  # fmt: skip
-
-
-def _show(answer: "Mapping[str, Any]", out: Path | None) -> None:
-    from app.cli.formatting import plain, time_unit
-    from app.cli.output import print_table, say
-
-    figures, server = answer["figures"], answer["server"]
-    say(f"{named(server)}, {plain(answer['observed_s'])} s, {answer['scrapes']} scrapes")
-    times = {name: figures[key] for key, name in _TIMES.items() if key in figures}
-    if times:
-        unit = time_unit([found["mean"] for found in times.values()])
-        levels = ("mean", "p50", "p90", "p99")
-        rows = [[name, *(unit.show(found.get(level)) for level in levels)] for name, found in times.items()]
-        print_table("as the engine states it", [unit.name, *levels], rows, caption=_caption(server["engine"]))
-    for line in _lines(figures):
-        say(line)
-    say_acceptance(answer["acceptance"], out)
-    for note in answer["notes"]:
-        say(note)
-
-
-def _caption(engine: str) -> str:
-    if engine == "llama.cpp":
-        return "means only: seconds over tokens; llama.cpp counts no time to the first token"
-    return "percentiles are linear within the buckets of the engine's histograms"
-
-
-def _lines(figures: "Mapping[str, Any]") -> list[str]:
-    """What was counted, a sentence each."""
-    from app.cli.formatting import plain
-
-    lines = []
-    if "running" in figures:
-        waiting = figures.get("waiting", {"mean": None, "most": None})
-        lines.append(
-            f"running {plain(figures['running']['mean'])} on average, {plain(figures['running']['most'])} at most; "
-            f"waiting {plain(waiting['mean'])} and {plain(waiting['most'])}, at the moments of the scrapes"
-        )
-    if "steps" in figures:
-        steps = figures["steps"]
-        mean = steps.get("requests_per_step") or steps.get("tokens_per_step")
-        what = "requests" if "requests_per_step" in steps else "tokens, prompts among them,"
-        lines.append(f"{plain(steps['gained'])} steps of {plain(mean)} {what} on average")
-    rates = [f"{plain(figures[key]['per_s'])} {name}/s" for key, name in
-             (("output_tokens", "output tokens"), ("prompt_tokens", "prompt tokens"), ("requests", "requests"))
-             if key in figures]  # fmt: skip
-    return [*lines, ", ".join(rates)] if rates else lines
