@@ -15,7 +15,6 @@ from real_runs.prompt_set import read_prompts
 from real_runs.servers.address import Address
 from real_runs.servers.client import Completion
 from real_runs.servers.identify import identify
-from real_runs.servers.llama_cpp import answers as asking
 from real_runs.servers.llama_cpp.answers import Answered, Answers, record_answers, whole_completion
 from real_runs.servers.llama_cpp.cut_draft import cut_draft
 from real_runs.servers.llama_cpp.launch import launched
@@ -141,14 +140,22 @@ def stub():
         server.shutdown()
 
 
-def test_a_recording_goes_on_after_what_was_answered(stub, tmp_path, monkeypatch):
+def test_a_recording_goes_on_after_what_was_answered(stub, tmp_path):
     said, address = stub
-    first = record_answers(address, PROMPTS, out=tmp_path)
-    assert [each.output for each in first.requests] == [(3,)] * 6 and first.setup["model_file"] == "b.gguf"
+    whole = said["/completion"]
+
+    def die(done, total):
+        if done == 4:
+            said["/completion"] = None
+
+    with pytest.raises(InputError, match="/completion: HTTP 404"):
+        record_answers(address, PROMPTS, out=tmp_path, tell=die)
+    said["/completion"] = whole | {"tokens": [5]}
+    found = record_answers(address, PROMPTS, out=tmp_path)
+    assert [answer.output for answer in found.requests] == [(3,)] * 4 + [(5,)] * 2
+    assert found.setup["model_file"] == "b.gguf"
     said["/completion"] = None
-    assert record_answers(address, PROMPTS, out=tmp_path) == first
-    monkeypatch.setattr(asking, "_answered", None)
-    assert record_answers(address, PROMPTS, out=tmp_path) == first
+    assert record_answers(address, PROMPTS, out=tmp_path) == found
 
 
 @pytest.mark.parametrize(
