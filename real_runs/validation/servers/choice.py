@@ -1,7 +1,7 @@
 """What does `optimize` choose for a server's cell?
 
-The product's own front door is asked once for every length of n-gram that is looked up, and for the draft model; the
-fastest of its answers is the choice. Leaves out running it.
+The product's own front door is asked once for every length of n-gram that is looked up, and for the draft model. Of its
+answers, and plain decoding, the one is chosen that is predicted fastest step by step. Leaves out running it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.recommend import recommend
 from real_runs.validation.cells import Cell
 from real_runs.validation.servers.configurations import DRAFT_TOKENS, NGRAM_FORMS, Served, drafted, looked_up, plain
+from real_runs.validation.servers.predict import Predict
 from real_runs.validation.servers.recordings import Recorded
 from traces.storage.acceptance_file import write_acceptance
 
 
 def chosen_for(
-    cell: Cell, recorded: Recorded, asked: DecodingConfiguration, folder: Path, *, draft: bool, seed: int
+    cell: Cell, recorded: Recorded, asked: DecodingConfiguration, folder: Path, predict: Predict, *, draft: bool,
+    seed: int,
 ) -> Served:  # fmt: skip
     """The fastest configuration by the product's own optimiser.
 
@@ -30,6 +32,7 @@ def chosen_for(
         recorded: answers to these prompts among others.
         asked: model, device and engine, with slots and length.
         folder: for the cell's traces.
+        predict: what a configuration should take for prompts that are sent together.
         draft: the draft model may be chosen, too.
         seed: of the search.
     """
@@ -41,7 +44,7 @@ def chosen_for(
                 for size, lengths in forms.items()]  # fmt: skip
     if draft:
         drafters.append((asked, drafted(asked, max(DRAFT_TOKENS)), list(DRAFT_TOKENS)))
-    found = list[tuple[float, Served]]()
+    found = [plain(asked)]
     for number, (question, longest, lengths) in enumerate(drafters):
         trace = recorded.drafts(longest, cell.prompts)
         middle = round(float(np.mean(trace.prompt_tokens + trace.output_tokens / 2)))
@@ -50,6 +53,11 @@ def chosen_for(
         best = recommend(
             question, [file], batches=[cell.batch], contexts=[middle], draft_tokens=lengths, tree_sizes=(), seed=seed
         ).winners[0]  # fmt: skip
-        chosen = replace(longest.chosen, draft_tokens=best.acceptance.draft_tokens)
-        found.append((best.tokens_per_s, plain(asked) if best.topology == "off" else Served(chosen=chosen)))
-    return max(found, key=lambda pair: pair[0])[1]
+        if best.topology != "off":
+            found.append(Served(chosen=replace(longest.chosen, draft_tokens=best.acceptance.draft_tokens)))
+
+    def rate(served: Served) -> float:
+        runs = [predict(served, group).run for group in cell.groups]
+        return sum(run.tokens for run in runs) / sum(run.decode_s for run in runs)
+
+    return max(found, key=rate)

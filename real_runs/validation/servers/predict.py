@@ -8,7 +8,7 @@ which passes there are (`steps`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from costmodel.passes.forward import pass_cost
 from costmodel.passes.measured import measured_pass, passes_of
 from costmodel.passes.ops import Array
 from real_runs.validation.predict import PredictedRun
+from real_runs.validation.servers.configurations import Served
 from real_runs.validation.servers.steps import Counts, Passes, Steps
 
 _TAILS = (0.1, 0.9)  # of an 80 % interval
@@ -39,6 +40,9 @@ class PredictedGroup:
     ttft_s: float
     tpot_s: float
     spread_ratio: float
+
+
+Predict = Callable[[Served, tuple[str, ...]], PredictedGroup]
 
 
 def predicted_group(

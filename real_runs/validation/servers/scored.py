@@ -7,7 +7,7 @@ has, with the time to the first token, the time per token and what prompts took.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
@@ -20,11 +20,10 @@ from real_runs.validation.runs import Run
 from real_runs.validation.score import Point, score_point
 from real_runs.validation.servers.configurations import Served
 from real_runs.validation.servers.launches import FAILED, Plan
-from real_runs.validation.servers.predict import PredictedGroup
+from real_runs.validation.servers.predict import Predict, PredictedGroup
 from real_runs.validation.servers.recordings import Recorded
 
 Group = tuple[str, ...]
-Predict = Callable[[Served, Group], PredictedGroup]
 
 
 def scored_points(

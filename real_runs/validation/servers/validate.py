@@ -42,9 +42,9 @@ from real_runs.validation.servers.choice import chosen_for
 from real_runs.validation.servers.configurations import DRAFT, Served, plain
 from real_runs.validation.servers.launches import FAILED, Bench, Command, make_runs
 from real_runs.validation.servers.plan import SYNTHETIC, SYNTHETIC_CONTEXT, Wanted, cell_plan, server_cells
-from real_runs.validation.servers.predict import PredictedGroup, predicted_group
+from real_runs.validation.servers.predict import Predict, PredictedGroup, predicted_group
 from real_runs.validation.servers.recordings import Recorded, record_prompts
-from real_runs.validation.servers.scored import Group, Predict, prompt_times, scored_points
+from real_runs.validation.servers.scored import Group, prompt_times, scored_points
 from real_runs.validation.servers.slots import cache_folder
 from real_runs.validation.validate import Validation
 from traces.kinds.acceptance import AcceptanceTrace
@@ -133,10 +133,11 @@ def validate_server(
         drafts=options.draft is not None, synthetic=options.synthetic, seed=options.seed,
     )  # fmt: skip
     cells, recorded = _recorded(options, wanted, asked, command, caches, tell)
+    predict = _predictor(options, asked, recorded)
     tell("choosing")
     chosen = {
         cell.name: chosen_for(
-            cell, recorded, replace(asked, max_batch=cell.batch), options.out / "traces" / str(place),
+            cell, recorded, replace(asked, max_batch=cell.batch), options.out / "traces" / str(place), predict,
             draft=wanted.drafts and cell.context == min(options.contexts), seed=options.seed,
         )
         for place, cell in enumerate(cells)
@@ -157,9 +158,7 @@ def validate_server(
         missing = make_runs(bench, plan, log, rounds=options.rounds, deadline=deadline, progress=progress)
         entries = list(log.finished)
     tell("scoring")
-    points, left_out = scored_points(
-        plan, entries, chosen, recorded, _predictor(options, asked, recorded), keep_disturbed=options.keep_disturbed
-    )
+    points, left_out = scored_points(plan, entries, chosen, recorded, predict, keep_disturbed=options.keep_disturbed)
     if not points:
         raise InputError("no configuration could be scored; raise the budget", key="--budget")
     write_points(points, options.out / "validation.parquet")
