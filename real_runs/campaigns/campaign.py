@@ -21,7 +21,7 @@ from hardware_profiles.errors import InputError, RooftreeError
 from real_runs.campaigns.decode_table import read_decode
 from real_runs.campaigns.file import Campaign, digest, read_campaign
 from real_runs.campaigns.job_process import ROWS, STATE, perform, work_folder
-from real_runs.campaigns.jobs import DecodeJob, Job, ModelJob, RecordJob
+from real_runs.campaigns.jobs import DecodeJob, Job, ModelJob, RecordJob, ServeJob
 from real_runs.campaigns.measures import measures
 from real_runs.campaigns.process import Stop, locked, run_child, stopping
 from real_runs.campaigns.recording_job import trace_files
@@ -34,6 +34,7 @@ from real_runs.campaigns.results import (
     merge_job,
     merge_recordings,
     merge_runs,
+    merge_served,
     read_summary,
     write_summary,
 )
@@ -211,7 +212,9 @@ def _run(call: _Call, job: Job, limit_s: float) -> JobOutcome:
                 deadline=time.monotonic() + limit_s, should_stop=lambda: bool(call.stop), command=call.command,
                 begun=job.name in call.begun,
             )  # fmt: skip
-        state, reason = _reported_state(state_file) if isinstance(job, ModelJob) else _state_of_rows(part, call.stop)
+        state, reason = (
+            _reported_state(state_file) if isinstance(job, ModelJob | ServeJob) else _state_of_rows(part, call.stop)
+        )
     except Exception as error:  # a campaign outlives its jobs
         state, reason = "failed", f"{type(error).__name__}: {error}"[:500]
     rows = 0
@@ -239,6 +242,8 @@ def _merged(call: _Call, job: Job, part: Path, state: State) -> int:
         return len(files)
     if not part.exists():
         return 0
+    if isinstance(job, ServeJob):
+        return merge_served(call.out, job.name, json.loads(part.read_text(encoding="utf-8")))
     if isinstance(job, DecodeJob):
         return merge_runs(call.out, job.name, read_decode(part))
     return merge_job(call.out, job.name, read_kernels(part))

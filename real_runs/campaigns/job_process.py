@@ -22,7 +22,7 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import whole_file
 from real_runs.campaigns.decode_table import write_decode
 from real_runs.campaigns.file import Campaign, digest
-from real_runs.campaigns.jobs import DecodeJob, Job, ModelJob, RecordJob
+from real_runs.campaigns.jobs import DecodeJob, Job, ModelJob, RecordJob, ServeJob
 from real_runs.campaigns.results import WORK, read_results
 
 ROWS = "running.parquet"
@@ -62,6 +62,9 @@ def perform(
     if isinstance(job, ModelJob):
         _perform_model_job(job, campaign, out, deadline, should_stop, command)
         return
+    if isinstance(job, ServeJob):
+        _perform_serve_job(job, campaign, out, deadline, should_stop)
+        return
     from real_runs.campaigns import kernel_job as kernels
     from traces.storage.kernels import write_kernels
 
@@ -98,6 +101,26 @@ def _perform_model_job(
         _leave(out, "cut" if report.missing else "finished", f"{report.missing} runs left" if report.missing else "")
     else:
         raise TypeError(f"no job of a model: {type(job).__name__}")
+
+
+def _perform_serve_job(
+    job: ServeJob, campaign: Campaign, out: Path, deadline: float, should_stop: Callable[[], bool]
+) -> None:
+    from real_runs.campaigns.serve_job import run_serve, write_served
+    from real_runs.models.loading.weights import find_model
+
+    try:
+        model = job.model or str(find_model().path)
+    except InputError as error:
+        _leave(out, "skipped", error.message)
+        return
+    folder = work_folder(out, campaign, job)
+    folder.mkdir(parents=True, exist_ok=True)
+    runs, missing = run_serve(
+        job, folder=folder, threads=campaign.threads or 1, model=model, deadline=deadline, should_stop=should_stop
+    )
+    write_served(runs, out / ROWS)
+    _leave(out, "cut" if missing else "finished", f"{missing} runs left" if missing else "")
 
 
 def _leave(out: Path, state: str, reason: str) -> None:

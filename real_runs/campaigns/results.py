@@ -1,10 +1,10 @@
 """What does a campaign leave behind, and how is it read again?
 
-`kernels.parquet` with the rows of all timed jobs, `decode.parquet` with the runs of all decode jobs,
-`recordings.zip` with the trace files of all recordings (the first and the last get a second file where one would
-grow too large), and `summary.json` with the outcome of every job; all are whole after every job. What unfinished
-recordings and decode jobs have so far lies in `work/` while a campaign runs and in `unfinished.zip` after it.
-Leaves out running jobs.
+`kernels.parquet` with the rows of all timed jobs, `decode.parquet` with the runs of all decode jobs, `served.json` with
+those of serving engines, `recordings.zip` with the trace files of all recordings (the first and the last get a second
+file where one would grow too large), and `summary.json` with the outcome of every job; all are whole after every job.
+What unfinished recordings and decode jobs have so far lies in `work/` while a campaign runs and in `unfinished.zip`
+after it. Leaves out running jobs.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ MAX_RECORDING_FILES = 2
 SHIPPED = Path(__file__).parents[1] / "results"
 SUMMARY = "summary.json"
 DECODE = "decode.parquet"
+SERVED = "served.json"
 WORK = "work"
 UNFINISHED = "unfinished.zip"
 _MAX_SUMMARY_BYTES = 16 << 20
@@ -156,6 +157,33 @@ def merge_runs(folder: Path, job: str, table: DecodeTable) -> int:
     merged = DecodeTable(runs=kept + table.runs, provenance=about | {job: dict(table.provenance)})
     write_decode(merged, folder / DECODE)
     return len(table.runs)
+
+
+def read_served(path: Path) -> Mapping[str, list[dict[str, Any]]]:
+    """Runs by job that a results folder holds; none where there is no such file.
+
+    Raises:
+        InputError: something else lies there.
+    """
+    if not path.exists():
+        return {}
+    if path.stat().st_size > _MAX_SUMMARY_BYTES:
+        raise InputError(f"must not exceed {_MAX_SUMMARY_BYTES} bytes", file=path)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(runs, list) for runs in found.values()):
+        raise InputError("must hold runs by job", file=path)
+    return found
+
+
+def merge_served(folder: Path, job: str, runs: list[dict[str, Any]]) -> int:
+    """Put a serve job's runs in place of what the folder holds of that job; how many there are."""
+    merged = {**read_served(folder / SERVED), job: runs}
+    with whole_file(folder / SERVED) as part:
+        part.write_text(json.dumps(merged, indent=1), encoding="utf-8")
+    return len(runs)
 
 
 def merge_recordings(

@@ -78,8 +78,7 @@ def server_cells(
     ids = {each.id: tuple(chat_ids(server, each.text)) for each in filled.prompts}
     if wanted.synthetic:
         for slot in range(max(wanted.slots)):
-            period = [_FIRST_TOKEN + slot * _PERIOD + place for place in range(_PERIOD)]
-            ids[f"{SYNTHETIC}-{slot}"] = tuple((period * SYNTHETIC_CONTEXT)[:SYNTHETIC_CONTEXT])
+            ids[f"{SYNTHETIC}-{slot}"] = repeating_prompt(slot, SYNTHETIC_CONTEXT)
         cells += [
             Cell(phase="score", kind=SYNTHETIC, context=SYNTHETIC_CONTEXT, batch=slots,
                  prompts=tuple(f"{SYNTHETIC}-{slot}" for slot in range(slots)))
@@ -125,6 +124,12 @@ def _grid(asked: DecodingConfiguration) -> list[Served]:
 
 def _slots(cells: Sequence[Cell], name: str) -> int:
     return next(cell.batch for cell in cells if cell.name == name)
+
+
+def repeating_prompt(slot: int, tokens: int) -> tuple[int, ...]:
+    """Token ids of a prompt that repeats, another one for every slot."""
+    period = [_FIRST_TOKEN + slot * _PERIOD + place for place in range(_PERIOD)]
+    return tuple((period * tokens)[:tokens])
 
 
 def chat_ids(server: Server, text: str) -> list[int]:
