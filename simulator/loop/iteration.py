@@ -248,11 +248,7 @@ def _steady_run(
     running = buffers.running
     b = replica.running
     full = b == limits.max_requests
-    if (
-        b == 0
-        or (replica.queued > 0 and not full and _queue_moves(limits))
-        or not is_one_pass(replica, buffers, requests, limits)
-    ):
+    if b == 0 or (replica.queued > 0 and not full and _queue_moves(limits)) or not is_one_pass(replica, limits):
         return
     most = (replica.unused_blocks // b - 1) * limits.block_tokens
     context = 0

@@ -2,11 +2,11 @@
 
 A batch lists the tokens of the requests that decode, then those of prompts. Passes take as many as there is room for in
 that order; or, where every slot has a cache of its own, equally many tokens of slots with consecutive numbers: requests
-in slots 0 and 2 make two passes, and drafts of unequal lengths make one up to the end of each. Leaves out what a pass
-costs: `simulator.loop.tables`.
+in slots 0 and 2 make two passes, and drafts of unequal lengths make one up to the end of each; such a pass reads every
+cache as far as the longest. Leaves out what a pass costs: `simulator.loop.tables`.
 
 Reference: llama.cpp, src/llama-batch.cpp `split_simple` and `split_equal`, called by src/llama-kv-cache.cpp
-`init_batch` (the latter for a cache that is not unified).
+`init_batch` (the latter for a cache that is not unified); `get_n_kv` there for what is read.
 """
 
 from __future__ import annotations
@@ -32,15 +32,9 @@ def line_up(replica: Replica, buffers: Buffers, requests: Requests) -> int:
 
 
 @compiled
-def is_one_pass(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits) -> bool:
-    """Whether an iteration in which everybody who runs decodes one token is a single pass."""
-    if limits.pass_tokens == 0:
-        return True
-    neighbours = True
-    if limits.equal_passes:
-        first = requests[buffers.running[0]].slot
-        neighbours = requests[buffers.running[replica.running - 1]].slot - first == replica.running - 1
-    return bool(neighbours and replica.running <= limits.pass_tokens)
+def is_one_pass(replica: Replica, limits: Limits) -> bool:
+    """Whether an iteration in which everybody who runs decodes one token is a single pass over their own caches."""
+    return bool(limits.pass_tokens == 0 or (not limits.equal_passes and replica.running <= limits.pass_tokens))
 
 
 @compiled
@@ -80,8 +74,8 @@ def next_pass(
         count: requests of the iteration.
 
     Returns:
-        Requests that decode, their query tokens, their cached tokens together and those of the longest, pieces of
-        prompts, rows, and rows that are sampled.
+        Requests that decode, their query tokens, the cached tokens that are read for all of them and those of the
+        longest, pieces of prompts, rows, and rows that are sampled.
     """
     if limits.equal_passes:
         _fill_equally(buffers, requests, limits, count)
@@ -107,6 +101,8 @@ def next_pass(
             pieces += 1
             sampled += cached + now == requests[r].prompt + requests[r].generated
         buffers.rows_left[i] -= now
+    if limits.equal_passes:
+        context = longest * decoding
     return decoding, decode_rows, float(context), float(longest), pieces, rows, sampled
 
 

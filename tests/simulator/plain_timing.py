@@ -56,6 +56,8 @@ class Timing:
         for each in inside:
             decoding = [job for job in self.decoding if job in each]
             held = [job.computed + done[job] for job in decoding]
+            if self.o.equal_passes:
+                held = [max(held)] * len(held) if held else []
             rows = sum(each.count(job) for job in decoding)
             pieces = [(each.count(job), job.computed + done[job]) for job in prompts if job in each]
             total += self.timer(
