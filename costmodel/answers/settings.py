@@ -65,6 +65,7 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         plan.check(target)
     deployment = apply(deployment, named_transforms(chosen))
     drafter = _drafter(configuration, method, deployment, named_transforms(chosen, reach_drafter=True))
+    drafter = engine.drafting(drafter)
     if names.cache_tokens is not None:
         engine = _holding(engine, names, deployment, drafter)
     return Setting(

@@ -47,6 +47,8 @@ def _stage_chain(
     stage = drafter.stages[level]
     if level + 1 == len(drafter.stages):
         passes = chain_passes(stage.draft, draft_tokens)
+        if stage.follows_target and passes:
+            passes.append(DraftPass(np.asarray(draft_tokens > 0, dtype=np.float64), draft_tokens + 1.0))
         return _costs(d, drafter, stage, passes, batch=batch, context=context)
     inner = drafter.stages[level + 1].draft
     steps = draft_tokens / emitted_by(inner.acceptance, inner.tokens)

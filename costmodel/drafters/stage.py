@@ -25,6 +25,8 @@ class Stage:
         projections: matrices (name, outputs, inputs) that a pass applies beside them; of one level for `heads`.
         resident_values: weights held beside the target's.
         kv_values_per_token: cached values held beside the target's.
+        follows_target: its cache is filled by a pass over whatever the target computes, apart from its drafts, as some
+            engines run draft models.
     """
 
     draft: Draft
@@ -33,6 +35,7 @@ class Stage:
     projections: tuple[Projection, ...] = ()
     resident_values: int = 0
     kv_values_per_token: int = 0
+    follows_target: bool = False
 
 
 def build_stage(draft: Draft, target: Architecture, *, model: Architecture | None, exit_layer: int | None) -> Stage:

@@ -37,6 +37,9 @@ ENGINE = Engine(
         )
     },
     kernels=Kernels(source="ASSUMED: its kernels split the cache, and passes run from captured graphs"),
+    # common/speculative.cpp: the draft model's context computes every batch of the target's (`process`), and then one
+    # token a pass (`draft`)
+    follows_target=True,
     memory=Memory(
         unseen_bytes=0.5 * GIB,
         group_bytes=0.0,

@@ -30,6 +30,7 @@ _HEAD = ("head", "sampler")
 _EXACT_REQUESTS = 32  # beyond, the grid of requests widens by 6 % from point to point
 _EXACT_QUERIES = 9
 _PROMPT_STEP = 64
+_SHORT_PROMPT_STEP = 16  # where prompts were measured, short ones too
 _COLUMNS = 256
 _MOST_ROWS = 16384  # of the table; larger passes follow the slope of its upper half
 
@@ -218,7 +219,8 @@ class CostModelTimer:
         step = _PROMPT_STEP * max(1.0, np.ceil(size.context_tokens / _COLUMNS / _PROMPT_STEP))
         context = np.arange(0.0, size.context_tokens + 2.0 * step, step)
         attention, together = self._decode_grid(queries, requests, context, row_s, head_s)
-        prompts = np.arange(0.0, size.context_tokens + 2.0 * _PROMPT_STEP, _PROMPT_STEP)
+        prompt_step = _SHORT_PROMPT_STEP if prompts_alone else _PROMPT_STEP
+        prompts = np.arange(0.0, size.context_tokens + 2.0 * _PROMPT_STEP, prompt_step)
         prompt = self._parts(one, np.maximum(prompts, 1.0), none, "none", True)[0]
         reread = self._parts(one, one, prompts, "none", True)[0]
         plain, own = setting.plain_overhead, setting.overhead
@@ -228,13 +230,14 @@ class CostModelTimer:
             attention, speculative_s = attention + speculative_s, 0.0
         draft_s, draft_row_s = np.zeros_like(attention), np.zeros(2)
         if drafts:
+            setting = replace(setting, deployment=replace(setting.deployment, fidelity=self._whole.fidelity))
             draft_s = draft_grid(setting, queries, requests, context, size.tree, size.levels)
             draft_row_s = draft_rows(setting, rows)
         return Tables(
             row_s=row_s, head_s=head_s, attention_s=attention, together_s=together,
             query_axis=queries, query_below=below(queries), request_axis=requests, request_below=below(requests),
             context_step=float(step), prompt_s=np.maximum.accumulate(prompt - prompt[0]), reread_s=reread - reread[0],
-            prompt_step=float(_PROMPT_STEP), prompt_launch_s=float(prompt[0]), step_s=float(plain.step_s),
+            prompt_step=float(prompt_step), prompt_launch_s=float(prompt[0]), step_s=float(plain.step_s),
             request_s=float(plain.request_s),
             speculative_step_s=speculative_s,
             speculative_request_s=float(own.request_s - plain.request_s),

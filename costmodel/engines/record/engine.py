@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.architectures.architecture import Architecture
+from costmodel.drafters.drafter import Drafter
 from costmodel.engines.record.host import USUAL_HOST, Host
 from costmodel.engines.record.memory import Memory
 from costmodel.engines.record.options import Options
@@ -186,6 +187,7 @@ class Engine:
         overheads: what it adds to a step, by who drafts (`Draft.by`); `ANY` holds for all others.
         kernels: what it runs.
         host: what iterations with prompts cost its host.
+        follows_target: draft models compute what the target does in a pass of their own, beside those that draft.
         memory: how it divides a device's memory.
         scheduler: its defaults; None where none were read.
         options: what its configuration can express; None where nothing is written for it.
@@ -199,6 +201,7 @@ class Engine:
     overheads: Mapping[str, Overhead]
     kernels: Kernels
     host: Host = USUAL_HOST
+    follows_target: bool = False
     memory: Memory
     scheduler: Scheduler | None = None
     options: Options | None = None
@@ -228,6 +231,14 @@ class Engine:
         if self.scheduler is None:
             raise InputError("its scheduler's defaults are not known", key="engine", value=self.name)
         return self.scheduler
+
+    def drafting(self, drafter: Drafter) -> Drafter:
+        """The drafter as the engine runs it."""
+        stages = (
+            replace(stage, follows_target=self.follows_target and stage.draft.by == "model" and stage.draft.own_cache)
+            for stage in drafter.stages
+        )
+        return replace(drafter, stages=tuple(stages))
 
     def overhead(self, drafter: str) -> Overhead:
         """What the engine adds to a step in which `drafter` drafts."""
