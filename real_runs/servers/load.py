@@ -105,8 +105,8 @@ class LoadResult:
         errors: why requests failed, and how many each.
         short: answers with another number of tokens than was asked for.
         cpu_s: CPU time of this process while it sent.
-        trace: acceptance between the counters before and after, other users' requests among them; None where there
-            are no such counters or nothing was drafted.
+        trace: acceptance between the counters before and after the last run, other users' requests among them; None
+            where there are no such counters or nothing was drafted.
     """
 
     summary: Mapping[str, Any]
@@ -137,8 +137,7 @@ def run_load(load: Load, tell: Tell = lambda what, done, total: None) -> LoadRes
         errors: Counter[str] = Counter()
         cpu_s = time.process_time()
         try:
-            if not resumed:
-                _write_counters(load, SCRAPES[0])
+            _write_counters(load, SCRAPES[0])  # again when resumed: the engine may be another one by now
             _send(load, log, errors, tell)
             _write_counters(load, SCRAPES[1])
         finally:

@@ -109,7 +109,8 @@ async def _run(
             task.cancel()
     for error in failures:
         if isinstance(error, UnreachableError):
-            told = f"{error.message}; {len(answers)} of {len(requests)} requests were answered before"
-            raise UnreachableError(told, key=error.key) from None
+            whole = sum(answer.error is None for answer in answers.values())
+            lost = f"{error.message}; {whole} of {len(requests)} requests were answered before"
+            raise UnreachableError(lost, key=error.key) from None
         raise error
     return [answers[index] for index in range(len(requests))]

@@ -19,7 +19,7 @@ from real_runs.prompt_set import read_prompts
 from real_runs.servers.address import Address
 from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import KINDS, identify
-from real_runs.servers.load import ACCEPTANCE, PART, ROWS, Load, run_load
+from real_runs.servers.load import ACCEPTANCE, PART, ROWS, SCRAPES, Load, run_load
 from real_runs.servers.passages import passages, token_ids
 from simulator.loop.request import Workload
 from tests.real_runs.servers.stub_server import serving
@@ -110,7 +110,7 @@ def test_failed_requests_are_counted_and_sent_again(tmp_path):
     with serving(fault="refuses", fails_from=2) as (url, _):
         result = run_load(load(url, tmp_path, requests=workload(users=1)))
     assert result.errors == {"HTTP 503: no room": 2} and len(rows(tmp_path)) == 2
-    with serving() as (url, stub):
+    with serving(scrapes=["# TYPE a counter\na_total 7\n"]) as (url, stub):
         with pytest.raises(InputError, match="resume it or delete it"):
             run_load(load(url, tmp_path, requests=workload(users=1)))
         with pytest.raises(InputError, match="requests_sha256: the recording was begun with"):
@@ -120,6 +120,7 @@ def test_failed_requests_are_counted_and_sent_again(tmp_path):
         with pytest.raises(InputError, match="holds a load that is finished"):
             run_load(load(url, tmp_path, requests=workload(users=1), resume=True))
     assert (result.resumed, result.errors) == (2, {})
+    assert "a_total 7" in (tmp_path / SCRAPES[0]).read_text()  # the engine that answers now, not the one before
     assert [row["request"] for row in rows(tmp_path)] == [0, 1, 2, 3]
 
 

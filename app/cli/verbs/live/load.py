@@ -135,7 +135,8 @@ def _answer(
     if result.short:
         notes = [*notes, f"{result.short} answers have another number of tokens than was asked for"]
     if result.resumed:
-        notes = [*notes, f"{result.resumed} of the answers are of earlier runs; the time between runs is left out"]
+        earlier = f"{result.resumed} of the answers are of earlier runs, whose acceptance is not in the counters"
+        notes = [*notes, f"{earlier}; the time between runs is left out"]
     return {
         "inputs": inputs,
         "server": {
