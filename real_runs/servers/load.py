@@ -137,6 +137,8 @@ def run_load(load: Load, tell: Tell = lambda what, done, total: None) -> LoadRes
         errors: Counter[str] = Counter()
         cpu_s = time.process_time()
         try:
+            for stale in (SCRAPES[1], ACCEPTANCE):
+                (load.out / stale).unlink(missing_ok=True)
             _write_counters(load, SCRAPES[0])  # again when resumed: the engine may be another one by now
             _send(load, log, errors, tell)
             _write_counters(load, SCRAPES[1])
