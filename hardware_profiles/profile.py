@@ -75,6 +75,8 @@ class Constants:
         attention_wave_ratio: how far a partly filled wave counts as a full one.
         attention_short_wave_s: in place of `attention_wave_s` where at most 256 tokens are cached.
         attention_unit_s: time of a wave of units beside its tiles, which passes while other units read.
+        attention_padding_ratio: how far query rows of decoding and verification are computed as full tiles of 64; 0
+            where a kernel takes them row by row.
         verify_launch_s: fixed cost of a call with several query tokens per request over a split KV cache.
         verify_wave_s: cost of each wave of such work over the processors.
         verify_combine_s: cost of merging its splits.
@@ -159,6 +161,7 @@ class Constants:
     attention_wave_ratio: float = share()
     attention_short_wave_s: float = launch()
     attention_unit_s: float = neutral(0.0, 1.0, 0.0)
+    attention_padding_ratio: float = neutral(0.0, 1.0, 1.0)
     verify_launch_s: float = launch()
     verify_wave_s: float = launch()
     verify_combine_s: float = launch()

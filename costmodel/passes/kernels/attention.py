@@ -110,7 +110,7 @@ def _split(
     units = np.maximum(b * kv_heads * tiles, 1e-9)
     splits = np.clip(np.floor(device.processors / units), 1.0, np.maximum(np.ceil(ctx / SPLIT_CONTEXT), 1.0))
     waves = rounded(units * splits / device.processors, rounding)
-    padding = tiles * ROW_TILE / rows
+    padding = 1.0 + c.attention_padding_ratio * (tiles * ROW_TILE / rows - 1.0)
     if verify:
         padding = padding * (ctx + c.verify_mask_ratio * n) / (ctx + 0.5 * n)
     compute = work.flops * (padding / (device.peak(dtype) * peak_share))

@@ -31,12 +31,24 @@ _LEAST_RATIO, _MOST_RATIO = 0.011, 0.95
 _PARAMETERS = (
     Parameter(name="gemm_bandwidth_efficiency", low=0.002, high=1.9, start=0.2),
     Parameter(name="gemm_compute_efficiency", low=0.002, high=1.9, start=0.2),
-    Parameter(name="attention_tile_s", low=0.0, high=2e-3, start=2e-5),
-    Parameter(name="verify_tile_s", low=0.0, high=2e-2, start=1e-4),
+    Parameter(name="attention_compute_efficiency", low=0.002, high=1.9, start=0.2),
+    Parameter(name="attention_bandwidth_efficiency", low=0.002, high=1.9, start=0.2),
     Parameter(name="context_compute_efficiency", low=0.002, high=1.9, start=0.2),
     Parameter(name="sampler_launch_s", low=0.0, high=0.05, start=1e-3),
     Parameter(name="sampler_row_s", low=0.0, high=5e-3, start=1e-4),
 )
+# On a CPU both roofs of a product add up, attention takes query rows one by one, and nothing is launched.
+_ON_CPU = {
+    "gemm_norm": 1.0, "gemm_launch_s": 0.0, "attention_padding_ratio": 0.0,
+    **dict.fromkeys(
+        (f"attention_{name}" for name in ("launch_s", "wave_s", "short_wave_s", "combine_s", "tile_s", "unit_s")), 0.0
+    ),
+    **dict.fromkeys((f"context_{name}" for name in ("launch_s", "tile_s", "unit_s")), 0.0),
+}  # fmt: skip
+# a call of several query tokens runs the kernel of decoding there
+_LIKE_DECODING = (
+    "launch_s", "wave_s", "combine_s", "bandwidth_efficiency", "compute_efficiency", "tile_s", "wave_ratio",
+)  # fmt: skip
 _GROUPS = ("gemm", "attention", "verify", "context", "sampler", "prefill")
 
 
@@ -89,9 +101,9 @@ def fit_profile(
     aside = np.zeros(len(rows), dtype=bool)
     aside[order[::2]] = True
     fitted = [row for row, chosen in zip(rows, aside, strict=True) if chosen]
-    values, _ = search(start, _PARAMETERS, seconds[aside], lambda device: predict(device, fitted))
+    values, _ = search(start, _PARAMETERS, seconds[aside], lambda device: predict(_verifying(device), fitted))
     values["prefill_compute_efficiency"] = min(values["gemm_compute_efficiency"], 1.0)
-    fresh = with_constants(start, values)
+    fresh = _verifying(with_constants(start, values))
     guess, measured = predict(fresh, rows)[~aside], seconds[~aside]
     error, residual = np.abs(guess / measured - 1.0), np.abs(measured / guess - 1.0)
     known = fit_grids(rows, fresh, architecture, precision)
@@ -126,13 +138,19 @@ def predicted(device: Device, rows: Sequence[KernelRow], architecture: Architect
 
 
 def _start(base: Device, form: str) -> Device:
-    """The profile before the fit: on a CPU both roofs of a product add up, and nothing is launched."""
+    """The profile before the fit: without constants of the format, and on a CPU with forms that hold there."""
     formats = {name: groups for name, groups in base.formats.items() if name != form}
     corrections = {name: each for name, each in base.constants.corrections.items() if name != "gemm"}
-    constants = replace(base.constants, corrections=corrections)
-    if base.kind == "cpu":
-        constants = replace(constants, gemm_norm=1.0, gemm_launch_s=0.0)
-    return replace(base, formats=formats, constants=constants)
+    own = replace(base, formats=formats, constants=replace(base.constants, corrections=corrections))
+    return with_constants(own, _ON_CPU) if base.kind == "cpu" else own
+
+
+def _verifying(device: Device) -> Device:
+    """The device whose verification takes the constants of decoding, where that is the same kernel."""
+    if device.kind != "cpu":
+        return device
+    alike = {f"verify_{name}": getattr(device.constants, f"attention_{name}") for name in _LIKE_DECODING}
+    return with_constants(device, {**alike, "verify_mask_ratio": 0.5})
 
 
 def _profile(
@@ -156,7 +174,8 @@ def _profile(
         constants = replace(constants, **{each: getattr(base.constants, each) for each in apart})
         provenance |= {f"formats.{form}.{each}": origin for each in apart}
         provenance |= {f"formats.{form}.residual_ratio.{group}": origin for group in ("gemm", "prefill")}
-    fitted = [*(each.name for each in _PARAMETERS), "prefill_compute_efficiency"]
+    changed = [name for name in CONSTANT_NAMES if getattr(constants, name) != getattr(base.constants, name)]
+    fitted = [*(each.name for each in _PARAMETERS), "prefill_compute_efficiency", *changed]
     provenance |= {f"constants.{each}": origin for each in fitted if each not in apart}
     groups = [each for each in _GROUPS if not (own and each in ("gemm", "prefill"))]
     provenance |= {f"constants.residual_ratio.{group}": origin for group in groups}

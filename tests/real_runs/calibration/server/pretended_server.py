@@ -5,11 +5,16 @@ from contextlib import nullcontext
 from real_runs.servers.client import Answer
 
 STEP_S, REQUEST_S, TOKEN_S, CACHED_S, PAIR_S, PROMPT_S = 9e-3, 0.8e-3, 7e-3, 1e-6, 2e-6, 1.5e-3
-ACCEPTED_S = 0.6e-3
+ACCEPTED_S, HEAD_RATIO = 0.6e-3, 0.21
 
 
 def step_s(requests, tokens, context):
     return STEP_S + requests * (REQUEST_S + tokens * TOKEN_S + context * (CACHED_S + tokens * PAIR_S))
+
+
+def prompt_s(tokens, context):
+    """Prompts see half of themselves on average, and only their last token passes the output head."""
+    return step_s(1, tokens, context + (tokens - 1) / 2) - HEAD_RATIO * (tokens - 1) * TOKEN_S
 
 
 class PretendedServer:
@@ -45,7 +50,7 @@ class PretendedServer:
                 same += 1
             cached.append(same)
             self._slots[request.options.get("id_slot", user)] = request.prompt
-            self._now += (PROMPT_S + step_s(1, len(request.prompt) - same, same)) * self._held_up()
+            self._now += (PROMPT_S + prompt_s(len(request.prompt) - same, same)) * self._held_up()
             firsts.append(self._now)
         each = 1 + self._drafts * self._accepts
         steps = (min(request.max_tokens for request in requests) - 1) // each
