@@ -8,7 +8,8 @@ import json
 import sys
 from pathlib import Path
 
-from real_runs.campaigns.results import results_folders
+from real_runs.campaigns.results import SHIPPED, results_folders
+from real_runs.validation.servers.steps_file import STEPS
 from tests.golden.rescore import as_json, rescore
 
 FILE = Path(__file__).parent / "validation_errors.json"
@@ -18,11 +19,13 @@ SLACK_RATIO, SLACK = 0.02, 0.001  # of the bound, and absolute: rounding of prof
 def errors() -> dict[str, dict[str, dict[str, float]]]:
     """By results folder and what was scored: rows, median and p90."""
     found = {}
+    places = {path.parent for path in SHIPPED.glob(f"*/*/*/{STEPS}")}
     for folder in results_folders():
-        for place in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
-            scores = as_json(rescore(place))
-            if scores:
-                found["/".join(place.parts[place.parts.index("results") + 1 :])] = scores
+        places |= {folder, *(path for path in folder.iterdir() if path.is_dir())}
+    for place in sorted(places):
+        scores = as_json(rescore(place))
+        if scores:
+            found["/".join(place.parts[place.parts.index("results") + 1 :])] = scores
     return found
 
 

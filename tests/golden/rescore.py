@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from costmodel.answers.settings import build_setting
 from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.method_library import load_method
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.forward import pass_cost
-from costmodel.passes.measured import measured_pass
+from costmodel.passes.measured import add_results, measured_pass
 from costmodel.passes.ops import Array
 from costmodel.passes.precision import Precision
 from hardware_profiles.errors import InputError
@@ -26,6 +29,8 @@ from hardware_profiles.loader import device_names, load_device
 from real_runs.calibration.passes import pass_rows, predicted_passes
 from real_runs.campaigns.results import kernel_files, offer_measured_passes
 from real_runs.validation.passes_file import COLUMNS, PASSES
+from real_runs.validation.servers.configurations import DRAFT
+from real_runs.validation.servers.steps_file import STEPS, rate, read_steps
 from traces.storage.kernels import read_kernels
 
 
@@ -55,6 +60,8 @@ def rescore(folder: Path) -> list[Rescore]:
     Raises:
         InputError: a damaged file.
     """
+    if (folder / STEPS).exists():
+        return rescore_served(folder)
     found = []
     for path in kernel_files(folder):
         trace = read_kernels(path)
@@ -69,6 +76,41 @@ def rescore(folder: Path) -> list[Rescore]:
     if report.exists() and passes.exists():
         found += _validation(_read(report), passes)
     return found
+
+
+def rescore_served(folder: Path) -> list[Rescore]:
+    """Score what a validation of an engine's server left: the report, the steps, and the calibration beside them.
+
+    Args:
+        folder: `<device>/<date>/<engine>`, with `validation.json`, `steps.parquet`, a profile, `kernels.parquet` and
+            `engine.toml`.
+
+    Raises:
+        InputError: a damaged file.
+    """
+    report = _read(folder / "validation.json")
+    about = report["about"]
+    profile = folder / f"{about['profile']}.toml"
+    add_results(folder)
+    names = DeploymentNames(
+        model=about["model"], device=str(profile), engine=str(folder / "engine.toml"), dtype=about["weights"],
+        fidelity=about["fidelity"],
+    )  # fmt: skip
+    groups: dict[int, list[Any]] = {}
+    for place, steps in read_steps(folder):
+        groups.setdefault(place, []).append(steps)
+    predicted, measured = [], []
+    for place, own in groups.items():
+        point = report["points"][place]
+        method = point["drafter"] or "plain-decoding"
+        by_model = method == DRAFT
+        setting = build_setting(DecodingConfiguration(deployment=names, method="n-gram" if by_model else method))
+        if by_model:
+            setting = replace(setting, overhead=setting.engine.overhead(load_method(DRAFT).drafted_by))
+        layers = about["draft_layers"] if by_model else 0
+        predicted.append(rate(setting, layers, own, draft_tokens=point["draft_tokens"]))
+        measured.append(point["measured"]["tokens_per_s"])
+    return [_rescore("served configurations", np.array(predicted), np.array(measured))]
 
 
 def as_json(scores: Sequence[Rescore]) -> dict[str, Any]:

@@ -81,3 +81,28 @@ def test_foreign_reports_are_refused(tmp_path):
         rescore(tmp_path)
     (tmp_path / PASSES).unlink()
     assert rescore(tmp_path) == []
+
+
+def test_steps_of_a_server_are_scored_with_the_calibration_beside_them(tmp_path):
+    from costmodel.answers.settings import build_setting
+    from costmodel.configuration import DecodingConfiguration, DeploymentNames
+    from hardware_profiles.writer import write_device
+    from real_runs.validation.servers.steps import drawn_path, group_steps
+    from real_runs.validation.servers.steps_file import keep_steps, rate
+
+    write_device(load_device("cpu-generic"), tmp_path / "own.toml")
+    (tmp_path / "engine.toml").write_text(
+        'like = "llama.cpp"\n[overheads."*"]\nstep_us = 100.0\nspread_ratio = 0.1\nsource = "test"\n'
+    )
+    names = DeploymentNames(
+        model="smollm2-135m", device=str(tmp_path / "own.toml"), engine=str(tmp_path / "engine.toml"), dtype="fp32"
+    )
+    setting = build_setting(DecodingConfiguration(deployment=names, method="n-gram"))
+    steps = group_steps([drawn_path([0.5], 64, 16, np.random.default_rng(0))])
+    foretold = rate(setting, 0, [steps], draft_tokens=1)
+    about = {"profile": "own", "model": "smollm2-135m", "fidelity": "calibrated", "weights": "fp32", "draft_layers": 0}
+    point = {"drafter": "n-gram", "draft_tokens": 1, "measured": {"tokens_per_s": foretold / 1.25}}
+    (tmp_path / "validation.json").write_text(json.dumps({"about": about, "costs": {}, "points": [point]}))
+    keep_steps([(0, steps)], tmp_path)
+    (found,) = rescore(tmp_path)
+    assert found.rows == 1 and found.median == pytest.approx(0.25)

@@ -37,7 +37,7 @@ from real_runs.validation.cells import Cell
 from real_runs.validation.predict import LoopCosts
 from real_runs.validation.rounds import probe_correlation, undisturbed
 from real_runs.validation.runs import Run
-from real_runs.validation.score import regrets, summary, write_points
+from real_runs.validation.score import Point, regrets, summary, write_points
 from real_runs.validation.servers.choice import chosen_for
 from real_runs.validation.servers.configurations import DRAFT, Served, plain
 from real_runs.validation.servers.launches import FAILED, Bench, Command, make_runs
@@ -46,6 +46,7 @@ from real_runs.validation.servers.predict import Predict, PredictedGroup, predic
 from real_runs.validation.servers.recordings import Recorded, record_prompts
 from real_runs.validation.servers.scored import Group, prompt_times, scored_points
 from real_runs.validation.servers.slots import cache_folder
+from real_runs.validation.servers.steps_file import keep_steps
 from real_runs.validation.validate import Validation
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.storage.acceptance_file import read_acceptance, write_acceptance
@@ -162,11 +163,23 @@ def validate_server(
     if not points:
         raise InputError("no configuration could be scored; raise the budget", key="--budget")
     write_points(points, options.out / "validation.parquet")
+    _keep(points, plan, recorded, options)
     if not missing:
         shutil.rmtree(caches, ignore_errors=True)
     return Validation(
         points=tuple(points), regrets=tuple(regrets(points)), summary=summary(points), costs=LoopCosts(),
         missing=missing, left_out=tuple(left_out), about=_about(options, asked, recorded, entries, plan, command),
+    )  # fmt: skip
+
+
+def _keep(points: Sequence[Point], plan: Plan, recorded: Recorded, options: ServerOptions) -> None:
+    """The steps behind points whose acceptance was replayed, for later versions of the cost model to be scored on."""
+    made = {(cell.kind, cell.context, cell.batch, each.name): (cell, each) for cell, every in plan for each in every}
+    named = [made[point.kind, point.context, point.batch, point.configuration] for point in points]
+    keep_steps(
+        [(place, recorded.steps(served, group, seed=options.seed)[0])
+         for place, (cell, served) in enumerate(named) if not served.synthetic for group in cell.groups],
+        options.out,
     )  # fmt: skip
 
 
@@ -279,6 +292,8 @@ def _about(
         "probe_correlation": None if math.isnan(correlation) else correlation,
         "acceptance": "real text: drafters replayed on answers of a plain server; synthetic: the stated rates, drawn",
         "commands": {name: shlex.join(["llama-server", *_shown(command(each))]) for name, each in every.items()},
+        "draft_layers": 0 if options.draft is None else load_model(str(options.draft)).layers,
+        "weights": load_model(str(options.model)).dtype,
         "prompts": prompt_times(build_setting(plain(asked).chosen), recorded),
     }  # fmt: skip
 
