@@ -110,6 +110,9 @@ def models(
     layers: Annotated[
         str, typer.Option("--layers", help="After `cut`: layers to keep: 10 (the first ones), or 0-9,28,29.")
     ] = "",
+    fit_head: Annotated[
+        bool, typer.Option("--fit-head", help="After `cut` to the first layers: fit a head to them, on help topics.")
+    ] = False,
     price: Annotated[
         str, typer.Option("--price", help="Devices, comma-separated: least dollars of a decoded token at their roofs.")
     ] = "",
@@ -129,9 +132,9 @@ def models(
     if name == "inspect":
         return _inspect(subject, as_family, out=out, json=json, quiet=quiet)
     if name == "cut":
-        return _cut(subject, layers, out=out, json=json, quiet=quiet)
-    if subject is not None or as_family is not None or layers:
-        given = subject or (f"--as {as_family}" if as_family else f"--layers {layers}")
+        return _cut(subject, layers, fit_head, out=out, json=json, quiet=quiet)
+    if subject is not None or as_family is not None or layers or fit_head:
+        given = subject or (f"--as {as_family}" if as_family else f"--layers {layers}" if layers else "--fit-head")
         raise InputError("belongs to `rooftree models inspect` or `cut`", key="models", value=given)
     loaded = [load_model(each) for each in ([name] if name is not None else model_names())]
     answer = {"inputs": {"name": name, "seed": seed}, "models": [_brief(each, _MODEL_KEYS) for each in loaded]}
@@ -178,18 +181,23 @@ def _inspect(subject: str | None, family: str | None, *, out: Path | None, json:
     return deliver(body, name="model", json=json, out=out, quiet=quiet, show=lambda: print_model(body))
 
 
-def _cut(model: str | None, layers: str, *, out: Path | None, json: bool, quiet: bool) -> Answered:
+def _cut(model: str | None, layers: str, fit_head: bool, *, out: Path | None, json: bool, quiet: bool) -> Answered:
     """A draft model for llama.cpp: the .gguf file that is left of a model, in a folder."""
     from hardware_profiles.errors import InputError
     from real_runs.models.loading.weights import find_model
     from real_runs.servers.llama_cpp.cut_draft import cut_draft, read_layers
+    from real_runs.servers.llama_cpp.fitted_head import fitted_head
 
     if not layers:
         raise InputError("which layers are to be kept? e.g. --layers 10, or --layers 0-9,28,29", key="--layers")
-    source = find_model(model).path
-    folder = out if out is not None else Path("rooftree-out")
-    made = cut_draft(source, folder / f"{source.stem}--layers-{layers.replace(',', '+')}.gguf", read_layers(layers))
-    body = {"inputs": {"model": str(source), "layers": layers}, "file": str(made.path), "layers": list(made.layers),
+    source, chosen = find_model(model).path, read_layers(layers)
+    if fit_head and chosen != tuple(range(len(chosen))):
+        raise InputError("a head is fitted to a model's first layers alone", key="--layers", value=layers)
+    name = f"{source.stem}--layers-{layers.replace(',', '+')}{'--fitted' if fit_head else ''}.gguf"
+    head = fitted_head(source, len(chosen)) if fit_head else None
+    made = cut_draft(source, (Path("rooftree-out") if out is None else out) / name, chosen, head=head)
+    body = {"inputs": {"model": str(source), "layers": layers, "fit_head": fit_head}, "file": str(made.path),
+            "layers": list(made.layers),
             "whole_layers": made.whole_layers, "tensor_bytes": made.tensor_bytes,
             "whole_tensor_bytes": made.whole_tensor_bytes}  # fmt: skip
 

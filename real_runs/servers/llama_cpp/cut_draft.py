@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import make_folder, whole_file
 from real_runs.models.config import from_gguf
@@ -43,15 +46,17 @@ class CutDraft:
     whole_tensor_bytes: int
 
 
-def cut_draft(model: Path, out: Path, layers: Sequence[int]) -> CutDraft:
+def cut_draft(model: Path, out: Path, layers: Sequence[int], *, head: NDArray[np.float32] | None = None) -> CutDraft:
     """Write the model that is left of another one.
 
-    The embedding, the last norm and the head are the whole model's; layers are counted from 0 anew.
+    The embedding, the last norm and the head are the whole model's; layers are counted from 0 anew. A head of its own
+    is stored with 8 bits, behind a norm that only scales.
 
     Args:
         model: a GGUF file of the Llama, Mistral, Qwen2 or Qwen3 family, in one piece.
         out: the file to write; one that is there is replaced when the new one is whole.
         layers: those to keep, ascending, from 0; at least one and not all.
+        head: [vocabulary, width], from `fitted_head`; None: the whole model's.
 
     Raises:
         InputError: no such model, a foreign or truncated file, one of another family, or layers that it does not have.
@@ -82,10 +87,11 @@ def cut_draft(model: Path, out: Path, layers: Sequence[int]) -> CutDraft:
     names = {tensor.name: new for tensor in reader.tensors if (new := _new_name(tensor.name, chosen)) is not None}
     make_folder(out.parent)
     with whole_file(out, synced=True) as part:
-        _write(reader, part, str(metadata["general.architecture"]), chosen, names)
+        _write(reader, part, str(metadata["general.architecture"]), chosen, _tensors(reader, names, head))
+        left = gguf.GGUFReader(part)
+        left_bytes = sum(int(tensor.n_bytes) for tensor in left.tensors)
     return CutDraft(
-        path=out, layers=chosen, whole_layers=count,
-        tensor_bytes=sum(int(tensor.n_bytes) for tensor in reader.tensors if tensor.name in names),
+        path=out, layers=chosen, whole_layers=count, tensor_bytes=left_bytes,
         whole_tensor_bytes=sum(int(tensor.n_bytes) for tensor in reader.tensors),
     )  # fmt: skip
 
@@ -132,7 +138,33 @@ def _new_name(name: str, layers: Sequence[int]) -> str | None:
     return f"blk.{layers.index(layer)}.{match[2]}" if layer in layers else None
 
 
-def _write(reader: gguf.GGUFReader, part: Path, family: str, layers: Sequence[int], names: dict[str, str]) -> None:
+def _tensors(
+    reader: gguf.GGUFReader, names: dict[str, str], head: NDArray[np.float32] | None
+) -> list[tuple[str, NDArray[Any], gguf.GGMLQuantizationType]]:
+    """Names, stored values and formats of the new file's tensors."""
+    import gguf
+
+    copied = [
+        (names[tensor.name], tensor.data, tensor.tensor_type) for tensor in reader.tensors if tensor.name in names
+    ]
+    if head is None:
+        return copied
+    replaced = ("output.weight", "output_norm.weight")
+    kind = gguf.GGMLQuantizationType.Q8_0
+    return [
+        *(tensor for tensor in copied if tensor[0] not in replaced),
+        ("output_norm.weight", np.ones(head.shape[1], dtype=np.float32), gguf.GGMLQuantizationType.F32),
+        ("output.weight", gguf.quants.quantize(head, kind), kind),
+    ]
+
+
+def _write(
+    reader: gguf.GGUFReader,
+    part: Path,
+    family: str,
+    layers: Sequence[int],
+    tensors: Sequence[tuple[str, NDArray[Any], gguf.GGMLQuantizationType]],
+) -> None:
     import gguf
 
     writer = gguf.GGUFWriter(part, family, endianess=reader.endianess)
@@ -147,13 +179,11 @@ def _write(reader: gguf.GGUFReader, part: Path, family: str, layers: Sequence[in
         sub_type = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
         writer.add_key_value(name, value, field.types[0], sub_type)
     writer.add_array(LAYERS_KEY, list(layers))
-    copied = [tensor for tensor in reader.tensors if tensor.name in names]
-    for tensor in copied:
-        new = names[tensor.name]
-        writer.add_tensor_info(new, tensor.data.shape, tensor.data.dtype, tensor.data.nbytes, tensor.tensor_type)
+    for name, data, kind in tensors:
+        writer.add_tensor_info(name, data.shape, data.dtype, data.nbytes, kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
-    for tensor in copied:
-        writer.write_tensor_data(tensor.data, tensor_endianess=reader.endianess)
+    for _, data, _ in tensors:
+        writer.write_tensor_data(data, tensor_endianess=reader.endianess)
     writer.close()

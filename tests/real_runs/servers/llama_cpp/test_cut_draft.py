@@ -1,15 +1,19 @@
 """A model that keeps some layers: its tensors and logits are the whole model's, and the engine drafts with it."""
 
+from dataclasses import replace
+
 import gguf
 import numpy as np
 import pytest
 import torch
 
 from hardware_profiles.errors import InputError
+from real_runs.drafters.bridge_fit import fit_bridge
 from real_runs.drafters.layer_skip import GapLlama
 from real_runs.models.llama import Llama
 from real_runs.models.loading.weights import find_model, load_weights
 from real_runs.servers.llama_cpp.cut_draft import LAYERS_KEY, cut_draft, read_layers
+from real_runs.servers.llama_cpp.fitted_head import RIDGE, head_after
 from real_runs.servers.llama_cpp.launch import launched
 from tests.real_runs.servers.llama_cpp.asked import greedy
 
@@ -64,6 +68,27 @@ def test_what_is_left_are_the_whole_models_own_tensors(tmp_path):
     torch.testing.assert_close(logits(draft, [1, 7, 4]), logits(GapLlama(model, start=1, stop=3), [1, 7, 4]))
     again = cut_draft(made.path, tmp_path / "again.gguf", (1,))
     assert again.whole_layers == 2 and list(gguf.GGUFReader(again.path).fields[LAYERS_KEY].contents()) == [1]
+
+
+def test_a_fitted_head_reads_what_the_bridge_carries(tmp_path):
+    whole = small_model(tmp_path / "whole.gguf")
+    weights = load_weights(find_model(whole))
+    texts = np.random.default_rng(1).integers(0, 50, size=(30, 20)).tolist()
+    head = head_after(weights, texts, 2)
+    made = cut_draft(whole, tmp_path / "draft.gguf", (0, 1), head=head)
+    draft = load_weights(find_model(made.path))
+    assert (draft.tensors["model.norm.weight"] == 1).all() and not draft.config.tied_head
+    stored = draft.tensors["lm_head.weight"]
+    assert (stored - torch.from_numpy(head)).abs().max() <= stored.abs().max() / 100
+    model = Llama(weights)
+    bridge = fit_bridge(model, texts, exit_layer=2, ridge=RIDGE)
+    cache = model.new_cache(5)
+    state = model.forward([3, 1, 4, 1, 5], cache, logits="none", capture=[2]).hidden[2]
+    carried = replace(bridge, bias=torch.zeros_like(bridge.bias))(state) * weights.tensors["model.norm.weight"]
+    wanted = carried @ weights.tensors["model.embed_tokens.weight"].T
+    found = logits(Llama(draft), [3, 1, 4, 1, 5])
+    assert torch.corrcoef(torch.stack([wanted.flatten(), found.flatten()]))[0, 1] > 0.999
+    assert made.tensor_bytes == sum(tensor.n_bytes for tensor in gguf.GGUFReader(made.path).tensors)
 
 
 @pytest.mark.parametrize(
