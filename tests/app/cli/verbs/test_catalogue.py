@@ -146,6 +146,7 @@ def test_a_new_device_is_written_and_asked_about(rooftree, tmp_path):
         (("models", "inspect"), "what is to be inspected"),
         (("models", "gpt2", "opt-125m"), "models inspect"),
         (("models", "--layers", "3"), "belongs to `rooftree models inspect` or `cut`, got '--layers 3'"),
+        (("models", "--fit-head"), "belongs to `rooftree models inspect` or `cut`, got '--fit-head'"),
         (("models", "cut"), "which layers are to be kept"),
         (("models", "cut", "nowhere.gguf", "--layers", "3"), "must be a .gguf file"),
         (("models", "inspect", "nowhere.json"), "cannot be read"),
@@ -179,6 +180,7 @@ def test_simulate_reads_a_new_family_as_one_that_is_named(rooftree, tmp_path):
 def test_a_draft_model_is_cut_out_of_the_shipped_one_and_priced_by_its_file(rooftree, tmp_path):
     made = rooftree("models", "cut", "--layers", "0-3,29", "--out", tmp_path, "--json").answer
     assert (made["layers"], made["whole_layers"]) == ([0, 1, 2, 3, 29], 30)
+    assert "first layers alone" in rooftree("models", "cut", "--layers", "0-3,29", "--fit-head").err
     model = made["inputs"]["model"]
     words = ("predict", "--model", model, "--method", "speculative-decoding", "--draft-tokens", "3", "--acceptance",
              "0.2", "--batch", "1", "--json")  # fmt: skip
