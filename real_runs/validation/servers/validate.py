@@ -13,7 +13,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import quantiles
@@ -24,7 +24,6 @@ from costmodel.answers.settings import build_setting
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.method_library import load_method
-from costmodel.passes.deployment import Fidelity
 from hardware_profiles.errors import InputError
 from real_runs.campaigns.results import offer_measured_passes
 from real_runs.doctor import processor_name
@@ -41,6 +40,7 @@ from real_runs.validation.score import Point, regrets, summary, write_points
 from real_runs.validation.servers.choice import chosen_for
 from real_runs.validation.servers.configurations import DRAFT, Served, plain
 from real_runs.validation.servers.launches import FAILED, Bench, Command, make_runs
+from real_runs.validation.servers.options import ServerOptions
 from real_runs.validation.servers.plan import SYNTHETIC, SYNTHETIC_CONTEXT, Wanted, cell_plan, server_cells
 from real_runs.validation.servers.predict import Predict, PredictedGroup, predicted_group
 from real_runs.validation.servers.recordings import Recorded, record_prompts
@@ -55,55 +55,6 @@ RECORDER = "rooftree-validate-server 1"
 ROOM_TOKENS = 32  # of a slot behind the longest answer, for drafts that reach beyond it
 Tell = Callable[[str], None]
 Plan = list[tuple[Cell, list[Served]]]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServerOptions:
-    """What is validated, and how long it may take.
-
-    Attributes:
-        out: folder for answers, caches of prompts, runs and the report.
-        profile: device profile, by name or TOML file.
-        engine: engine that predicts: "llama.cpp", or the engine file of its calibration.
-        model: GGUF file of the target, which says its shapes and formats.
-        fidelity: of the predictions.
-        prompts: prompt file; None: the shipped set.
-        slots: requests that are decoded together, each number a server of its own.
-        contexts: tokens that prompts are filled up to; none of those that were calibrated.
-        per_slots: lookups that were not chosen, for every number of slots.
-        draft: GGUF file of a draft model that was cut from the target; None: there is none.
-        synthetic: measure the grid of stated acceptance, too.
-        max_new_tokens: of every answer.
-        rounds: times that everything is run.
-        budget_s: wall time for all of it.
-        threads: of a server.
-        binary: a build of `llama-server`; None: what is installed.
-        cpu: the CPU that servers stay on; None leaves it to the system.
-        seed: of the spread and of draws.
-        resume: go on in a folder that holds runs.
-        keep_disturbed: score runs that other processes disturbed, too.
-    """
-
-    out: Path
-    profile: str
-    model: Path
-    engine: str = "llama.cpp"
-    fidelity: Fidelity = "measured"
-    prompts: Path | None = None
-    slots: tuple[int, ...] = (1, 2, 4)
-    contexts: tuple[int, ...] = (256, 1024, 2048)
-    per_slots: int = 4
-    draft: Path | None = None
-    synthetic: bool = False
-    max_new_tokens: int = 64
-    rounds: int = 3
-    budget_s: float = 2400.0
-    threads: int = 1
-    binary: Path | None = None
-    cpu: int | None = None
-    seed: int = 0
-    resume: bool = False
-    keep_disturbed: bool = False
 
 
 def validate_server(

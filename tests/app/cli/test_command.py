@@ -35,7 +35,7 @@ OPTIONS = {
     "record": ("--model", "--prompts", "--drafter", "--temperature", "--resume", "--level", "--expansion-nodes"),
     "breakeven": (*SETTING, "--trace", "--acceptance", "--tree", "--method"),
     "capacity": ("--model", "--device", "--rate", "--slo-ttft", "--slo-tpot", "--requests", "--trace"),
-    "validate": ("--profile", "--replayed", "--from-bench", "--engine", "--budget", "--resume"),
+    "validate": ("--profile", "--replayed", "--from-bench", "--engine", "--server", "--budget", "--resume"),
     "load": ("--requests", "--rate", "--users", "--count", "--duration", "--prompt-tokens", "--output-tokens",
              "--prompts", "--model", "--resume", "--timeout"),
     "observe": ("--for", "--every", "--model"),

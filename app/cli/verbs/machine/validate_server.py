@@ -31,7 +31,8 @@ def validate_llama_cpp(
     from app.cli.verbs.machine.validate_report import leave_report
     from hardware_profiles.errors import InputError
     from real_runs.models.loading.weights import find_model
-    from real_runs.validation.servers.validate import ServerOptions, validate_server
+    from real_runs.validation.servers.options import ServerOptions
+    from real_runs.validation.servers.validate import validate_server
 
     file = find_model(model).path
     if file.suffix != ".gguf":

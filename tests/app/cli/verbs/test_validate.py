@@ -43,6 +43,12 @@ def test_a_benchmark_stands_beside_a_prediction(rooftree, tmp_path):
         (["--replayed", "a", "--from-bench", "b"], "either"),
         (["--profile", "cpu-generic", "--engine", "vllm"], "--engine: transformers and llama.cpp run here"),
         (["--profile", "cpu-generic", "--engine", "transformers"], "no passes of smollm2-135m"),
+        (["--profile", "cpu-generic", "--engine", "llama.cpp", "--model", "absent.gguf"], "must be a .gguf file"),
+        (["--profile", "cpu-generic", "--engine", "llama.cpp", "--batch", "0"], "--batch"),
+        (["--profile", "cpu-generic", "--engine", "llama.cpp", "--budget", "soon"], "--budget"),
+        (["--profile", "h100-sxm", "--server", "ftp://host"], "--drafter: name the one drafter"),
+        (["--profile", "h100-sxm", "--server", "ftp://host", "--drafter", "eagle-3:0.7"], "--server: must be"),
+        (["--profile", "h100-sxm", "--server", "http://127.0.0.1:9", "--drafter", "eagle-3:0.7"], "cannot be reached"),
     ],
 )
 def test_refusals_name_the_option(rooftree, tmp_path, monkeypatch, words, message):
