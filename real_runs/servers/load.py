@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from real_runs.servers.client import Answer, Completion
 from real_runs.servers.counters import Scrape, scrape
 from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import Server
-from real_runs.servers.measured import row_of, summary_of, write_rows
+from real_runs.servers.measured import proposal_share, row_of, summary_of, write_rows
 from real_runs.servers.session import MOST_AT_ONCE, run_requests
 from simulator.loop.request import Workload
 from traces.kinds.acceptance import AcceptanceTrace
@@ -154,7 +154,8 @@ def run_load(load: Load, tell: Tell = lambda what, done, total: None) -> LoadRes
     wanted = load.workload.output_tokens
     return LoadResult(
         summary=summary_of(rows), asked=load.workload.requests, resumed=resumed, errors=dict(errors),
-        short=sum(row["output_tokens"] != wanted[row["request"]] for row in rows), cpu_s=cpu_s, trace=_acceptance(load),
+        short=sum(row["output_tokens"] != wanted[row["request"]] for row in rows), cpu_s=cpu_s,
+        trace=_acceptance(load, rows),
     )  # fmt: skip
 
 
@@ -202,12 +203,15 @@ def _write_counters(load: Load, name: str) -> None:
             part.write_text(text, encoding="utf-8")
 
 
-def _acceptance(load: Load) -> AcceptanceTrace | None:
+def _acceptance(load: Load, rows: list[dict[str, Any]]) -> AcceptanceTrace | None:
+    """What the engine's counters say of drafts, with the share of steps that had one where the rows tell."""
     files = [load.out / name for name in SCRAPES]
     if not all(file.exists() for file in files):
         return None
     texts = [file.read_text(encoding="utf-8") for file in files]
     trace, _ = acceptance_between(load.server, [Scrape(at_s=0.0, text=text) for text in texts])
     if trace is not None:
+        if trace.summary is not None and trace.match_rate is None:
+            trace = replace(trace, match_rate=proposal_share(rows, trace.summary))
         write_acceptance(trace, load.out / ACCEPTANCE)
     return trace

@@ -19,6 +19,7 @@ from real_runs.servers.client import Answer
 from simulator.results.metrics import distribution, known
 from traces.kinds.acceptance import RequestTrace
 from traces.kinds.provenance import Provenance
+from traces.kinds.summary import Summary
 from traces.storage.acceptance_file import write_requests
 
 Row = Mapping[str, Any]
@@ -111,6 +112,25 @@ def summary_of(rows: Sequence[Row]) -> dict[str, Any]:
         "cached_tokens": _total(rows, "cached_tokens"), "draft_tokens": drafted, "accepted_tokens": accepted,
         "sent_late_s": distribution(_column(rows, "sent_s") - arrival),
     }  # fmt: skip
+
+
+def proposal_share(rows: Sequence[Row], counted: Summary) -> float | None:
+    """Share of the steps after first tokens in which anything was drafted.
+
+    Args:
+        rows: of `row_of`.
+        counted: of the engine while it answered them.
+
+    Returns:
+        None where rows do not state their draft tokens, or the engine drafted for other requests too.
+    """
+    if (
+        _total(rows, "draft_tokens") != counted.draft_tokens
+        or _total(rows, "accepted_tokens") != counted.accepted_tokens
+    ):
+        return None
+    steps = sum(row["output_tokens"] - 1 for row in rows) - counted.accepted_tokens
+    return counted.drafts / steps if 0 < counted.drafts <= steps else None
 
 
 def _deliveries(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
