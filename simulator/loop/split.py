@@ -3,7 +3,8 @@
 A batch lists the tokens of the requests that decode, then those of prompts. Passes take as many as there is room for in
 that order; or, where every slot has a cache of its own, equally many tokens of slots with consecutive numbers: requests
 in slots 0 and 2 make two passes, and drafts of unequal lengths make one up to the end of each; such a pass reads every
-cache as far as the longest. Leaves out what a pass costs: `simulator.loop.tables`.
+cache as far as the longest. Leaves out what a pass costs (`simulator.loop.tables`), and that every token of a unified
+cache is compared with everybody's.
 
 Reference: llama.cpp, src/llama-batch.cpp `split_simple` and `split_equal`, called by src/llama-kv-cache.cpp
 `init_batch` (the latter for a cache that is not unified); `get_n_kv` there for what is read.

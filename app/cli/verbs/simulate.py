@@ -159,7 +159,8 @@ def simulate(
         "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"), "slo.tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
     }  # fmt: skip
     if beside:
-        _only_beside(named, {"--compare": compare, "--rates": rates, "--per-request": per_request,
+        _only_beside(named, {"--compare": compare, "--rates": rates, "--seeds": None if seeds == 1 else seeds,
+                             "--per-request": per_request,
                              "--timeline": timeline, "--plot": plot, "--csv": csv})  # fmt: skip
         named["requests.file"] = str(beside[0])
     written, assumed = _written(

@@ -64,7 +64,7 @@ def test_calls_add_to_one_report(rooftree, load, tmp_path):
     ("words", "named"),
     [
         (("--rate", "2"), "--rate"), (("--count", "3"), "--count"), (("--rates", "1,2"), "--rates"),
-        (("--compare", "chunked"), "--compare"),
+        (("--compare", "chunked"), "--compare"), (("--seeds", "3"), "--seeds"),
         (("--beside", "nowhere"), "nowhere"),
     ],
 )  # fmt: skip
