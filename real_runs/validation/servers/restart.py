@@ -97,6 +97,7 @@ def validate_restarted(
     contender = _contender(options)
     every = [Served(chosen=replace(contender.configuration, draft_tokens=k)) for k in (0, *options.draft_tokens)]
     options.out.mkdir(parents=True, exist_ok=True)
+    files = {each.name: name_files(each) for each in every[1:]}  # says now, not after the runs, what cannot be written
     prompts = read_prompts(options.prompts).prompts
     setup = {
         "recorder": RECORDER, "model": server.model, "kind": server.kind, "users": list(options.users),
@@ -106,7 +107,7 @@ def validate_restarted(
     with RecordingLog(options.out / "runs.part.jsonl", setup, resume=options.resume) as log:
         pending = [each for each in every if not _is_measured(log, each, options)]
         for place, served in enumerate(pending):  # the first of a call is what the server runs
-            if place and not restarted(name_files(served)):
+            if place and not restarted(files[served.name]):
                 break
             server = identify(options.address, patience=_SHORT)
             left_out += _measure(server, served, prompts, options, log, tell)

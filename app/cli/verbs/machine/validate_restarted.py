@@ -47,8 +47,9 @@ def validate_running(
     named = load_engine(engine or identify(address).kind).name
     source = drafter_source(drafters[0], model=deployment["model"], lengths=asked["draft_tokens"])
     question = DecodingConfiguration(
-        deployment=DeploymentNames(**deployment, engine=named), method=source.method, draft_model=draft_model
-    )
+        deployment=DeploymentNames(**deployment, engine=named), method=source.method, draft_model=draft_model,
+        max_batch=max(asked["users"]),
+    )  # fmt: skip
     tell = progress_lines(quiet)
 
     def name_files(served: "Served") -> str:
@@ -71,7 +72,7 @@ def _written(served: "Served", engine: str, folder: Path, *, quiet: bool) -> str
     from app.cli.output import say
     from app.exporters.registry import export, write_export
 
-    result = export(served.chosen, engine)
+    result = export(served.chosen, engine, approximate=True)
     paths = write_export(result, folder)
     for note in result.notes if not quiet else ():
         say(note)
