@@ -104,7 +104,9 @@ TensorParallel = Annotated[int, typer.Option("--tp", help="Devices that share th
 Dtype = Annotated[
     str | None,
     typer.Option(
-        "--dtype", help="Weight format: bf16, fp16, fp8, int8, int4, fp4, fp32; groups: int4-g128; GGUF: q4_k."
+        "--dtype",
+        help="Weight format: bf16, fp16, fp8, int8, int4, fp4, fp32; in groups: int4-g128; of GGUF: q4_0, q4_1, q5_0, "
+        "q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k.",
     ),
 ]
 KvDtype = Annotated[str | None, typer.Option("--kv-dtype", help="KV-cache format: bf16, fp16, fp8, int8, fp32.")]

@@ -15,6 +15,7 @@ from app.cli.options import (
     Context,
     Csv,
     DraftTokens,
+    Fidelity,
     Json,
     Quiet,
     Seed,
@@ -77,6 +78,7 @@ def optimize(
     pp: Pipeline = 1,
     ep: Expert = 1,
     dp: Data = 1,
+    fidelity: Fidelity = "calibrated",
     out: Annotated[Path | None, typer.Option("--out", help="Folder for engine files and the answer.")] = DEFAULT_OUT,
     csv: Csv = None,
     seed: Seed = 0,
@@ -92,7 +94,7 @@ def optimize(
 
     if out is not None:
         require_folder(out)
-    given = {**asdict(placed), **asdict(drafting), "method": method, "pp": pp, "ep": ep, "dp": dp}
+    given = {**asdict(placed), **asdict(drafting), "method": method, "pp": pp, "ep": ep, "dp": dp, "fidelity": fidelity}
     contexts, lengths = whole_numbers(context, "--context", least=0), draft_lengths(draft_tokens, least=1)
     limits = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
     grid: dict[str, Any] = {
@@ -116,6 +118,7 @@ def optimize(
         "model": ",".join(names_of(model, "--model") if model else {each.question.deployment.model for each in found}),
         "device": placed.device, "engine": placed.engine, "tp": placed.tp, "pp": pp, "ep": ep, "dp": dp,
         "shared_prefix": placed.shared_prefix, "host_weights": placed.host_weights, "dtype": placed.dtype,
+        "fidelity": fidelity,
         "batch": batch, "context": context, "seed": seed,
         "trace": list(dict.fromkeys(str(s.path) for answer in found for s in answer.sources if s.path is not None)),
         "drafter": accepted.drafter or [], "acceptance": as_given(accepted.acceptance),

@@ -62,7 +62,8 @@ def calibrate_server(
             calibration.device.title, ["what", "costs"], _lines(calibration), caption=_caption(calibration)
         )  # fmt: skip
         files = f"--device {calibration.profile} --engine {calibration.engine_file}"
-        say(f"predict, optimize and simulate take it with {files} --fidelity measured")
+        say(f"predict and optimize take it with {files} --fidelity measured,")
+        say("simulate with --set deployment.fidelity=measured in its place")
 
 
 def _plain(calibration: "ServerCalibration") -> dict[str, Any]:

@@ -1,11 +1,17 @@
 """`calibrate`: scores, the written profile, and refusals."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from costmodel.architectures.library import load_model
 from costmodel.calibration.measurements import measurements
 from costmodel.calibration.timing import timed
 from hardware_profiles.loader import load_device
+from hardware_profiles.writer import write_device
+from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels
 
 H100 = load_device("h100-sxm")
 
@@ -110,3 +116,39 @@ def test_out_may_not_be_a_folder(rooftree, table, tmp_path):
     (tmp_path / "x.toml").mkdir()
     ended = rooftree("calibrate", "--kernels", table, "--out", tmp_path / "x.toml")
     assert ended.code == 2 and "--out" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--server", "ftp://host"), "--server: must be a server's address"),
+        (("--server", "http://127.0.0.1:1"), "127.0.0.1:1"),
+        (("--server", "http://127.0.0.1:1", "--engine", "llama.cpp"), "leave out --server"),
+        (("--engine", "vllm"), "only llama.cpp is started here"),
+        (("--engine", "llama.cpp", "--model", "absent.gguf"), "absent.gguf"),
+        (("--engine", "llama.cpp", "--here", "cpu"), "leave out tables"),
+        (("--engine", "llama.cpp", "--budget", "soon"), "--budget"),
+        (("--engine", "llama.cpp", "--out", "mine.json"), "must be a .toml file"),
+    ],
+)
+def test_an_engine_is_measured_on_its_own_and_only_where_it_answers(rooftree, tmp_path, arguments, words):
+    done = rooftree("calibrate", *arguments, "--results", str(tmp_path / "results"))
+    assert done.code == 2
+    assert words in " ".join(done.err.split())
+
+
+def test_optimize_takes_whole_passes_of_a_profile_beside_them(rooftree, tmp_path):
+    device, model = replace(load_device("cpu-generic"), name="mine"), load_model("smollm2-135m")
+    write_device(device, tmp_path / "mine.toml")
+    row = KernelRow(
+        operation="step", implementation="server", dtype="q4_1", mask="causal", requests=1, query_tokens=1, context=64,
+        model=model.name, layers=model.layers, median_s=0.5, low_s=0.5, high_s=0.5, repeats=1, cold=True, graph=False,
+        flops=1.0, bytes=1.0,
+    )  # fmt: skip
+    write_kernels(KernelTrace(rows=(row,), provenance=KernelProvenance(profile="mine")), tmp_path / "kernels.parquet")
+    asked = ("--model", model.name, "--device", str(tmp_path / "mine.toml"), "--engine", "none", "--dtype", "q4_1",
+             "--batch", "1", "--context", "64", "--method", "n-gram", "--fidelity", "measured", "--json")  # fmt: skip
+    best = json.loads(rooftree("optimize", *asked, "--out", tmp_path / "out").out)["choices"][0]
+    off = json.loads(rooftree("predict", *asked, "--draft-tokens", "0", "--acceptance", "0.5").out)
+    assert best["step_s"] >= 0.5
+    assert off["predictions"][0]["step_s"] == pytest.approx(0.5)
