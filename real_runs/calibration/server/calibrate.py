@@ -40,9 +40,8 @@ from real_runs.models.processor import cpu_title
 from real_runs.recording.log import RecordingLog
 from real_runs.servers.address import Address
 from real_runs.servers.identify import identify
-from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, write_kernels
+from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace, read_kernels, write_kernels
 
-PART_FILE = "samples.part"
 ENGINE_FILE = "engine.toml"
 _USERS = (1, 2, 4, 8, 16)  # at a time, where a server does not say how many it serves
 _ROOM = 64  # tokens of a slot beyond the longest context: an answer with its last draft
@@ -112,6 +111,9 @@ def calibrate_server(
 ) -> ServerCalibration:
     """Measure a server, and write its profile, its passes and its engine file.
 
+    A draft model is measured as a server of its own, into the same folder and before its target: the trace keeps passes
+    of other models and numbers of layers, the profile and the engine file are those of the last one.
+
     Args:
         out: folder for all files.
         server: address of one that runs; None starts llama.cpp's for every draft length.
@@ -138,7 +140,8 @@ def calibrate_server(
         "drafts": list(target.plan.drafts),
     }  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
-    with RecordingLog(out / PART_FILE, setup, resume=resume) as log:
+    part = out / f"samples-{target.architecture.name}-{target.architecture.layers}-layers.part"
+    with RecordingLog(part, setup, resume=resume) as log:
         samples = measure(target.plan, target.launch, log, budget_s=budget_s, tell=progress)
     progress("fitting")
     found = written(samples, target, start, out, threads=threads, server=server)
@@ -230,8 +233,11 @@ def written(
 
 
 def _write_trace(rows: list[KernelRow], place: Path, device: Device, target: Target, threads: int) -> None:
+    """Write the rows beside those of other models that the trace holds already."""
+    own = (target.architecture.name, target.architecture.layers)
+    others = [row for row in read_kernels(place).rows if (row.model, row.layers) != own] if place.exists() else []
     provenance = KernelProvenance(
         device=cpu_title(), profile=device.name, threads=threads, recorder_version="rooftree",
         notes=f"whole steps and prompts of {target.engine}, as a client sees them; the faster half of all rounds",
     )  # fmt: skip
-    write_kernels(KernelTrace(rows=tuple(rows), provenance=provenance), place)
+    write_kernels(KernelTrace(rows=(*others, *rows), provenance=provenance), place)

@@ -30,11 +30,11 @@ PLAN = Plan(contexts=(125, 700, 1900), drafts=(0, 4, 16, 1, 8, 2), requests=(1, 
 MODEL = load_model("smollm2-135m")
 
 
-def calibrated(folder, *, plan=PLAN, **about):
+def calibrated(folder, *, plan=PLAN, architecture=MODEL, **about):
     launch = launches(**about)
-    with RecordingLog(folder / "samples.part", {}, resume=False) as log:
+    with RecordingLog(folder / f"{architecture.layers}.part", {}, resume=False) as log:
         samples = measure(plan, launch, log, budget_s=1e9)
-    model = replace(MODEL, dtype="q4_1:0.79+q8_0:0.21")
+    model = replace(architecture, dtype="q4_1:0.79+q8_0:0.21")
     target = Target(architecture=model, engine="llama.cpp", launch=launch, plan=plan)
     return written(samples, target, load_device("cpu-generic"), folder)
 
@@ -104,6 +104,18 @@ def test_a_server_of_others_is_measured_without_slots_to_keep(tmp_path):
     plan = Plan(contexts=(128, 600), drafts=(0,), requests=(1, 2), rounds=2)
     found = calibrated(tmp_path, plan=plan, keeps=False)
     assert found.law.seconds(2, 1, 600) == pytest.approx(step_s(2, 1, 600), rel=0.03)
+
+
+def test_a_draft_model_is_measured_into_the_folder_of_its_target(tmp_path):
+    few = Plan(contexts=(125, 700), drafts=(0,), requests=(1, 2), rounds=1)
+    slow = calibrated(tmp_path, plan=few, architecture=MODEL.with_layers(10), held_up=lambda: 2.0)
+    both = calibrated(tmp_path, plan=few)
+    assert slow.trace == both.trace
+    names = {"batch": 1, "query_tokens": 1, "context": 130}
+    deployment = setting(both).deployment
+    draft = replace(deployment, architecture=deployment.architecture.with_layers(10))
+    assert float(pass_cost(deployment, **names).total_s) == pytest.approx(step_s(1, 1, 130))
+    assert float(pass_cost(draft, **names).total_s) == pytest.approx(2.0 * step_s(1, 1, 130))
 
 
 def test_a_calibration_goes_on_where_it_was_stopped(tmp_path):
