@@ -7,6 +7,7 @@ and everything between passes.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from costmodel.passes.totals import Index, Operation, PassCost, Tally, scaled
 from costmodel.transforms.declared import LayerSchedule
 from hardware_profiles.errors import InputError
 from hardware_profiles.fitted.formats import WEIGHT_FORMATS
+from hardware_profiles.profile import Device
 
 Logits = Literal["all", "last", "none"]
 # sharded along the inner dimension
@@ -78,7 +80,12 @@ def _in_blocks(d: Deployment) -> Deployment:
         return d
     form = main_format(d.precision.weights)
     known = form in WEIGHT_FORMATS and form in d.device.formats
-    return replace(d, device=d.device.in_format(form)) if known else d
+    return replace(d, device=_device_in(d.device, form)) if known else d
+
+
+@lru_cache(maxsize=32)
+def _device_in(device: Device, form: str) -> Device:
+    return device.in_format(form)
 
 
 def _scheduled(
