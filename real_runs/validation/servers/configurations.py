@@ -15,6 +15,7 @@ NGRAM, DRAFT = "n-gram", "speculative-decoding"
 NGRAM_FORMS = tuple((n, k) for n in (1, 2, 3, 4) for k in (1, 2, 3, 4, 5, 6, 8, 12, 16) if k >= n)
 DRAFT_TOKENS = (1, 2, 3, 4, 6, 8)
 SYNTHETIC_TOKENS = (1, 2, 4, 8, 16)
+SYNTHETIC_DRAFTS = (2, 6)  # of a draft model
 SYNTHETIC_ACCEPTANCE = (0.5, 0.8)  # of each token, given those before it
 
 

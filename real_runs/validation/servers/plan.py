@@ -22,6 +22,7 @@ from real_runs.validation.servers.configurations import (
     DRAFT_TOKENS,
     NGRAM_FORMS,
     SYNTHETIC_ACCEPTANCE,
+    SYNTHETIC_DRAFTS,
     SYNTHETIC_TOKENS,
     Served,
     drafted,
@@ -102,7 +103,7 @@ def cell_plan(
     for cell in cells:
         here = replace(asked, max_batch=cell.batch)
         if cell.kind == SYNTHETIC:
-            plan.append((cell, _grid(here)))
+            plan.append((cell, _grid(here, drafts=wanted.drafts)))
             continue
         best = chosen[cell.name]
         every = [plain(here), *([best] if best.drafter else [])]
@@ -116,10 +117,11 @@ def cell_plan(
     return plan
 
 
-def _grid(asked: DecodingConfiguration) -> list[Served]:
-    """Plain decoding, and lookups of every length at every acceptance."""
+def _grid(asked: DecodingConfiguration, *, drafts: bool) -> list[Served]:
+    """Plain decoding, lookups of every length at every acceptance, and a few drafts of a model: its prompts are slow."""
     chains = [looked_up(asked, 1, k) for k in SYNTHETIC_TOKENS]
-    return [plain(asked), *(synthetic(each, rate) for each in chains for rate in SYNTHETIC_ACCEPTANCE)]
+    grid = [plain(asked), *(synthetic(each, rate) for each in chains for rate in SYNTHETIC_ACCEPTANCE)]
+    return grid + [synthetic(drafted(asked, k), max(SYNTHETIC_ACCEPTANCE)) for k in SYNTHETIC_DRAFTS if drafts]
 
 
 def _slots(cells: Sequence[Cell], name: str) -> int:
