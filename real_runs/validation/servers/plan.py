@@ -118,7 +118,7 @@ def cell_plan(
 
 
 def _grid(asked: DecodingConfiguration, *, drafts: bool) -> list[Served]:
-    """Plain decoding, lookups of each length at each acceptance, and a few drafts of a model, whose prompts are slow."""
+    """Plain decoding, lookups of each length at each acceptance, and few drafts of a model: its prompts are slow."""
     chains = [looked_up(asked, 1, k) for k in SYNTHETIC_TOKENS]
     grid = [plain(asked), *(synthetic(each, rate) for each in chains for rate in SYNTHETIC_ACCEPTANCE)]
     return grid + [synthetic(drafted(asked, k), max(SYNTHETIC_ACCEPTANCE)) for k in SYNTHETIC_DRAFTS if drafts]
