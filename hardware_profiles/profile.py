@@ -66,6 +66,8 @@ class Constants:
         gemm_wave_ratio: how far a partly filled wave of tiles counts as a full one; 0 not at all, 1 fully.
         gemm_fill_ratio: share of the bandwidth, in multiples of a processor's own, that one processor cannot draw
             more of: 1 over what it draws at most. 0 where a library splits the inner dimension, so that all draw.
+        gemm_block_rows: rows that a CPU's products take together; what is left of them is taken one by one.
+        gemm_single_ratio: time of arithmetic on such a row over that on a row of a block.
         attention_launch_s: fixed cost of one split-KV attention call.
         attention_wave_s: cost of each wave of work over the processors, more than 256 tokens cached.
         attention_combine_s: cost of merging the splits, where there is more than one.
@@ -152,6 +154,8 @@ class Constants:
     gemm_tile_ratio: float = bounded(0.0, 10.0)
     gemm_wave_ratio: float = share()
     gemm_fill_ratio: float = neutral(0.0, 1.0, 0.0)
+    gemm_block_rows: float = neutral(1.0, 1024.0, 1.0)
+    gemm_single_ratio: float = neutral(1.0, 100.0, 1.0)
     attention_launch_s: float = launch()
     attention_wave_s: float = launch()
     attention_combine_s: float = launch()

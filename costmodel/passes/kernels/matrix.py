@@ -35,8 +35,9 @@ def gemm(device: Device, work: Work, rows: Number, dtype: str, *, outputs: Numbe
     With m rows in tiles of r, the arithmetic is that of ⌈m/r⌉·r rows at the share of the peak that the device
     reaches, times 1 + ρ·((128/r + 1)/2 - 1) because small tiles read their operands more often, and times the
     waves of ⌈m/r⌉·⌈N/128⌉ tiles over the processors, rounded up in part. On a processor without such tiles (a
-    CPU) rows are not rounded. Outputs are written at a share of the bandwidth of their own. Where the profile has a
-    table of what measurements leave of this form, the time is corrected by interpolation in it.
+    CPU) rows are not rounded, but those that fill no block may take longer. Outputs are written at a share of the
+    bandwidth of their own. Where the profile has a table of what measurements leave of this form, the time is
+    corrected by interpolation in it.
 
     Args:
         device: profile.
@@ -48,7 +49,7 @@ def gemm(device: Device, work: Work, rows: Number, dtype: str, *, outputs: Numbe
     c = device.constants
     m = np.asarray(rows, dtype=np.float64)
     full = work.flops / (device.peak(dtype) * gemm_efficiency(device, m))
-    compute = full if device.kind == "cpu" else full * _tile_factor(device, m, outputs)
+    compute = full * (_single_factor(device, m) if device.kind == "cpu" else _tile_factor(device, m, outputs))
     moved = work.bytes / c.gemm_bandwidth_efficiency
     if outputs is not None:
         penalty = 1.0 / c.gemm_output_efficiency - 1.0 / c.gemm_bandwidth_efficiency
@@ -69,6 +70,14 @@ def _inputs(work: Work, rows: Array, outputs: Array) -> Array:
     if np.size(outputs) == 1 and np.size(work.flops):
         return np.asarray(work.flops.flat[0] / (2.0 * rows.flat[0] * outputs))
     return np.asarray(work.flops / (2.0 * rows * outputs))
+
+
+def _single_factor(device: Device, m: Array) -> Array:
+    """How much longer arithmetic takes because rows that fill no block are taken one by one."""
+    c = device.constants
+    if c.gemm_single_ratio == 1.0:
+        return np.ones(())
+    return np.asarray(1.0 + (c.gemm_single_ratio - 1.0) * np.mod(m, c.gemm_block_rows) / m)
 
 
 def _tile_factor(device: Device, m: Array, outputs: Number | None) -> Array:

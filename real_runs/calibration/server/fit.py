@@ -31,15 +31,17 @@ _LEAST_RATIO, _MOST_RATIO = 0.011, 0.95
 _PARAMETERS = (
     Parameter(name="gemm_bandwidth_efficiency", low=0.002, high=1.9, start=0.2),
     Parameter(name="gemm_compute_efficiency", low=0.002, high=1.9, start=0.2),
+    Parameter(name="gemm_single_ratio", low=1.0, high=6.0, start=1.5),
     Parameter(name="attention_compute_efficiency", low=0.002, high=1.9, start=0.2),
     Parameter(name="attention_bandwidth_efficiency", low=0.002, high=1.9, start=0.2),
     Parameter(name="context_compute_efficiency", low=0.002, high=1.9, start=0.2),
     Parameter(name="sampler_launch_s", low=0.0, high=0.05, start=1e-3),
     Parameter(name="sampler_row_s", low=0.0, high=5e-3, start=1e-4),
 )
-# On a CPU both roofs of a product add up, attention takes query rows one by one, and nothing is launched.
+# On a CPU both roofs of a product add up, attention takes query rows one by one, and nothing is launched. Products of
+# llama.cpp take four rows together and what is left row by row (`ggml_gemm_*` and `ggml_gemv_*`, ggml-cpu/repack.cpp).
 _ON_CPU = {
-    "gemm_norm": 1.0, "gemm_launch_s": 0.0, "attention_padding_ratio": 0.0,
+    "gemm_norm": 1.0, "gemm_launch_s": 0.0, "gemm_block_rows": 4.0, "attention_padding_ratio": 0.0,
     **dict.fromkeys(
         (f"attention_{name}" for name in ("launch_s", "wave_s", "short_wave_s", "combine_s", "tile_s", "unit_s")), 0.0
     ),

@@ -32,7 +32,7 @@ from real_runs.servers.client import Answer, Completion
 PROMPTS = 0  # in the place of a context: the block of prompts
 _LEAST_STEPS = 3
 _FAVOUR = 50.0  # added to the logits of the sentence's tokens
-_STOPPED = 10  # tokens of an answer up to the word that ends it, about
+_STOPPED = 6  # tokens of an answer up to the word that ends it, about
 _FULL_RATIO = 0.95  # of the draft tokens that steps should have had
 _SAME_STEP_RATIO = 0.3  # of a step: tokens of several requests that arrive so close belong to one
 

@@ -18,7 +18,7 @@ from hardware_profiles.errors import InputError
 SENTENCE = (
     " The quick brown fox jumps over a lazy dog while seven old wizards pack my box with five dozen jugs before dawn."
 )
-STOP = "dog"  # ends an answer after some ten steps; a limit of tokens would shorten the last drafts
+STOP = "over"  # ends an answer after five steps; a limit of tokens would shorten the last drafts
 DECODED = 24  # most tokens of an answer beside those of its last draft
 CHUNK = 512  # tokens of a prompt that a server computes in one pass: llama.cpp's default `--ubatch-size`
 FRESH = (256, 512)  # prompts without anything cached
@@ -26,6 +26,7 @@ FRESH = (256, 512)  # prompts without anything cached
 # validation keeps away from these contexts; drafts in an order of which every beginning spreads over the range
 CONTEXTS = (128, 700, 1900)
 DRAFTS = (0, 4, 16, 1, 8, 2, 12, 3, 6)
+EVERY_DRAFT = (*DRAFTS, 5, 7, 10, 14, 9, 11, 13, 15)  # products of few rows are uneven in their number
 REQUESTS = (1, 2, 4)
 _MIDDLING = 8
 ACCEPTED_STEPS = 8  # of a run whose drafts are all accepted
@@ -78,7 +79,7 @@ class Plan:
             return cls(contexts=(96, 384), drafts=(0, 8, 2), requests=(1, 2))
         if budget_s < 300.0:
             return cls(contexts=CONTEXTS[:2], drafts=DRAFTS[:5])
-        return cls()
+        return cls() if budget_s < 1200.0 else cls(drafts=EVERY_DRAFT, requests=(1, 2, 3, 4))
 
     def aligned(self, period: int) -> Plan:
         """The plan with contexts of whole sentences, behind which a draft is always found.

@@ -126,3 +126,13 @@ def test_measured_decode_attention(reference_data, h100):
     assert cold.sum() > 300
     assert np.median(error) <= 0.06
     assert np.quantile(error, 0.9) <= 0.2
+
+
+def test_rows_that_fill_no_block_take_longer_on_a_cpu_whose_profile_says_so():
+    plain = load_device("cpu-generic")
+    uneven = replace(plain, constants=replace(plain.constants, gemm_block_rows=4.0, gemm_single_ratio=2.0))
+    rows = np.array([1.0, 3.0, 4.0, 6.0, 8.0])
+    work = ops.gemm(rows, 576, 576, **BF16)
+    before, after = (kernels.gemm(device, work, rows, "bf16").compute_s for device in (plain, uneven))
+    assert after / before == pytest.approx(np.array([2.0, 2.0, 1.0, 8.0 / 6.0, 1.0]))
+    assert after[1] > after[2]  # four rows are faster than three

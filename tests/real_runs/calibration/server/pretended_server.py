@@ -58,7 +58,7 @@ class PretendedServer:
             steps = min(steps, 9)
         times, made = [], 0
         for _ in range(steps):
-            middle = len(requests[0].prompt) + (made if self._accepts else 5 if self.keeps else 12)
+            middle = len(requests[0].prompt) + (made if self._accepts else 3 if self.keeps else 12)
             whole = step_s(len(requests), 1 + self._drafts, middle) + len(requests) * (each - 1) * ACCEPTED_S
             self._now, made = self._now + whole * self._held_up(), made + each
             times += [self._now] * each

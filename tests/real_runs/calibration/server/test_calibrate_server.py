@@ -51,7 +51,7 @@ def test_the_law_of_a_held_up_machine_is_found_within_two_percent(found):
     assert law.step_s == pytest.approx(pretended.STEP_S, rel=0.02)
     assert law.token_s == pytest.approx(pretended.TOKEN_S, rel=0.02)
     assert law.pair_s == pytest.approx(pretended.PAIR_S, rel=0.02)
-    for shape in ((1, 1, 130), (4, 17, 1905), (2, 5, 705)):
+    for shape in ((1, 1, 128), (4, 17, 1903), (2, 5, 703)):
         assert law.seconds(*shape) == pytest.approx(step_s(*shape), rel=0.02)
     assert law.prompt_token_s == pytest.approx(prompt_s(512, 0) / 512, rel=0.02)
     assert found.prompt_s == pytest.approx(pretended.PROMPT_S, rel=0.02)
@@ -65,7 +65,7 @@ def setting(found, **changes):
     return build_setting(DecodingConfiguration(method="n-gram", deployment=DeploymentNames(**names)))
 
 
-@pytest.mark.parametrize(("requests", "drafts", "context"), [(1, 0, 130), (4, 16, 1905), (2, 3, 705), (1, 6, 1200)])
+@pytest.mark.parametrize(("requests", "drafts", "context"), [(1, 0, 128), (4, 16, 1903), (2, 3, 703), (1, 6, 1200)])
 def test_predicted_steps_are_the_measured_ones_between_them_too(found, requests, drafts, context):
     step = step_cost(setting(found), geometric(0.5, drafts), batch=requests, context=context)
     kept = requests * (geometric(0.5, drafts).tokens_per_step - 1.0) * pretended.ACCEPTED_S
@@ -95,8 +95,8 @@ def test_the_profile_alone_is_near_and_says_how_near(found):
     assert device.constants.gemm_compute_efficiency == load_device("cpu-generic").constants.gemm_compute_efficiency
     assert "llama.cpp" in device.provenance["formats.q4_1.gemm_compute_efficiency"].source
     plain = setting(found, fidelity="calibrated").deployment
-    cost = float(pass_cost(plain, batch=1, query_tokens=1, context=130).total_s)
-    assert cost == pytest.approx(step_s(1, 1, 130), rel=0.1)
+    cost = float(pass_cost(plain, batch=1, query_tokens=1, context=128).total_s)
+    assert cost == pytest.approx(step_s(1, 1, 128), rel=0.1)
     assert found.score.median < 0.05
 
 
@@ -111,11 +111,11 @@ def test_a_draft_model_is_measured_into_the_folder_of_its_target(tmp_path):
     slow = calibrated(tmp_path, plan=few, architecture=MODEL.with_layers(10), held_up=lambda: 2.0)
     both = calibrated(tmp_path, plan=few)
     assert slow.trace == both.trace
-    names = {"batch": 1, "query_tokens": 1, "context": 130}
+    names = {"batch": 1, "query_tokens": 1, "context": 128}
     deployment = setting(both).deployment
     draft = replace(deployment, architecture=deployment.architecture.with_layers(10))
-    assert float(pass_cost(deployment, **names).total_s) == pytest.approx(step_s(1, 1, 130))
-    assert float(pass_cost(draft, **names).total_s) == pytest.approx(2.0 * step_s(1, 1, 130))
+    assert float(pass_cost(deployment, **names).total_s) == pytest.approx(step_s(1, 1, 128))
+    assert float(pass_cost(draft, **names).total_s) == pytest.approx(2.0 * step_s(1, 1, 128))
 
 
 def test_a_calibration_goes_on_where_it_was_stopped(tmp_path):
