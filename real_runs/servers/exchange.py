@@ -1,28 +1,31 @@
 """What does a server answer to one request, and when did each piece of it arrive?
 
-One request over one HTTP/1.1 connection of its own, on the standard library's event loop. Each piece is stamped where
-it is received, before anything is parsed: hundreds of streams that speak at once would otherwise wait for each other's
-parsing. No redirect is followed, no proxy of the environment is used, no cookie is kept, and everything is bounded.
-Leaves out what the answer says (`real_runs.servers.client`).
+One request over one HTTP/1.1 connection of its own, through aiohttp. Each piece has the time at which its socket was
+read, before anything is parsed: hundreds of streams that speak at once would otherwise wait for each other's parsing.
+No redirect is followed, no proxy of the environment is used, no cookie is kept, and everything is bounded. Leaves out
+what the answer says (`real_runs.servers.client`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import math
 import os
-import ssl
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import aiohttp
+from yarl import URL
+
 from hardware_profiles.errors import InputError
 from real_runs.servers.address import Address
 
 MOST_BYTES = 64 << 20
-_MOST_HEAD_BYTES = 1 << 16
-_MOST_SIZE_LINE = 1 << 10
 _MOST_LINE_BYTES = 1 << 20
 _PIECE_BYTES = 64  # that the shortest piece counts as, because each takes memory of its own
 _LONGEST_SHOWN = 200
@@ -89,105 +92,6 @@ class Reply:
             yield at_s, rest
 
 
-class _Receiver(asyncio.Protocol):
-    """Stamps and unframes one answer as it arrives."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self.reply = Reply(sent_s=time.monotonic())
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.last_s = self.reply.sent_s
-        self._room = most_bytes
-        self._head: bytes | None = b""  # None once it is whole
-        self._left: int | None = None  # bytes left of the body, or of a chunk and its line end; None: until the end
-        self._chunked = False
-        self._size_line = b""
-
-    def data_received(self, data: bytes) -> None:
-        self.last_s = time.monotonic()
-        try:
-            if self._head is None:
-                self._receive(data)
-            else:
-                self._receive_head(self._head + data)
-        except (ValueError, IndexError):
-            self._end("does not speak HTTP")
-
-    def connection_lost(self, error: Exception | None) -> None:
-        whole = self._head is None and self._left is None and not self._chunked and error is None
-        self._end(None if whole else "the connection ended in the middle of the answer")
-
-    def _receive_head(self, head: bytes) -> None:
-        at = head.find(b"\r\n\r\n")
-        if at < 0:
-            self._head = head
-            if len(head) > _MOST_HEAD_BYTES or not b"HTTP/1.".startswith(head[:7]):
-                raise ValueError
-            return
-        first, *lines = head[:at].split(b"\r\n")
-        version, status, *_ = first.split(b" ", 2)
-        if not version.startswith(b"HTTP/1."):
-            raise ValueError
-        fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
-        self.reply.status = int(status)
-        self.reply.kind = fields.get(b"content-type", b"").partition(b";")[0].decode("latin-1").lower()
-        self._chunked = fields.get(b"transfer-encoding", b"").lower() == b"chunked"
-        stated = fields.get(b"content-length")
-        self._left = 0 if self._chunked else None if stated is None else int(stated)
-        if (self._left or 0) < 0:
-            raise ValueError
-        self._head = None
-        if self._left == 0 and not self._chunked:
-            self._end(None)
-        elif len(head) > at + 4:
-            self._receive(head[at + 4 :])
-
-    def _receive(self, data: bytes) -> None:
-        if self._chunked:
-            self._receive_chunks(self._size_line + data)
-        elif self._left is None:
-            self._keep(data)
-        else:
-            self._keep(data[: self._left])
-            self._left = max(self._left - len(data), 0)
-            if not self._left:
-                self._end(None)
-
-    def _receive_chunks(self, data: bytes) -> None:
-        self._size_line, at, left = b"", 0, self._left or 0
-        while at < len(data):
-            if left:  # the last two bytes are the chunk's line end
-                taken = min(left, len(data) - at)
-                self._keep(data[at : at + min(taken, max(left - 2, 0))])
-                at, left = at + taken, left - taken
-                continue
-            end = data.find(b"\r\n", at)
-            if end < 0:
-                self._size_line = data[at:]
-                if len(self._size_line) > _MOST_SIZE_LINE:
-                    raise ValueError
-                break
-            left = int(data[at:end].partition(b";")[0], 16) + 2
-            at = end + 2
-            if left == 2:
-                self._end(None)
-                return
-            if left < 2:
-                raise ValueError
-        self._left = left
-
-    def _keep(self, data: bytes) -> None:
-        self._room -= max(len(data), _PIECE_BYTES)
-        if self._room < 0:
-            self._end("the answer is larger than is read")
-        elif data and not self.ended.done():
-            self.reply.pieces.append((self.last_s, data))
-
-    def _end(self, error: str | None) -> None:
-        if not self.ended.done():
-            self.reply.error = error
-            self.ended.set_result(None)
-
-
 async def exchange(
     address: Address, path: str, body: object = None, *, patience: Patience | None = None, most_bytes: int = MOST_BYTES
 ) -> Reply:
@@ -206,46 +110,81 @@ async def exchange(
     Raises:
         UnreachableError: no connection.
     """
-    patience = patience or Patience()
-    loop = asyncio.get_running_loop()
-    secured = ssl.create_default_context() if address.scheme == "https" else None
+    patience, reply = patience or Patience(), Reply(sent_s=math.nan)
     try:
-        async with asyncio.timeout(patience.connect_s):
-            transport, receiver = await loop.create_connection(
-                lambda: _Receiver(most_bytes), address.host, address.port, ssl=secured
-            )
+        async with asyncio.timeout(patience.connect_s) as waiting:
+            await _receive(reply, address, path, body, waiting, patience.silence_s, most_bytes)
     except TimeoutError:
-        raise UnreachableError(
-            f"does not take a connection within {patience.connect_s:g} s", key=str(address)
-        ) from None
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+        if math.isnan(reply.sent_s):
+            rule = f"does not take a connection within {patience.connect_s:g} s"
+            raise UnreachableError(rule, key=str(address)) from None
+        reply.error = f"the server was silent for {patience.silence_s:g} s"
+    except (aiohttp.ClientConnectorError, aiohttp.InvalidURL, UnicodeError) as error:
+        code = getattr(error, "errno", None)
+        reason = os.strerror(code) if code and code > 0 else getattr(error, "strerror", None) or str(error)
         raise UnreachableError(f"cannot be reached ({reason})", key=str(address)) from None
-    try:
-        receiver.reply.sent_s = receiver.last_s = time.monotonic()
-        transport.write(_request(address, path, body))
-        while not receiver.ended.done():
-            left_s = receiver.last_s + patience.silence_s - time.monotonic()
-            if left_s <= 0:
-                receiver.reply.error = f"the server was silent for {patience.silence_s:g} s"
-                break
-            await asyncio.wait([receiver.ended], timeout=left_s)
-    finally:
-        transport.abort()
-    return receiver.reply
+    except aiohttp.ClientError as error:
+        cut = isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError)
+        reply.error = "the connection ended in the middle of the answer" if cut else "does not speak HTTP"
+    return reply
 
 
-def _request(address: Address, path: str, body: object) -> bytes:
-    content = b"" if body is None else json.dumps(body).encode()
-    head = [
-        f"{'GET' if body is None else 'POST'} {address.prefix}{path} HTTP/1.1", f"Host: {address.authority}",
-        "User-Agent: rooftree", "Accept: */*", "Accept-Encoding: identity", "Connection: close",
-    ]  # fmt: skip
+class _Stamped(socket.socket):
+    """A socket that knows when it was last read: asyncio wakes an answer's task behind all that arrived beside it."""
+
+    read_s = 0.0
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        data = super().recv(size, flags)
+        self.read_s = time.monotonic()
+        return data
+
+    def recv_into(self, *arguments: Any) -> int:  # below TLS
+        count = super().recv_into(*arguments)
+        self.read_s = time.monotonic()
+        return count
+
+
+async def _receive(
+    reply: Reply, address: Address, path: str, body: object, waiting: asyncio.Timeout, silence_s: float, most_bytes: int
+) -> None:
+    """Fill a reply; the timeout is put off by every step, while aiohttp's own begins where a body has been taken."""
+    sockets: list[_Stamped] = []
+
+    def opened(info: aiohttp.AddrInfoType) -> socket.socket:
+        sockets.append(_Stamped(*info[:3]))
+        return sockets[-1]
+
+    async def sending(*_: object) -> None:
+        reply.sent_s = time.monotonic()
+        waiting.reschedule(reply.sent_s + silence_s)
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_create_end.append(sending)
+    tracing.on_request_headers_sent.append(sending)
+    tracing.on_request_chunk_sent.append(sending)  # heads wait for the first bytes of a body
+    headers = {"User-Agent": "rooftree", "Accept-Encoding": "identity"}
     if address.api_key:
-        head.append(f"Authorization: Bearer {address.api_key}")
-    if body is not None:
-        head += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
-    return "\r\n".join([*head, "", ""]).encode("latin-1") + content
+        headers["Authorization"] = f"Bearer {address.api_key}"
+    content = None if body is None else io.BytesIO(json.dumps(body).encode())  # of which aiohttp sends pieces
+    if content is not None:
+        headers["Content-Type"] = "application/json"
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, force_close=True, socket_factory=opened), headers=headers,
+        cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False, timeout=aiohttp.ClientTimeout(),
+        trace_configs=[tracing],
+    ) as session, session.request(
+        "GET" if content is None else "POST", URL(f"{address}{path}", encoded=True), data=content, allow_redirects=False
+    ) as response:  # fmt: skip
+        reply.status, reply.kind = response.status, response.content_type
+        async for piece in response.content.iter_any():
+            at_s = max(each.read_s for each in sockets) or time.monotonic()  # 0: a loop that reads by other means
+            waiting.reschedule(at_s + silence_s)
+            most_bytes -= max(len(piece), _PIECE_BYTES)
+            if most_bytes < 0:
+                reply.error = "the answer is larger than is read"
+                return
+            reply.pieces.append((at_s, piece))
 
 
 def printable(text: str, most: int) -> str:
