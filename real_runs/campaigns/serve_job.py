@@ -22,11 +22,10 @@ from hardware_profiles.errors import InputError
 from real_runs.campaigns.jobs import ServeJob
 from real_runs.recording.log import RecordingLog
 from real_runs.servers.address import Address
+from real_runs.servers.asking import asked_together, repeating_prompt
 from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import Server, identify
 from real_runs.servers.llama_cpp.launch import launched
-from real_runs.validation.servers.asking import asked_together
-from real_runs.validation.servers.plan import repeating_prompt
 
 RUNS = "serve.part.jsonl"
 _GRACE_S, _POLL_S = 20.0, 0.5

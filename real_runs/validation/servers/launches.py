@@ -19,11 +19,11 @@ from typing import Any
 from hardware_profiles.errors import InputError
 from real_runs.recording.log import RecordingLog
 from real_runs.servers.address import Address
+from real_runs.servers.asking import FailedRunError, asked_together, slot_options, whole_answers
 from real_runs.servers.client import Completion
 from real_runs.servers.identify import Server, identify
 from real_runs.servers.llama_cpp.launch import Running, launched
 from real_runs.validation.cells import Cell
-from real_runs.validation.servers.asking import FailedRunError, asked_together, slot_options, whole_answers
 from real_runs.validation.servers.configurations import DRAFT, Served
 from real_runs.validation.servers.probe import probes
 from real_runs.validation.servers.slots import cache_folder, restore

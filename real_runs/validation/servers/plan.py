@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError
 from real_runs.prompt_set import PromptSet
+from real_runs.servers.asking import repeating_prompt
 from real_runs.servers.identify import Server
 from real_runs.servers.llama_cpp.answers import ask
 from real_runs.validation.cells import Cell, make_cells
@@ -34,7 +35,6 @@ from real_runs.validation.servers.configurations import (
 SYNTHETIC = "synthetic"
 SYNTHETIC_CONTEXT = 512
 _PERIOD = 24  # tokens of a repeating prompt before it repeats: a lookup proposes one less at most
-_FIRST_TOKEN = 1000  # beyond the ids that vocabularies keep for themselves
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,12 +126,6 @@ def _grid(asked: DecodingConfiguration, *, drafts: bool) -> list[Served]:
 
 def _slots(cells: Sequence[Cell], name: str) -> int:
     return next(cell.batch for cell in cells if cell.name == name)
-
-
-def repeating_prompt(slot: int, tokens: int) -> tuple[int, ...]:
-    """Token ids of a prompt that repeats, another one for every slot."""
-    period = [_FIRST_TOKEN + slot * _PERIOD + place for place in range(_PERIOD)]
-    return tuple((period * tokens)[:tokens])
 
 
 def chat_ids(server: Server, text: str) -> list[int]:

@@ -16,10 +16,10 @@ import numpy as np
 
 from hardware_profiles.errors import InputError
 from real_runs.recording.log import RecordingLog
+from real_runs.servers.asking import FailedRunError, slot_options
 from real_runs.servers.identify import Server
 from real_runs.servers.llama_cpp.answers import Answered, Answers, whole_completion
 from real_runs.servers.llama_cpp.recording import lookup_trace
-from real_runs.validation.servers.asking import FailedRunError, slot_options
 from real_runs.validation.servers.configurations import NGRAM, Served
 from real_runs.validation.servers.probe import probes
 from real_runs.validation.servers.slots import compute

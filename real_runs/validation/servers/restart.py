@@ -28,13 +28,13 @@ from hardware_profiles.errors import InputError
 from real_runs.prompt_set import Prompt, read_prompts
 from real_runs.recording.log import RecordingLog
 from real_runs.servers.address import Address
+from real_runs.servers.asking import FailedRunError, asked_together
 from real_runs.servers.exchange import Patience, UnreachableError
 from real_runs.servers.identify import Server, identify
 from real_runs.validation.cells import Cell
 from real_runs.validation.predict import LoopCosts, PredictedRun
 from real_runs.validation.runs import Run
 from real_runs.validation.score import Point, regrets, score_point, summary, write_points
-from real_runs.validation.servers.asking import FailedRunError, asked_together
 from real_runs.validation.servers.configurations import Served
 from real_runs.validation.validate import Validation
 

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hardware_profiles.errors import InputError
+from real_runs.servers.asking import FailedRunError, slot_options, whole_answers
 from real_runs.servers.client import Completion
 from real_runs.servers.exchange import exchange
 from real_runs.servers.identify import Server
-from real_runs.validation.servers.asking import FailedRunError, slot_options, whole_answers
 
 _MOST_BYTES = 1 << 20
 

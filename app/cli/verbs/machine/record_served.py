@@ -107,10 +107,8 @@ def _addresses(options: "RecordOptions", server: str | None) -> "Iterator[tuple[
     if server is not None:
         yield Address.parse(server), None, ""
         return
-    import torch
-
-    from real_runs.models.device import device_title
     from real_runs.models.loading.weights import find_model
+    from real_runs.models.processor import cpu_title
     from real_runs.servers.llama_cpp.launch import launched
 
     threads = options.threads or 1
@@ -123,7 +121,7 @@ def _addresses(options: "RecordOptions", server: str | None) -> "Iterator[tuple[
 
         target = started(options.model, "target")
         draft = None if options.draft_model is None else started(options.draft_model, "draft")
-        yield target, draft, f"{device_title(torch.device('cpu'))}, {threads} thread(s)"
+        yield target, draft, f"{cpu_title()}, {threads} thread(s)"
 
 
 def _summary(file: Path, drafts: range) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from hardware_profiles.errors import InputError
+from real_runs.servers.asking import FailedRunError
 from real_runs.validation.cells import Cell
-from real_runs.validation.servers.asking import FailedRunError
 from real_runs.validation.servers.configurations import looked_up, plain
 
 ASKED = DecodingConfiguration(

@@ -7,11 +7,12 @@ import pytest
 from hardware_profiles.errors import InputError
 from real_runs.prompt_set import read_prompts
 from real_runs.servers.address import Address
+from real_runs.servers.asking import repeating_prompt
 from real_runs.servers.identify import identify
 from real_runs.servers.llama_cpp.ngram_simple import ngram_simple_lengths
 from real_runs.validation.servers import plan as planning
 from real_runs.validation.servers.configurations import plain
-from real_runs.validation.servers.plan import SYNTHETIC, Wanted, cell_plan, chat_ids, repeating_prompt, server_cells
+from real_runs.validation.servers.plan import SYNTHETIC, Wanted, cell_plan, chat_ids, server_cells
 from tests.real_runs.servers.stub_server import serving
 from tests.real_runs.validation.servers.served_runs import ASKED
 

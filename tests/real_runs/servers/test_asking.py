@@ -2,11 +2,11 @@
 
 import pytest
 
+from real_runs.servers import asking
 from real_runs.servers.address import Address
+from real_runs.servers.asking import FailedRunError, asked_together, slot_options
 from real_runs.servers.client import Answer
 from real_runs.servers.identify import identify
-from real_runs.validation.servers import asking
-from real_runs.validation.servers.asking import FailedRunError, asked_together, slot_options
 from tests.real_runs.servers.stub_server import serving
 
 

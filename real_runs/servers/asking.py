@@ -17,6 +17,8 @@ from real_runs.servers.identify import Server
 from real_runs.servers.session import run_requests
 
 Clock = Callable[[], float]
+_PERIOD = 6  # tokens of a repeating prompt before it repeats
+_FIRST_TOKEN = 1000  # beyond the ids that vocabularies keep for themselves
 
 
 class FailedRunError(InputError):
@@ -75,6 +77,12 @@ def asked_together(
             for first, last, each in zip(firsts, lasts, answers, strict=True)
         ),
     }  # fmt: skip
+
+
+def repeating_prompt(slot: int, tokens: int) -> tuple[int, ...]:
+    """Token ids of a prompt that repeats, another one for every slot."""
+    period = [_FIRST_TOKEN + slot * _PERIOD + place for place in range(_PERIOD)]
+    return tuple((period * tokens)[:tokens])
 
 
 def slot_options(server: Server, slot: int) -> dict[str, Any]:
