@@ -43,6 +43,22 @@ def load_method(slug: str) -> Method:
 
 
 @cache
+def priced_names() -> tuple[str, ...]:
+    """Slugs of the methods that predictions take, sorted; the others say why they refuse."""
+    return tuple(slug for slug in method_names() if not load_method(slug).refusal)
+
+
+def require_priced(method: Method) -> None:
+    """Refuse a method that cannot be priced, with the reason of its entry.
+
+    Raises:
+        InputError: it is out of scope, needs a mechanism that is missing, or is asked about in another way.
+    """
+    if method.refusal:
+        raise InputError(method.refusal, key="method", value=method.slug)
+
+
+@cache
 def transform_names() -> tuple[str, ...]:
     """Slugs of the methods that change the target's weights, cache, attention or layers, sorted."""
     return tuple(slug for slug in method_names() if load_method(slug).target)

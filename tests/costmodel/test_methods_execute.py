@@ -16,7 +16,7 @@ from costmodel.engine_library import engine_names, load_engine
 from costmodel.laws.acceptance import accepted_by, law_for
 from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.laws.drafting import dynamic_tree, stopped_chain
-from costmodel.laws.refining import refined
+from costmodel.laws.own_pace import own_pace
 from costmodel.method_library import load_method, method_names
 from hardware_profiles.errors import RooftreeError
 from simulator.engine import simulate
@@ -25,7 +25,7 @@ from simulator.scenario.file import checked_scenario
 from traces.kinds.tree import Tree
 from traces.library import read_trace
 
-LABELS = {"slug", "title", "citation", "group", "read", "exact_when", "reported", "assumed"}
+LABELS = {"slug", "title", "citation", "group", "read", "exact_when", "systems", "reproduced", "reported", "assumed"}
 TREE = Tree.from_paths([(0,), (1,), (2,), (0, 0), (0, 1), (0, 0, 0)])
 RECORDINGS = Path("traces/recorded/level-3")
 POINTS = {"batch": np.array([1.0, 24.0]), "context": np.array([700.0, 9000.0])}
@@ -76,7 +76,7 @@ def prices(method, monkeypatch):
     known_as(method, monkeypatch)
     shapes = (
         lambda: tokens_claim(method, 1.5),
-        lambda: refined(method),
+        lambda: own_pace(method),
         lambda: rate_claim(method, 0.0, 0),
         lambda: rate_claim(method, 0.7, 5),
         lambda: rate_claim(method, 0.7, 12),
