@@ -25,6 +25,8 @@ VerifyRule = Literal["none", "match", "token_rejection", "with_replacement", "wi
                      "block", "multi_path_block", "typical", "near_match"]  # fmt: skip
 _TREE_RULES = ("match", "with_replacement", "without_replacement", "fixed_candidates", "multi_path_block", "typical")
 Exactness = Literal["bit_exact", "distribution", "own_weights", "lossy"]
+LABELS = ("slug", "title", "citation", "group", "read", "exact_when", "systems", "reproduced", "reported", "assumed")
+"""Fields that say what an entry is, and not what a prediction does."""
 Group = Literal["plain", "draft models", "draft trees", "parallel drafters", "tree drafters", "heads",
                 "self speculation", "model free", "vision", "serving", "parallelism", "masked", "commit rules",
                 "jacobi", "media", "constrained", "test time", "compression", "attention", "contexts", "layers",
@@ -83,6 +85,8 @@ class Verify:
         remaining_layers: the verify pass begins behind the drafter's last layer (Kangaroo).
         pruned_after: share of the layers that all draft tokens run; those that are then found hopeless leave the pass.
         pruned_ratio: share of the draft tokens that the layers behind still run.
+        relaxed: more stays than the rule alone would keep, so that the text changes (a target that was moved towards
+            the drafter, rewards).
         at: thresholds of the rule, by name.
     """
 
@@ -90,6 +94,7 @@ class Verify:
     remaining_layers: bool = False
     pruned_after: float = 1.0
     pruned_ratio: float = 1.0
+    relaxed: bool = False
     at: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -205,7 +210,7 @@ class Method:
         trained for the method; `lossy`: it changes.
         """
         masked = self.refine is not None and self.refine.commit not in EXACT_COMMITS
-        if masked or self.verify.rule in ("typical", "near_match"):
+        if masked or self.verify.relaxed or self.verify.rule in ("typical", "near_match"):
             return "lossy"
         shared = any(isinstance(each, LayerSchedule) and each.unique_ratio < 1.0 for each in self.target)
         if self.own_weights or shared:

@@ -23,6 +23,7 @@ METHOD = Method(
         "llama.cpp": "draft_model",
         "transformers": "draft_model",
     },
+    systems=("Speculative Decoding (Leviathan)",),
     reported=(
         Reported(
             quantity="speedup", value=3.4, source="arXiv:2211.17192, table 2", model="T5-XXL 11B",

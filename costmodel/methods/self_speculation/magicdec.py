@@ -17,5 +17,6 @@ METHOD = Method(
     draft=(Draft(by="target", context_tokens=512, own_cache=False),),
     shape=Shape(kind="chain", nodes=3),
     verify=Verify(rule="token_rejection"),
+    systems=("MagicDec",),
     assumed=("draft.own_cache: the 512 tokens are not billed to memory",),
 )

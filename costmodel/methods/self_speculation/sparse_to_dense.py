@@ -17,5 +17,6 @@ METHOD = Method(
     draft=(Draft(by="target", transforms=TOP_K.target, own_cache=False),),
     shape=Shape(kind="chain"),
     verify=Verify(rule="token_rejection"),
+    systems=("Sparse-to-Dense (StD)",),
     assumed=("draft.transforms: a sixteenth of the cached tokens", "verify.rule: greedy or by rejection"),
 )

@@ -19,6 +19,7 @@ METHOD = Method(
     ),
     shape=Shape(kind="chain", nodes=6),
     verify=Verify(rule="token_rejection"),
+    systems=("TriForce",),
     reported=(
         Reported(
             quantity="speedup", value=2.31, source="arXiv:2404.11912, table 2", model="llama-2-7b", draft="llama-68m",

@@ -13,6 +13,7 @@ METHOD = Method(
     stop=Stop(rule="ema"),
     verify=Verify(rule="token_rejection"),
     batch=Batch(parts=2, prunes=True),
+    systems=("FASER",),
     assumed=(
         "batch.parts: two chunks",
         "batch.interference_ratio: none",

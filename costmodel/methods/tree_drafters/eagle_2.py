@@ -16,5 +16,6 @@ METHOD = Method(
     draft=(Draft(by="head", layers=1, inputs=2, rereads=True),),
     shape=Shape(kind="dynamic_tree", nodes=59, depth=7, width=10, beam=10),
     verify=Verify(rule="fixed_candidates"),
+    systems=("EAGLE-2",),
     assumed=("shape.nodes: total_token 60 of the code's default counts the root",),
 )

@@ -18,6 +18,7 @@ METHOD = Method(
     shape=Shape(kind="dynamic_tree", nodes=59, depth=8, width=10, beam=10),
     verify=Verify(rule="fixed_candidates"),
     engines={"vllm": "eagle3", "sglang": "eagle3", "tensorrt-llm": "eagle3", "llama.cpp": "eagle3"},
+    systems=("EAGLE-3",),
     reported=(
         Reported(
             quantity="tokens_per_step", value=6.13, source="arXiv:2503.01840, table 1", model="llama-3.1-8b",

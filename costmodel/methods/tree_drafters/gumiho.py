@@ -16,6 +16,7 @@ METHOD = Method(
     draft=(Draft(by="head", layers=2, inputs=2, serial_depths=2, rereads=True),),
     shape=Shape(kind="dynamic_tree", nodes=59, depth=7, width=10, beam=10),
     verify=Verify(rule="fixed_candidates"),
+    systems=("Gumiho",),
     assumed=(
         "draft: the one parallel pass for the last five levels is priced as a pass of the two layers",
         "shape: EAGLE-2's",

@@ -11,12 +11,13 @@ METHOD = Method(
         year=2025,
         arxiv="2504.18583",
     ),
-    group="draft models",
+    group="parallel drafters",
     read="code",
     draft=(Draft(by="model", depths_per_pass=0),),
     shape=Shape(kind="chain", nodes=12),
     verify=Verify(rule="token_rejection"),
     engines={"vllm": "pard", "tensorrt-llm": "pard"},
+    systems=("PARD",),
     reported=(
         Reported(
             quantity="tokens_per_s", value=264.88, source="arXiv:2504.18583", model="llama-3.1-8b",

@@ -11,11 +11,12 @@ METHOD = Method(
         year=2024,
         arxiv="2402.12374",
     ),
-    group="draft models",
+    group="draft trees",
     read="paper",
     draft=(Draft(by="model"),),
     shape=Shape(kind="static_tree", nodes=127, depth=9),  # published as 128 and 10 with the root counted
     verify=Verify(rule="without_replacement"),
+    systems=("Sequoia",),
     reported=(
         Reported(
             quantity="tokens_per_step", value=5.08, source="arXiv:2402.12374, table 1", model="llama-2-7b",

@@ -11,10 +11,11 @@ METHOD = Method(
         year=2024,
         arxiv="2408.05636",
     ),
-    group="draft models",
+    group="parallel drafters",
     read="abstract",
     draft=(Draft(by="model", passes=2, own_cache=False),),
     shape=Shape(kind="chain", nodes=15),
     verify=Verify(rule="token_rejection"),
+    systems=("SpecDiff",),
     assumed=("draft.passes: two denoising passes", "shape.nodes: 15 tokens", "draft.own_cache: none is kept"),
 )

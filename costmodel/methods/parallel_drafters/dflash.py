@@ -11,7 +11,7 @@ METHOD = Method(
         year=2026,
         arxiv="2602.06036",
     ),
-    group="tree drafters",
+    group="parallel drafters",
     read="abstract",
     draft=(Draft(by="head", layers=5, inputs=5, depths_per_pass=0, rereads=True),),
     shape=Shape(kind="chain", nodes=15),

@@ -12,11 +12,12 @@ METHOD = Method(
         year=2023,
         arxiv="2305.09781",
     ),
-    group="draft models",
+    group="draft trees",
     read="paper",
     draft=(Draft(by="model"),),
     shape=Shape(kind="static_tree", nodes=40, depth=8),  # five chains of eight tokens, as Sequoia ran it
     verify=Verify(rule="with_replacement"),
+    systems=("SpecInfer",),
     reported=(
         Reported(
             quantity="speedup", value=3.45, source="arXiv:2402.12374, table 1", model="llama-2-7b", draft="llama-68m",

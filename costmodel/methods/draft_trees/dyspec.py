@@ -11,10 +11,11 @@ METHOD = Method(
         year=2024,
         arxiv="2410.11744",
     ),
-    group="draft models",
+    group="draft trees",
     read="paper",
     draft=(Draft(by="model"),),
     shape=Shape(kind="dynamic_tree", nodes=64, least_probability=1 / 64),
     verify=Verify(rule="without_replacement"),
+    systems=("DySpec",),
     assumed=("shape.nodes and shape.least_probability: set by hand for every run there, up to 768 nodes",),
 )
