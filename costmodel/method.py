@@ -167,7 +167,7 @@ class Method:
         own_weights: the target was trained for it, and the text is that of the trained target.
         engines: engine to the name of this method there; an engine whose method differs is left out.
         systems: rows of the table of published systems that the entry stands for.
-        asked_as: the command that prices it, where it is no way of decoding by itself; predictions refuse with it.
+        asked_as: what to ask instead, where it is no way of decoding by itself but priced; predictions refuse with it.
         out_of_scope: why nothing of it can be priced; predictions refuse with it.
         needs: the mechanism that is missing to price it; predictions refuse with it.
         reproduced: tests that hold one of its published numbers against a prediction.
@@ -215,7 +215,7 @@ class Method:
         shared = any(isinstance(each, LayerSchedule) and each.unique_ratio < 1.0 for each in self.target)
         if self.own_weights or shared:
             return "own_weights"
-        whole = all(isinstance(each, WeightTransform) and each.kept_ratio == 1.0 for each in self.target)
+        whole = all(isinstance(each, WeightTransform) and each.is_exact for each in self.target)
         if self.advance is not None or not whole:
             return "lossy"
         return "distribution" if self.draft or self.refine is not None else "bit_exact"
@@ -227,7 +227,7 @@ class Method:
             return f"is out of scope: {self.out_of_scope}"
         if self.needs:
             return f"cannot be priced yet, it needs {self.needs}"
-        return f"is no way of decoding by itself; ask `{self.asked_as}`" if self.asked_as else ""
+        return f"is no way of decoding by itself; {self.asked_as}" if self.asked_as else ""
 
     @property
     def has_own_pace(self) -> bool:

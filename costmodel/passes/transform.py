@@ -96,6 +96,7 @@ def _weights(d: Deployment, new: WeightTransform) -> WeightTransform:
     old = d.precision.weight_transform
     if old is None:
         return new
+    _require(old.bits is None or new.bits is None, old, new, "weights are rounded once")
     coded = old.coded_ratio < 1.0 or old.unpack_bytes_per_s is not None
     codes = new.coded_ratio < 1.0 or new.unpack_bytes_per_s is not None
     _require(not coded, old, new, "a lossless code comes last")
@@ -105,6 +106,7 @@ def _weights(d: Deployment, new: WeightTransform) -> WeightTransform:
         name=f"{old.name}+{new.name}",
         kept_ratio=old.kept_ratio * new.kept_ratio,
         index_bits=old.index_bits + new.index_bits,
+        bits=new.bits if old.bits is None else old.bits,
         skips_zeros=old.skips_zeros or new.skips_zeros,
         coded_ratio=new.coded_ratio,
         unpack_bytes_per_s=new.unpack_bytes_per_s,

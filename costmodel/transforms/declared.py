@@ -23,6 +23,8 @@ class WeightTransform:
         name: for messages.
         kept_ratio: share of the weights that is stored, in (0, 1].
         index_bits: bits beside each kept weight that say where it belongs.
+        bits: bits of a kept weight that was rounded further than its format, scales and codebooks included; None: those
+            of the format.
         skips_zeros: matrix units leave out what is not kept, so that arithmetic shrinks too.
         coded_ratio: stored bytes over those of the format, after lossless coding, in (0, 1].
         unpack_bytes_per_s: weights are unpacked to their format before each product, one processor making so many
@@ -37,6 +39,7 @@ class WeightTransform:
     name: str
     kept_ratio: float = 1.0
     index_bits: float = 0.0
+    bits: float | None = None
     skips_zeros: bool = False
     coded_ratio: float = 1.0
     unpack_bytes_per_s: float | None = None
@@ -46,17 +49,26 @@ class WeightTransform:
     def __post_init__(self) -> None:
         _shares(self.name, kept_ratio=self.kept_ratio, coded_ratio=self.coded_ratio)
         _least(self.name, index_bits=self.index_bits)
+        if self.bits is not None and not 0.0 < self.bits <= 16.0:
+            raise InputError("must lie in (0, 16]", key=f"{self.name}.bits", value=self.bits)
         if self.unpack_bytes_per_s is not None and not self.unpack_bytes_per_s > 0.0:
             raise InputError("must be > 0", key=f"{self.name}.unpack_bytes_per_s", value=self.unpack_bytes_per_s)
 
     @property
     def is_identity(self) -> bool:
         """Whether it changes nothing."""
-        return self.kept_ratio == self.coded_ratio == 1.0 and not self.index_bits and self.unpack_bytes_per_s is None
+        stored = self.index_bits or self.bits is not None or self.unpack_bytes_per_s is not None
+        return self.kept_ratio == self.coded_ratio == 1.0 and not stored
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether products see the weights as they were."""
+        return self.kept_ratio == 1.0 and self.bits is None
 
     def stored_bytes(self, width: float) -> float:
         """Bytes in memory per weight, counted over all weights, of a format of `width` bytes."""
-        return self.kept_ratio * (width * self.coded_ratio + self.index_bits / 8.0)
+        each = width if self.bits is None else min(width, self.bits / 8.0)
+        return self.kept_ratio * (each * self.coded_ratio + self.index_bits / 8.0)
 
     def read_bytes(self, width: float) -> float:
         """Bytes that a matrix product reads per weight: the format's own where weights were unpacked before."""
