@@ -13,6 +13,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.drafter import Drafter, build_drafter, custom_drafter
 from costmodel.engine_library import load_engine
 from costmodel.engines.record.engine import Engine
+from costmodel.engines.record.overhead import Overhead
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names, named_transforms, require_priced
 from costmodel.parallel.plan import plan_of
@@ -71,11 +72,16 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     return Setting(
         deployment=deployment,
         drafter=drafter,
-        overhead=engine.overhead(method.drafted_by),
-        plain_overhead=engine.overhead("none"),
+        overhead=_with_host(engine.overhead(method.drafted_by), method),
+        plain_overhead=_with_host(engine.overhead("none"), method),
         engine=engine,
         plan=plan,
     )
+
+
+def _with_host(overhead: Overhead, method: Method) -> Overhead:
+    """An engine's overhead with the host work that a method adds to every step."""
+    return replace(overhead, step_s=overhead.step_s + method.host_s) if method.host_s else overhead
 
 
 def _with_options(names: DeploymentNames, method: Method) -> DeploymentNames:

@@ -255,10 +255,9 @@ def total_cost(
     draft_seconds, verify_seconds = _weighted(draft), _weighted(verify)
     verify_s = np.asarray(sum(verify_seconds.values(), start=zero))
     own = overhead.draft_s + sum(stage.draft.host_s for stage in drafter.stages)
-    beside = overhead.step_s + drafter.method.host_s
     lookup = np.where(speculates, overhead.verify_ratio, 0.0) * verify_s
     each = overhead.request_s * np.asarray(requests, dtype=np.float64)
-    extra = beside + each + np.where(speculates, own, 0.0) + lookup
+    extra = overhead.step_s + each + np.where(speculates, own, 0.0) + lookup
     draft_s = np.asarray(sum(draft_seconds.values(), start=zero))
     return StepCost(
         draft=draft_seconds,
