@@ -86,7 +86,7 @@ def _routed(
         unread = 1.0 + tokens * routing.accepted_ratio / again  # accepted steps since the target last wrote one
         verify.append((again, pass_cost(d, batch=batch, query_tokens=unread, context=context, logits="last")))
         verify.append((again * max(tokens - 1.0, 0.0), pass_cost(d, batch=batch, query_tokens=1, context=context)))
-    cost = total_cost(draft, verify, drafter, overhead, speculates=np.asarray(True), requests=batch)
+    cost = total_cost(draft, verify, drafter, overhead, speculates=np.asarray(False), requests=batch)
     iterations = tokens * (1.0 + again)  # each an engine's step of its own
     waits = cost.overhead_s * (iterations - 1.0)
     return replace(cost, overhead_s=cost.overhead_s + waits, launch_s=cost.launch_s + waits)

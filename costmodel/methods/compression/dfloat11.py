@@ -22,6 +22,9 @@ METHOD = Method(
         ),
     ),
     systems=("DFloat11",),
+    reproduced=(
+        "tests/costmodel/transforms/test_published.py::test_dfloat11_sizes",
+    ),
     reported=(
         Reported(
             quantity="tokens_per_s", value=4.0, source="arXiv:2504.11651", model="Mistral-Small-3 24B",

@@ -17,6 +17,9 @@ METHOD = Method(
     shape=Shape(kind="static_tree", nodes=127, depth=9),  # published as 128 and 10 with the root counted
     verify=Verify(rule="without_replacement"),
     systems=("Sequoia",),
+    reproduced=(
+        "tests/costmodel/optimizers/test_static_tree.py::test_equal_to_published_optima_up_to_768_nodes",
+    ),
     reported=(
         Reported(
             quantity="tokens_per_step", value=5.08, source="arXiv:2402.12374, table 1", model="llama-2-7b",
