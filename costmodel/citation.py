@@ -45,6 +45,7 @@ class Reported:
         temperature: of sampling; 0 is greedy.
         data: benchmark.
         tokens_per_step: stated tokens per step, bonus included.
+        acceptance: stated acceptance of one draft token, given that those before it were accepted.
         draft_tokens: of a step, root excluded, where they differ from the entry's shape.
         relative_to: slug of the entry, or words.
         note: what else the source says.
@@ -63,6 +64,7 @@ class Reported:
     temperature: float | None = None
     data: str = ""
     tokens_per_step: float | None = None
+    acceptance: float | None = None
     draft_tokens: int | None = None
     relative_to: str = "plain-decoding"
     note: str = ""
