@@ -3,7 +3,7 @@
 from costmodel.method import Citation, Method, Refine, Reported, Shape
 
 METHOD = Method(
-    slug="cllms",
+    slug="cllm",
     title="Consistency large language models",
     citation=Citation(
         authors="Kou, Hu, He, Deng, Zhang",
