@@ -184,6 +184,8 @@ def _own_pace(method: Method) -> Iterator[str]:
         case Routing() as routing:
             yield f"Steps: {routing.tokens} tokens at a time are written by {_stage(routing.draft)} ({_ADVANCE})."
             yield f"{routing.accepted_ratio:.0%} of them stay; the target writes the others again."
+        case None:
+            return
 
 
 def _changed(method: Method) -> Iterator[str]:

@@ -35,15 +35,15 @@ def advance_step(
     Raises:
         InputError: a method that advances in no way of its own.
     """
-    match drafter.method.advance:
-        case Spans() as spans:
-            passes = _span(d, spans, tokens_per_step, batch, context)
-        case Samples() as samples:
-            passes = _samples(d, samples, batch, context)
-        case Routing() as routing:
-            return _routed(d, drafter, overhead, routing, tokens_per_step, batch, context)
-        case None:
-            raise InputError("advances token by token", key="method", value=drafter.method.slug)
+    advance = drafter.method.advance
+    if advance is None:
+        raise InputError("advances token by token", key="method", value=drafter.method.slug)
+    if isinstance(advance, Routing):
+        return _routed(d, drafter, overhead, advance, tokens_per_step, batch, context)
+    if isinstance(advance, Spans):
+        passes = _span(d, advance, tokens_per_step, batch, context)
+    else:
+        passes = _samples(d, advance, batch, context)
     return total_cost([], passes, drafter, overhead, speculates=np.asarray(False), requests=batch)
 
 

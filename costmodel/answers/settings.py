@@ -87,8 +87,10 @@ def _with_host(overhead: Overhead, method: Method) -> Overhead:
 def _with_options(names: DeploymentNames, method: Method) -> DeploymentNames:
     """The names with the options that a method stands for, where they have their defaults."""
     usual = {each.name: each.default for each in fields(DeploymentNames)}
-    left = {key: value for key, value in method.deployment.items() if getattr(names, key) == usual[key]}
-    return replace(names, **left)
+    for key, value in method.deployment.items():
+        if getattr(names, key) == usual[key]:
+            names = replace(names, **{key: value})  # type: ignore[arg-type]
+    return names
 
 
 def _holding(engine: Engine, names: DeploymentNames, d: Deployment, drafter: Drafter) -> Engine:

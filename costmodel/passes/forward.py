@@ -87,11 +87,11 @@ def _summarised(
 ) -> PassCost:
     """A pass where fewer vectors stand for a text: decoding reads those, a prompt is read by the encoder first."""
     whole, before = np.asarray(query_tokens, dtype=np.float64), np.asarray(context, dtype=np.float64)
-    plain, shape = replace(d, text=None), {"batch": batch, "context": _cached(text, before)}
+    plain, held = replace(d, text=None), _cached(text, before)
     if not prefill:
-        return pass_cost(plain, **shape, query_tokens=whole, logits=logits)
+        return pass_cost(plain, batch=batch, query_tokens=whole, context=held, logits=logits)
     rows = np.maximum(_cached(text, whole), 1.0)
-    cost = pass_cost(plain, **shape, query_tokens=rows, logits=logits, prefill=True)
+    cost = pass_cost(plain, batch=batch, query_tokens=rows, context=held, logits=logits, prefill=True)
     if not text.encoder_ratio:
         return cost
     layers = max(1, round(text.encoder_ratio * d.architecture.layers))
