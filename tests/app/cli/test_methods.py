@@ -36,3 +36,9 @@ def test_an_entry_with_its_own_pace_needs_no_number(rooftree):
     own, stated = rooftree(*asked).answer, rooftree(*asked, "--tokens-per-step", "2.77").answer
     assert own["predictions"] == stated["predictions"]
     assert [row["tokens_per_step"] for row in own["predictions"]] == [1.0, 2.77]
+
+
+def test_simulations_run_no_method_that_sets_its_own_pace(rooftree):
+    stated = ("--set", "speculation.acceptance=0.7", "--set", "speculation.draft_tokens=3")
+    told = rooftree("simulate", "--model", "llama-3.1-8b", "--set", "speculation.method=h-net", *stated)
+    assert told.code == 2 and "rooftree predict" in told.err
