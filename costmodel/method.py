@@ -1,77 +1,36 @@
 """What is a published decoding system, as data that a prediction executes?
 
 A `Method` says who drafts, what shape is verified together, when a draft ends, which law decides what stays, how
-requests share a step, and how the target itself is changed. Every field moves a price, a number of tokens per step
-or a refusal; a test changes each field of each entry and sees something move. It holds no code: mechanisms live in
-`costmodel.laws`, `costmodel.drafters` and the simulator. Leaves out training and the quality of the text.
+requests share a step, and how the target itself is changed; or why nothing of it can be priced. Every field moves a
+price, a number of tokens per step or a refusal; a test changes each field of each entry and sees something move. It
+holds no code: mechanisms live in `costmodel.laws`, `costmodel.drafters` and the simulator. Leaves out training and the
+quality of the text.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from costmodel.citation import Citation, Reported
+from costmodel.drafting_stage import Draft
+from costmodel.pace import EXACT_COMMITS, Refine, Routing, Samples, Spans
 from costmodel.transforms.declared import LayerSchedule, Transform, WeightTransform
 
-Proposer = Literal["lookup", "model", "target", "head", "heads", "rows"]
+__all__ = ["Batch", "Citation", "Draft", "Method", "Refine", "Reported", "Routing", "Samples", "Shape", "Spans", "Stop",
+           "Verify"]  # fmt: skip
+
 ShapeKind = Literal["none", "chain", "static_tree", "dynamic_tree", "window", "block"]
 StopRule = Literal["length", "probability", "product", "gain", "ema", "goodput", "exit"]
 VerifyRule = Literal["none", "match", "token_rejection", "with_replacement", "without_replacement", "fixed_candidates",
                      "block", "multi_path_block", "typical", "near_match"]  # fmt: skip
 _TREE_RULES = ("match", "with_replacement", "without_replacement", "fixed_candidates", "multi_path_block", "typical")
 Exactness = Literal["bit_exact", "distribution", "own_weights", "lossy"]
-Group = Literal["plain", "draft models", "tree drafters", "heads", "self speculation", "model free", "serving",
-                "masked", "compression", "layers"]  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
-    """One stage of drafting. Stages nest: each one is drafted for by the next (TriForce).
-
-    Args:
-        by: who proposes. `lookup`: text on the host; `model`: a draft model; `target`: the target itself, up to
-            `layers` or under `transforms`; `head`: layers on the target's features; `heads`: output heads without
-            layers; `rows`: query tokens that ride on the verify pass.
-        layers: layers of a pass: a count, a share of the target's (below 1), or None for all of the model's own.
-        first_layers: its layers are the target's first ones; False: they are spread over it (Draft & Verify).
-        dense_layers: the layers of a head have one dense feed-forward even where the target's have experts.
-        inputs: vectors of the hidden width that a matrix fuses into one before the first layer; 1: no such matrix.
-        attention_inputs: vectors of the hidden width that the first layer's queries, keys and values read.
-        vocab: tokens of the drafter's own output head, at most the target's; None: it shares the target's.
-        matrices: (outputs, inputs) of further matrices, in hidden widths; one set per depth if `heads`.
-        heads: output heads that are held, of a stage by `heads`; each drafts one level.
-        depths_per_pass: levels that one pass drafts: 1 for serial drafting, 0 for all of them at once.
-        serial_depths: levels drafted one by one before the rest comes in one pass; None: all levels alike.
-        passes: passes of a step whatever its length (denoising steps); 0: they follow from the depth.
-        context_tokens: cached tokens that a pass reads at most; None: no such budget.
-        transforms: of the draft passes alone (sparse attention, skipped layers, 4-bit weights).
-        rereads: the first pass of a step runs over the tokens of the last verify pass.
-        own_cache: it holds keys and values beside the target's; False: it shares them or has none.
-        host_s: seconds of work on the host per step.
-        may_propose_nothing: in some steps it has no proposal, and the step takes one token.
-        tokens: of a stage that drafts for another: its draft tokens per inner step.
-        acceptance: of such a stage: share of its tokens that the stage it drafts for keeps, if those before were.
-    """
-
-    by: Proposer
-    layers: float | None = None
-    first_layers: bool = True
-    dense_layers: bool = True
-    inputs: int = 1
-    attention_inputs: int = 1
-    vocab: int | None = None
-    matrices: tuple[tuple[float, float], ...] = ()
-    heads: int = 0
-    depths_per_pass: int = 1
-    serial_depths: int | None = None
-    passes: int = 0
-    context_tokens: int | None = None
-    transforms: tuple[Transform, ...] = ()
-    rereads: bool = False
-    own_cache: bool = True
-    host_s: float = 0.0
-    may_propose_nothing: bool = False
-    tokens: int = 0
-    acceptance: float = 0.0
+LABELS = ("slug", "title", "citation", "group", "read", "exact_when", "systems", "reproduced", "reported", "assumed")
+"""Fields that say what an entry is, and not what a prediction does."""
+Group = Literal["plain", "draft models", "draft trees", "parallel drafters", "tree drafters", "heads",
+                "self speculation", "model free", "vision", "serving", "parallelism", "masked", "commit rules",
+                "jacobi", "media", "constrained", "test time", "compression", "attention", "contexts", "layers",
+                "architectures", "references"]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,34 +83,19 @@ class Verify:
     Args:
         rule: a law of `costmodel.laws.acceptance`, with the twin of the same name in `real_runs`.
         remaining_layers: the verify pass begins behind the drafter's last layer (Kangaroo).
+        pruned_after: share of the layers that all draft tokens run; those that are then found hopeless leave the pass.
+        pruned_ratio: share of the draft tokens that the layers behind still run.
+        relaxed: more stays than the rule alone would keep, so that the text changes (a target that was moved towards
+            the drafter, rewards).
         at: thresholds of the rule, by name.
     """
 
     rule: VerifyRule
     remaining_layers: bool = False
+    pruned_after: float = 1.0
+    pruned_ratio: float = 1.0
+    relaxed: bool = False
     at: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Refine:
-    """Decoding of masked blocks: several passes over a block, each of which commits some of its tokens.
-
-    Args:
-        forward: what a pass computes: prompt and canvas (`full`), from the block on (`suffix`), or the `block`.
-        commit: which tokens a pass commits: an even share, in a whole number of passes (`static`), or those whose
-            confidence exceeds a threshold, and one at least (`threshold`).
-        tokens_per_pass: mean number of tokens that a pass commits, where none is stated with the question.
-        canvas_tokens: tokens behind the prompt that a full pass computes.
-        full_passes: passes of a block over prompt and canvas, which renew the cache and commit as the others do.
-        closing_passes: passes that only store a finished block.
-    """
-
-    forward: Literal["full", "suffix", "block"]
-    commit: Literal["static", "threshold"]
-    tokens_per_pass: float
-    canvas_tokens: int
-    full_passes: int = 0
-    closing_passes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,58 +132,6 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Citation:
-    """Where a method was published; `arxiv` is empty where it was not on arXiv."""
-
-    authors: str
-    title: str
-    year: int
-    arxiv: str = ""
-    url: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reported:
-    """A published number, with what a prediction of it needs; what the source leaves out stays empty.
-
-    Args:
-        quantity: what `value` is; a speedup is relative to `relative_to`.
-        value: the number.
-        source: paper and table, or file.
-        model: target.
-        draft: draft model or head.
-        device: name of a device profile, or as the source calls it.
-        devices: number of them.
-        dtype: format of the weights.
-        batch: requests.
-        context: cached tokens per request.
-        temperature: of sampling; 0 is greedy.
-        data: benchmark.
-        tokens_per_step: stated tokens per step, bonus included.
-        draft_tokens: of a step, root excluded, where they differ from the entry's shape.
-        relative_to: slug of the entry, or words.
-        note: what else the source says.
-    """
-
-    quantity: Literal["speedup", "tokens_per_step", "tokens_per_s", "bytes_ratio"]
-    value: float
-    source: str
-    model: str = ""
-    draft: str = ""
-    device: str = ""
-    devices: int = 1
-    dtype: str = ""
-    batch: int | None = None
-    context: int | None = None
-    temperature: float | None = None
-    data: str = ""
-    tokens_per_step: float | None = None
-    draft_tokens: int | None = None
-    relative_to: str = "plain-decoding"
-    note: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Method:
     """A published decoding system.
 
@@ -268,8 +160,17 @@ class Method:
         stop: when a draft ends.
         verify: what stays.
         refine: masked decoding, instead of draft and verify.
+        advance: another way to several tokens a step, instead of draft and verify.
         batch: how requests go together.
+        host_s: seconds of work on the host per step that the device waits for (grammars, search).
+        deployment: options of a deployment that it stands for (`context_parallel`), where a question leaves them out.
+        own_weights: the target was trained for it, and the text is that of the trained target.
         engines: engine to the name of this method there; an engine whose method differs is left out.
+        systems: rows of the table of published systems that the entry stands for.
+        asked_as: what to ask instead, where it is no way of decoding by itself but priced; predictions refuse with it.
+        out_of_scope: why nothing of it can be priced; predictions refuse with it.
+        needs: the mechanism that is missing to price it; predictions refuse with it.
+        reproduced: tests that hold one of its published numbers against a prediction.
         reported: published numbers.
         assumed: fields that the source does not state, with the reason for their value.
     """
@@ -287,8 +188,17 @@ class Method:
     stop: Stop = Stop()
     verify: Verify = Verify(rule="none")
     refine: Refine | None = None
+    advance: Spans | Samples | Routing | None = None
     batch: Batch = Batch()
+    host_s: float = 0.0
+    deployment: Mapping[str, int] = field(default_factory=dict)
+    own_weights: bool = False
     engines: Mapping[str, str] = field(default_factory=dict)
+    systems: tuple[str, ...] = ()
+    asked_as: str = ""
+    out_of_scope: str = ""
+    needs: str = ""
+    reproduced: tuple[str, ...] = ()
     reported: tuple[Reported, ...] = ()
     assumed: tuple[str, ...] = ()
 
@@ -299,13 +209,35 @@ class Method:
         `bit_exact`: it stays; `distribution`: it is drawn as the target draws; `own_weights`: it is that of a target
         trained for the method; `lossy`: it changes.
         """
-        if self.refine is not None or self.verify.rule in ("typical", "near_match"):
+        masked = self.refine is not None and self.refine.commit not in EXACT_COMMITS
+        if masked or self.verify.relaxed or self.verify.rule in ("typical", "near_match"):
             return "lossy"
-        if any(isinstance(each, LayerSchedule) and each.unique_ratio < 1.0 for each in self.target):
+        shared = any(isinstance(each, LayerSchedule) and each.unique_ratio < 1.0 for each in self.target)
+        if self.own_weights or shared:
             return "own_weights"
-        if not all(isinstance(each, WeightTransform) and each.kept_ratio == 1.0 for each in self.target):
+        whole = all(isinstance(each, WeightTransform) and each.is_exact for each in self.target)
+        if self.advance is not None or not whole:
             return "lossy"
-        return "distribution" if self.draft else "bit_exact"
+        return "distribution" if self.draft or self.refine is not None else "bit_exact"
+
+    @property
+    def refusal(self) -> str:
+        """Why a prediction for it is refused; empty where it is priced."""
+        if self.out_of_scope:
+            return f"is out of scope: {self.out_of_scope}"
+        if self.needs:
+            return f"cannot be priced yet, it needs {self.needs}"
+        return f"is no way of decoding by itself; {self.asked_as}" if self.asked_as else ""
+
+    @property
+    def has_own_pace(self) -> bool:
+        """Whether the entry itself says how many tokens a step brings, since no draft is verified token by token."""
+        return self.refine is not None or self.advance is not None
+
+    @property
+    def stages(self) -> tuple[Draft, ...]:
+        """Stages of drafting, and who writes first where whole steps are judged."""
+        return (self.advance.draft,) if isinstance(self.advance, Routing) else self.draft
 
     @property
     def drafts(self) -> bool:
@@ -315,12 +247,12 @@ class Method:
     @property
     def needs_draft_model(self) -> bool:
         """Whether a draft model has to be named."""
-        return any(stage.by == "model" for stage in self.draft)
+        return any(stage.by == "model" for stage in self.stages)
 
     @property
     def drafts_with_weights(self) -> bool:
         """Whether a draft model or a draft head can be named."""
-        return any(stage.by in ("model", "head", "heads") for stage in self.draft)
+        return any(stage.by in ("model", "head", "heads") for stage in self.stages)
 
     @property
     def needs_trained_weights(self) -> bool:

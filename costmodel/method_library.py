@@ -2,11 +2,12 @@
 
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 
 from costmodel import methods
-from costmodel.method import Method
+from costmodel.method import LABELS, Method
 from costmodel.transforms.declared import Transform
 from hardware_profiles.errors import InputError, UnknownNameError
 
@@ -40,6 +41,42 @@ def load_method(slug: str) -> Method:
         raise UnknownNameError("method", slug, method_names())
     method: Method = importlib.import_module(_modules()[name]).METHOD
     return method
+
+
+@cache
+def priced_names() -> tuple[str, ...]:
+    """Slugs of the methods that predictions take, sorted; the others say why they refuse."""
+    return tuple(slug for slug in method_names() if not load_method(slug).refusal)
+
+
+@cache
+def priced_alike() -> Mapping[str, str]:
+    """Every slug of `priced_names`, to the first one that differs from it in labels alone.
+
+    Published systems whose difference lies in training or in what they draft from are one way of decoding to a
+    prediction, apart from the numbers that are stated of them.
+    """
+    first: dict[str, str] = {}
+    for slug in priced_names():
+        first.setdefault(_executed(slug), slug)
+    return {slug: first[_executed(slug)] for slug in priced_names()}
+
+
+@cache
+def _executed(slug: str) -> str:
+    """What a prediction reads of an entry, as text."""
+    method = load_method(slug)
+    return repr([getattr(method, each.name) for each in fields(method) if each.name not in LABELS])
+
+
+def require_priced(method: Method) -> None:
+    """Refuse a method that cannot be priced, with the reason of its entry.
+
+    Raises:
+        InputError: it is out of scope, needs a mechanism that is missing, or is asked about in another way.
+    """
+    if method.refusal:
+        raise InputError(method.refusal, key="method", value=method.slug)
 
 
 @cache

@@ -21,6 +21,7 @@ from app.cli.verbs import (
     catalogue,
     dashboard,
     export,
+    methods,
     optimize,
     predict,
     replay,
@@ -63,7 +64,7 @@ cli.add_typer(acceptance.cli, name="acceptance")
 cli.command("export")(export.export)
 cli.command("devices")(catalogue.devices)
 cli.command("models")(catalogue.models)
-cli.command("methods")(catalogue.methods)
+cli.command("methods")(methods.methods)
 
 
 def _version(wanted: bool) -> None:

@@ -198,15 +198,20 @@ def method_slug(name: str, option: str) -> str:
 
     Raises:
         UnknownNameError: there is no such method.
+        InputError: one that cannot be priced, with the reason of its entry.
     """
     from costmodel.answers.settings import method_of
-    from costmodel.method_library import method_names
+    from costmodel.method_library import load_method, method_names, require_priced
     from hardware_profiles.errors import InputError, UnknownNameError
 
+    if not name:
+        return ""
     try:
-        return method_of(name) if name else ""
+        slug = method_of(name)
     except InputError:
         raise UnknownNameError("method", name, method_names(), key=option) from None
+    require_priced(load_method(slug))
+    return slug
 
 
 def ratio(value: float | None, option: str) -> float | None:

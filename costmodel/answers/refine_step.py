@@ -4,11 +4,14 @@ Full passes over prompt and canvas, passes over the block alone or from the bloc
 block. Leaves out how many tokens a pass commits (`costmodel.laws.refining`).
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from costmodel.answers.step import StepCost, total_cost
 from costmodel.drafters.drafter import Drafter
 from costmodel.drafters.pass_costs import WeightedPass
+from costmodel.drafters.stage import layer_count
 from costmodel.engines.record.overhead import Overhead
 from costmodel.passes.forward import Deployment, PassCost, pass_cost
 from costmodel.passes.ops import Number
@@ -41,17 +44,25 @@ def refine_step(
     passes = block / tokens_per_step
     behind = (canvas + block) / 2.0  # canvas from the block on, over the blocks' mean place
 
-    def over(rows: Number, cached: Number, prefill: bool) -> PassCost:
-        return pass_cost(d, batch=batch, query_tokens=rows, context=cached, prefill=prefill)
+    copies = np.asarray(batch, dtype=np.float64) * r.copies
 
-    every: dict[str, PassCost] = {"full": over(prompt + canvas, 0.0, True)}
+    def over(rows: Number, cached: Number, *, whole: bool = False, one: bool = False) -> PassCost:
+        return pass_cost(d, batch=batch if one else copies, query_tokens=rows, context=cached, prefill=whole)
+
+    every = {"full": over(prompt + canvas, 0.0, whole=True, one=r.forward != "full")}
     if r.forward == "suffix":
-        every["suffix"] = over(behind, prompt + canvas - behind, False)
-    every["block"] = over(block, prompt + canvas - block, False)
+        every["suffix"] = over(behind, prompt + canvas - behind)
+    if r.forward == "group":  # of a canvas that is half done
+        every["group"] = over(tokens_per_step, prompt + (canvas - tokens_per_step) / 2.0)
+    every["block"] = over(block, prompt + canvas - block)
     renewed = float(r.full_passes) if r.forward != "full" else passes
     weights = {"full": renewed / passes}
     if r.forward != "full":
         weights[r.forward] = (passes - renewed) / passes
     weights["block"] = weights.get("block", 0.0) + r.closing_passes / passes
     verify: list[WeightedPass] = [(weight, every[kind]) for kind, weight in weights.items() if weight > 0.0]
+    if r.auxiliary_ratio:
+        layers = layer_count(r.auxiliary_ratio, d.architecture, "refine.auxiliary_ratio")
+        other = replace(d, architecture=d.architecture.with_layers(layers))
+        verify.append((1.0, pass_cost(other, batch=batch, query_tokens=block, context=prompt)))
     return total_cost([], verify, drafter, overhead, speculates=np.asarray(False), requests=batch)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from costmodel.answers.advance_step import advance_step
 from costmodel.answers.dynamic_step import dynamic_step
 from costmodel.answers.refine_step import refine_step
 from costmodel.answers.step import StepCost, chain_step, tree_step
@@ -85,6 +86,8 @@ def _passes_cost(setting: Setting, acceptance: Acceptance, *, batch: Number, con
     parts = setting.deployment, setting.drafter, setting.overhead
     if setting.drafter.method.refine is not None and acceptance.draft_tokens:
         return refine_step(*parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context)
+    if setting.drafter.method.advance is not None and acceptance.draft_tokens:
+        return advance_step(*parts, tokens_per_step=acceptance.tokens_per_step, batch=batch, context=context)
     if acceptance.lengths is not None:
         return dynamic_step(*parts, acceptance.lengths, batch=batch, context=context)
     if acceptance.tree is not None:

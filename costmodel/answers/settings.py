@@ -3,7 +3,7 @@
 Resolves model, device, method, engine and precision, applies defaults, and checks that they go together.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from costmodel.answers.estimate import Setting
@@ -13,8 +13,9 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.drafter import Drafter, build_drafter, custom_drafter
 from costmodel.engine_library import load_engine
 from costmodel.engines.record.engine import Engine
+from costmodel.engines.record.overhead import Overhead
 from costmodel.method import Method
-from costmodel.method_library import load_method, method_names, named_transforms
+from costmodel.method_library import load_method, method_names, named_transforms, require_priced
 from costmodel.parallel.plan import plan_of
 from costmodel.passes.forward import Deployment
 from costmodel.passes.measured import add_results
@@ -38,12 +39,13 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         InputError: an unknown name (the nearest are offered), options that exclude each other, or a plan that does
             not divide the model.
     """
-    names = configuration.deployment
+    method = load_method(configuration.method)
+    require_priced(method)
+    names = _with_options(configuration.deployment, method)
     target = load_model(names.model)
     device = load_device(names.device, names.overrides)
     if names.fidelity == "measured" and names.device.casefold().endswith(".toml"):
         add_results(Path(names.device).parent)  # passes that were measured lie beside the profile made of them
-    method = load_method(configuration.method)
     engine = load_engine(names.engine).on(device)
     split = engine.splits_verify(device) if names.split_verify is None else names.split_verify
     deployment = Deployment(
@@ -71,11 +73,25 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     return Setting(
         deployment=deployment,
         drafter=drafter,
-        overhead=engine.overhead(method.drafted_by),
-        plain_overhead=engine.overhead("none"),
+        overhead=_with_host(engine.overhead(method.drafted_by), method),
+        plain_overhead=_with_host(engine.overhead("none"), method),
         engine=engine,
         plan=plan,
     )
+
+
+def _with_host(overhead: Overhead, method: Method) -> Overhead:
+    """An engine's overhead with the host work that a method adds to every step."""
+    return replace(overhead, step_s=overhead.step_s + method.host_s) if method.host_s else overhead
+
+
+def _with_options(names: DeploymentNames, method: Method) -> DeploymentNames:
+    """The names with the options that a method stands for, where they have their defaults."""
+    usual = {each.name: each.default for each in fields(DeploymentNames)}
+    for key, value in method.deployment.items():
+        if getattr(names, key) == usual[key]:
+            names = replace(names, **{key: value})  # type: ignore[arg-type]
+    return names
 
 
 def _holding(engine: Engine, names: DeploymentNames, d: Deployment, drafter: Drafter) -> Engine:

@@ -12,6 +12,7 @@ import numpy as np
 
 from costmodel.drafters.drafter import Drafter
 from costmodel.drafters.pass_costs import WeightedPass, chain_draft, tree_draft
+from costmodel.drafters.stage import layer_count
 from costmodel.engines.record.overhead import Overhead
 from costmodel.laws.batching import hidden_s
 from costmodel.passes.forward import Deployment, pass_cost
@@ -174,6 +175,8 @@ def verify_passes(
     on = np.asarray(speculates, dtype=np.float64)
     parts = m.batch.parts if np.all(on > 0) else 1
     rows = 1.0 + draft_tokens + riding_tokens(drafter, on)
+    if m.verify.pruned_after < 1.0 and np.all(on > 0):
+        return _pruned_passes(deployment, drafter, batch=batch, rows=rows, draft_tokens=draft_tokens, context=context)
     if drafter.exit_layers is None or not m.verify.remaining_layers:
         return [(float(parts), pass_cost(deployment, batch=batch, query_tokens=rows / parts, context=context))]
     target = deployment.architecture
@@ -182,6 +185,22 @@ def verify_passes(
     if not np.all(on > 0):
         found.append((1.0 - on, pass_cost(deployment, batch=batch, query_tokens=rows, context=context)))
     return found
+
+
+def _pruned_passes(
+    deployment: Deployment, drafter: Drafter, *, batch: Number, rows: Array, draft_tokens: Array, context: Number
+) -> list[WeightedPass]:
+    """The first layers over all rows, the others over those that are left."""
+    m, target = drafter.method, deployment.architecture
+    early = layer_count(m.verify.pruned_after, target, "verify.pruned_after")
+    first, rest = (
+        replace(deployment, architecture=target.with_layers(each)) for each in (early, target.layers - early)
+    )
+    left = rows - draft_tokens * (1.0 - m.verify.pruned_ratio)
+    return [
+        (1.0, pass_cost(first, batch=batch, query_tokens=rows, context=context, logits="none")),
+        (1.0, pass_cost(rest, batch=batch, query_tokens=left, context=context)),
+    ]
 
 
 def expansion_widths(tree: Tree) -> list[int]:

@@ -47,7 +47,9 @@ class Drafter:
     @property
     def kv_values_per_token(self) -> int:
         """Cached values held beside the target's, on the target's devices."""
-        return 0 if self.method.batch.own_device else sum(stage.kv_values_per_token for stage in self.stages)
+        if self.method.batch.own_device:
+            return 0
+        return round(sum(stage.kv_values_per_token * stage.draft.context_ratio for stage in self.stages))
 
     @property
     def drafts_level_by_level(self) -> bool:
@@ -90,7 +92,7 @@ def build_drafter(
     >>> build_drafter(load_method("early-exit"), load_model("llama-3.1-8b"), exit_layer=8).name
     'exit at 8 of 32'
     """
-    stages = tuple(build_stage(each, target, model=draft, exit_layer=exit_layer) for each in method.draft)
+    stages = tuple(build_stage(each, target, model=draft, exit_layer=exit_layer) for each in method.stages)
     if method.verify.remaining_layers and (not method.exits_early or method.may_propose_nothing):
         raise InputError(
             "verifying the remaining layers needs a draft by the first ones in every step", key="verify",

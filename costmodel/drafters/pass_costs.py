@@ -96,9 +96,8 @@ def prompt_draft_s(d: Deployment, drafter: Drafter, *, batch: Number, prompt_tok
         return seconds
     for stage in drafter.stages:
         if stage.kv_values_per_token:
-            seconds = seconds + draft_pass(
-                d, drafter, stage, batch=batch, query_tokens=prompt_tokens, context=0.0
-            ).total_s  # fmt: skip
+            rows = np.maximum(np.asarray(prompt_tokens) * stage.draft.context_ratio, 1.0)
+            seconds = seconds + draft_pass(d, drafter, stage, batch=batch, query_tokens=rows, context=0.0).total_s
     return seconds
 
 
@@ -141,7 +140,7 @@ def draft_pass(
     """
     draft, tokens = stage.draft, np.asarray(query_tokens, dtype=np.float64)
     requests = np.asarray(batch, dtype=np.float64) * max(drafter.method.batch.branches, 1)
-    read = np.asarray(context, dtype=np.float64)
+    read = np.asarray(context, dtype=np.float64) * draft.context_ratio
     if draft.context_tokens is not None:
         read = np.minimum(read, float(draft.context_tokens))
     own = replace(d, schedule=None) if draft.by == "target" else apply(without_transforms(d), drafter.transforms)

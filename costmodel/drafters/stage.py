@@ -76,7 +76,7 @@ def _model(draft: Draft, target: Architecture, model: Architecture | None) -> St
             key="draft", value=f"{model.name} with {model.vocab}",
         )  # fmt: skip
     if draft.layers is not None:
-        model = model.with_layers(_count(draft.layers, model, "draft"))
+        model = model.with_layers(layer_count(draft.layers, model, "draft"))
     matrices = _matrices(draft, model.hidden)
     return Stage(
         draft=draft, name=model.name, architecture=_with_vocab(draft, model), projections=matrices,
@@ -89,7 +89,7 @@ def _target(draft: Draft, target: Architecture, exit_layer: int | None) -> Stage
     name, runs = f"{target.name} itself", target
     stated = draft.layers if exit_layer is None else float(exit_layer)
     if stated is not None:
-        layers = _count(stated, target, "exit_layer")
+        layers = layer_count(stated, target, "exit_layer")
         runs = target.with_layers(layers)
         name = f"{'exit at' if draft.first_layers else 'runs'} {layers} of {target.layers}"
     matrices = _matrices(draft, target.hidden)
@@ -131,8 +131,17 @@ def _heads(draft: Draft, target: Architecture) -> Stage:
     )
 
 
-def _count(layers: float, model: Architecture, key: str) -> int:
-    """Layers that a count or a share of a model's stands for."""
+def layer_count(layers: float, model: Architecture, key: str) -> int:
+    """Layers that a count or a share of a model's stands for.
+
+    Args:
+        layers: a count, or a share of the model's (below 1).
+        model: whose layers they are.
+        key: name for messages.
+
+    Raises:
+        InputError: none, or all of them.
+    """
     count = max(1, round(model.layers * layers)) if 0.0 < layers < 1.0 else int(layers)
     if not 1 <= count < model.layers:
         raise InputError(f"must be in 1..{model.layers - 1} for {model.name}", key=key, value=count)

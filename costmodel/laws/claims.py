@@ -12,7 +12,7 @@ import numpy as np
 from costmodel.laws.acceptance import Acceptance, DepthRates, stated
 from costmodel.laws.batching import long_run
 from costmodel.laws.draft_lengths import DraftLengths, draft_lengths
-from costmodel.laws.refining import refined
+from costmodel.laws.own_pace import own_pace
 from costmodel.method import Method, Shape
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
@@ -43,10 +43,9 @@ def rate_claim(method: Method, rates: DepthRates | float, draft_tokens: int) -> 
     """
     if not isinstance(rates, DepthRates):
         rates = DepthRates(by_depth=(rates,))
-    if method.refine is not None and draft_tokens:
-        raise InputError(
-            "masked blocks have no acceptance rate; state tokens per step", key="method", value=method.slug
-        )
+    if method.has_own_pace and draft_tokens:
+        rule = "verifies no drafts token by token and has no acceptance rate; state tokens per step"
+        raise InputError(rule, key="method", value=method.slug)
     if not method.drafts and draft_tokens:
         raise InputError("drafts nothing: ask for 0 draft tokens", key="method", value=method.slug)
     serial = rates.chain(draft_tokens)
@@ -84,10 +83,10 @@ def tokens_claim(
     >>> tokens_claim(load_method("eagle-2"), 4.0).draft_tokens
     59
     """
-    if method.refine is not None:
+    if method.has_own_pace:
         if shape is not None:
-            raise InputError("decodes blocks of its own size", key="method", value=method.slug)
-        return refined(method, tokens_per_step)
+            raise InputError("has a shape of its own", key="method", value=method.slug)
+        return own_pace(method, tokens_per_step)
     if not method.drafts:
         raise InputError("drafts nothing, and emits one token per step", key="method", value=method.slug)
     own = shape if isinstance(shape, Shape) else method.shape

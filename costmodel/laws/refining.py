@@ -48,4 +48,5 @@ def block_passes(method: Method, tokens_per_pass: float) -> float:
         raise InputError("does not decode masked blocks", key="method", value=method.slug)
     passes = method.shape.nodes / tokens_per_pass
     least = r.full_passes + 1.0 if r.forward != "full" else 1.0
-    return max(math.ceil(passes - 1e-9) if r.commit == "static" else passes, least)
+    whole = r.commit in ("static", "doubling")
+    return max(math.ceil(passes - 1e-9) if whole else passes, least)

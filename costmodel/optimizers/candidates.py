@@ -76,8 +76,8 @@ def stated_candidates(source: Source, lengths: Sequence[int], *, every: bool) ->
         InputError: a method that has no acceptance by token, or a shape that cannot emit so much.
     """
     method = load_method(source.method)
-    if method.refine is not None:
-        rule = "decodes masked blocks, which are not compared with drafts; `rooftree predict` answers for them"
+    if method.has_own_pace:
+        rule = "verifies no drafts, and is not compared with methods that do; `rooftree predict` answers for it"
         raise InputError(rule, key="method", value=method.slug)
     if source.rates is None:
         stated = source.own_tokens_per_step

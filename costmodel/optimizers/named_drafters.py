@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from costmodel.answers.settings import method_of
 from costmodel.architectures.library import load_model
 from costmodel.laws.acceptance import DepthRates
-from costmodel.method_library import load_method, method_names
+from costmodel.method_library import load_method, method_names, require_priced
 from costmodel.optimizers.sources import (
     FORMS,
     Source,
@@ -98,7 +98,9 @@ def slug_of(name: str) -> str:
         slug = method_of(name)
     except InputError:
         raise UnknownNameError("method", name, method_names(), key="drafter") from None
-    if not load_method(slug).drafts:
+    method = load_method(slug)
+    require_priced(method)
+    if not method.drafts:
         raise InputError("drafts nothing", key="drafter", value=slug)
     return slug
 

@@ -146,9 +146,9 @@ def length_source(
     entry, share = load_method(method), proposal_share(method, match_rate)
     about = f"{tokens_per_step:g} tokens per step"
     at = max(lengths, default=0)
-    if entry.refine is None and not at and entry.shape.kind in ("chain", "window"):
+    if not entry.has_own_pace and not at and entry.shape.kind in ("chain", "window"):
         at = entry.shape.nodes
-    if not at or entry.refine is not None:
+    if not at or entry.has_own_pace:
         return Source(method=method, kind="stated", own_tokens_per_step=tokens_per_step, about=about)
     found = length_rates(tokens_per_step, at, match_rate=share)
     return Source(method=method, kind="stated", rates=found, about=f"{about} at K={at}")

@@ -22,7 +22,7 @@ from costmodel.passes.kernels import Timing
 from costmodel.passes.ops import Array, Mask, Number, Work
 from costmodel.passes.precision import main_format
 from costmodel.passes.totals import Index, Operation, PassCost, Tally, scaled
-from costmodel.transforms.declared import LayerSchedule
+from costmodel.transforms.declared import LayerSchedule, SparseFeedForward
 from hardware_profiles.errors import InputError
 from hardware_profiles.fitted.formats import WEIGHT_FORMATS
 from hardware_profiles.profile import Device
@@ -39,6 +39,7 @@ _SAME_INPUT = {
     "index_q": "q_up",
     **dict.fromkeys(("router", "shared_gate_up", "shared_up", "gate_up", "up"), "feed_forward"),
 }
+_FEED_FORWARD = ("gate_up", "up", "down")
 _MANY_POINTS = 2048  # from which on looking for points with equal rows pays
 
 
@@ -112,8 +113,14 @@ def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, pref
     hidden, distinct, p = d.architecture.hidden, _distinct(b * n), d.precision
     rows, one = distinct.few, np.ones(())
     feed_forward, projections = block.feed_forward, block.projections(hidden)
+    sparse = d.sparse_feed_forward if not feed_forward.is_moe else None
     for projection in projections:
-        yield distinct.of(_gemm(d, projection, rows))
+        product = _gemm(d, projection, rows)
+        if sparse is not None and projection[0] in _FEED_FORWARD:
+            product = _of_parts(d, product, sparse, rows)
+        yield distinct.of(product)
+    if sparse is not None:
+        yield distinct.of(added.choosing(d, rows, hidden, sparse.kernels))
     if block.attention.heads:
         yield from _attention(d, block.attention, b, n, context, prefill)
     if block.state is not None:
@@ -186,6 +193,18 @@ def _gemm(d: Deployment, projection: Projection, rows: Array, name: str = "gemm"
     return Operation(name, timing, work, projection[0], sizes={"rows": rows, "outputs": n, "inputs": k})
 
 
+def _of_parts(d: Deployment, product: Operation, sparse: SparseFeedForward, rows: Array) -> Operation:
+    """A product of which every row uses a part of the weights, and all rows together a larger one."""
+    independent = 1.0 + (np.maximum(rows, 1.0) - 1.0) * (1.0 - sparse.correlation)
+    read, work = 1.0 - (1.0 - sparse.active_ratio) ** independent, product.work
+    few = Work(work.flops * sparse.active_ratio, work.bytes * read, work.written_bytes * sparse.active_ratio)
+    timing = product.timing
+    compute, memory = timing.compute_s * sparse.active_ratio, timing.memory_s * read
+    saved = np.maximum(timing.compute_s, timing.memory_s) - np.maximum(compute, memory)
+    seconds = np.maximum(timing.seconds - saved, np.maximum(compute, memory))
+    return product._replace(work=few, timing=Timing(seconds, compute, memory, timing.launch_s))
+
+
 class _Rows(NamedTuple):
     """Rows of products: the distinct ones, and where each point finds its own where many points share few."""
 
@@ -214,7 +233,7 @@ def _attention(
     d: Deployment, attention: Attention, b: Array, n: Array, context: Array, prefill: bool
 ) -> Iterator[Operation]:
     p, dtype = d.precision, _wide(d)
-    if d.sparse_attention is not None and not prefill:
+    if d.sparse_attention is not None and not prefill and d.sparse_attention.token_ratio < 1.0:
         reach = context if attention.window is None else np.minimum(context, float(attention.window))
         yield added.selection(d, attention, b, n, reach)
         context = added.selected_tokens(d, reach)
@@ -258,7 +277,11 @@ def _attention(
         "requests": b, "query_tokens": n, "context": read, "heads": heads, "kv_heads": kv_heads,
         "head_dim": attention.head_dim, "beside_requests": 0.0, "beside_context": 0.0,
     }  # fmt: skip
-    yield Operation("attention", _timed(d, work, calibrated, dtype), work, sizes=sizes)
+    operation = Operation("attention", _timed(d, work, calibrated, dtype), work, sizes=sizes)
+    if prefill and d.sparse_attention is not None and d.sparse_attention.prompt_ratio < 1.0:
+        yield added.prompt_selection(d, attention, b, n)
+        operation = scaled(operation, d.sparse_attention.prompt_ratio)
+    yield operation
 
 
 def _latent_attention(

@@ -10,7 +10,7 @@ from typing import Literal
 from costmodel.architectures.architecture import Architecture
 from costmodel.passes.precision import Precision
 from costmodel.passes.state_update import Rollback
-from costmodel.transforms.declared import LayerSchedule, SparseAttention
+from costmodel.transforms.declared import ContextTransform, LayerSchedule, SparseAttention, SparseFeedForward
 from hardware_profiles.errors import InputError
 from hardware_profiles.profile import Device
 
@@ -42,8 +42,10 @@ class Deployment:
         rollback: what recurrent layers keep to undo rejected tokens: a state per token, or inputs to replay.
         shared_prefix_tokens: cached tokens at the beginning of every request that are the same for all and read once.
         host_weights_ratio: share of the layers' weights that stays in the host's memory and is fetched in every pass.
-        sparse_attention: which cached tokens are attended to; None: all. Set by `transform.apply`.
-        schedule: which layers tokens run; None: all. Set by `transform.apply`.
+        sparse_attention: which cached tokens are attended to; None: all. Set by `transform.apply`, like the rest.
+        text: how much of a text enters the cache; None: all.
+        sparse_feed_forward: which part of feed-forward layers tokens use; None: all.
+        schedule: which layers tokens run; None: all.
 
     Raises:
         InputError: a tensor-parallel degree that does not divide the heads, a correlation outside [0, 1].
@@ -66,6 +68,8 @@ class Deployment:
     shared_prefix_tokens: int = 0
     host_weights_ratio: float = 0.0
     sparse_attention: SparseAttention | None = None
+    text: ContextTransform | None = None
+    sparse_feed_forward: SparseFeedForward | None = None
     schedule: LayerSchedule | None = None
 
     def __post_init__(self) -> None:

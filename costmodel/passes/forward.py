@@ -4,14 +4,17 @@ The front door of the passes: it chooses between the calibrated sum of operation
 Leaves out the host (see `costmodel.answers.step`) and everything between passes.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from costmodel.passes.calibrated import Logits, calibrated_pass
 from costmodel.passes.deployment import Deployment, Fidelity
-from costmodel.passes.ops import Number
+from costmodel.passes.ops import Array, Number
 from costmodel.passes.prefixes import shared_prefix_cost
 from costmodel.passes.streaming import with_streamed_weights
-from costmodel.passes.totals import Operation, PassCost
+from costmodel.passes.totals import Operation, PassCost, added
+from costmodel.transforms.declared import ContextTransform
 
 __all__ = ["Deployment", "Fidelity", "Logits", "Operation", "PassCost", "pass_cost"]
 
@@ -49,6 +52,11 @@ def pass_cost(
     Raises:
         InputError: a negative, zero or non-finite argument.
     """
+    if deployment.text is not None:
+        return _summarised(
+            deployment, deployment.text, batch=batch, query_tokens=query_tokens, context=context, logits=logits,
+            prefill=prefill,
+        )  # fmt: skip
     if deployment.fidelity == "measured":
         from costmodel.passes.measured import measured_pass
 
@@ -65,3 +73,33 @@ def pass_cost(
             deployment, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
         )
     return with_streamed_weights(deployment, cost) if deployment.host_weights_ratio else cost
+
+
+def _summarised(
+    d: Deployment,
+    text: ContextTransform,
+    *,
+    batch: Number,
+    query_tokens: Number,
+    context: Number,
+    logits: Logits,
+    prefill: bool,
+) -> PassCost:
+    """A pass where fewer vectors stand for a text: decoding reads those, a prompt is read by the encoder first."""
+    whole, before = np.asarray(query_tokens, dtype=np.float64), np.asarray(context, dtype=np.float64)
+    plain, held = replace(d, text=None), _cached(text, before)
+    if not prefill:
+        return pass_cost(plain, batch=batch, query_tokens=whole, context=held, logits=logits)
+    rows = np.maximum(_cached(text, whole), 1.0)
+    cost = pass_cost(plain, batch=batch, query_tokens=rows, context=held, logits=logits, prefill=True)
+    if not text.encoder_ratio:
+        return cost
+    layers = max(1, round(text.encoder_ratio * d.architecture.layers))
+    encoder = replace(plain, architecture=d.architecture.with_layers(layers))
+    return added(cost, pass_cost(encoder, batch=batch, query_tokens=whole, context=0.0, logits="none", prefill=True))
+
+
+def _cached(text: ContextTransform, tokens: Array) -> Array:
+    """Vectors that stand for so many tokens."""
+    latest = np.minimum(tokens, float(text.latest_tokens))
+    return np.asarray(latest + text.kept_ratio * (tokens - latest))

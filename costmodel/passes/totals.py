@@ -117,6 +117,21 @@ class PassCost:
         return np.asarray(np.array(["bandwidth", "compute", "launch"])[np.argmax(parts, axis=0)])
 
 
+def added(one: PassCost, other: PassCost) -> PassCost:
+    """Two passes that run one after the other, as one."""
+    names = dict.fromkeys((*one.seconds, *other.seconds))
+    zero = np.zeros(())
+    return PassCost(
+        seconds={name: one.seconds.get(name, zero) + other.seconds.get(name, zero) for name in names},
+        flops=one.flops + other.flops,
+        bytes=one.bytes + other.bytes,
+        compute_s=one.compute_s + other.compute_s,
+        memory_s=one.memory_s + other.memory_s,
+        launch_s=one.launch_s + other.launch_s,
+        operations=Operations(one.operations, other.operations),
+    )
+
+
 def scaled(operation: Operation, ratio: Array | float) -> Operation:
     """The operation with seconds, FLOPs and bytes multiplied by a ratio."""
     if isinstance(ratio, float) and ratio == 1.0:

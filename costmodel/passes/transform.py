@@ -2,8 +2,8 @@
 
 Transforms of different kinds are independent and commute. Of one kind: pruning and masks multiply and commute;
 pruning comes before quantising, and both before a lossless code that products cannot read; only one transform may
-quantise, code, select tokens or schedule layers. Anything else is refused. Transforms that change nothing leave the
-deployment as it was. Leaves out what a pass then costs (`forward`).
+quantise, code, select tokens or parts of layers, summarise text or schedule layers. Anything else is refused.
+Transforms that change nothing leave the deployment as it was. Leaves out what a pass then costs (`forward`).
 """
 
 from collections.abc import Iterable
@@ -12,8 +12,10 @@ from dataclasses import replace
 from costmodel.passes.forward import Deployment
 from costmodel.transforms.declared import (
     CacheTransform,
+    ContextTransform,
     LayerSchedule,
     SparseAttention,
+    SparseFeedForward,
     Transform,
     WeightTransform,
 )
@@ -48,13 +50,16 @@ def apply(deployment: Deployment, transforms: Iterable[Transform]) -> Deployment
 def without_transforms(deployment: Deployment) -> Deployment:
     """The deployment as it was before any transform."""
     p = deployment.precision
-    stored = (p.weight_transform, p.cache_transform, deployment.sparse_attention, deployment.schedule)
+    stored = (p.weight_transform, p.cache_transform, deployment.sparse_attention, deployment.schedule,
+              deployment.text, deployment.sparse_feed_forward)  # fmt: skip
     if all(each is None for each in stored) and p.held_layers_ratio == p.held_cache_ratio == 1.0:
         return deployment
     plain = replace(
         p, weight_transform=None, cache_transform=None, held_layers_ratio=1.0, held_cache_ratio=1.0, label_bytes=0.0
     )
-    return replace(deployment, precision=plain, sparse_attention=None, schedule=None)
+    return replace(
+        deployment, precision=plain, sparse_attention=None, schedule=None, text=None, sparse_feed_forward=None
+    )
 
 
 def _applied(d: Deployment, transform: Transform) -> Deployment:
@@ -70,9 +75,16 @@ def _applied(d: Deployment, transform: Transform) -> Deployment:
             )
         case LayerSchedule():
             _require(d.schedule is None, d.schedule, transform, "layers follow one schedule")
-            held = 1.0 if transform.keeps_cache else transform.mean_share
+            held = d.precision.held_cache_ratio * (1.0 if transform.keeps_cache else transform.mean_share)
             formats = replace(d.precision, held_layers_ratio=transform.unique_ratio, held_cache_ratio=held)
             return replace(d, schedule=transform, precision=formats)
+        case ContextTransform():
+            _require(d.text is None, d.text, transform, "a text is summarised only once")
+            held = d.precision.held_cache_ratio * transform.kept_ratio
+            return replace(d, text=transform, precision=replace(d.precision, held_cache_ratio=held))
+        case SparseFeedForward():
+            _require(d.sparse_feed_forward is None, d.sparse_feed_forward, transform, "parts are chosen only once")
+            return replace(d, sparse_feed_forward=transform)
 
 
 def _weights(d: Deployment, new: WeightTransform) -> WeightTransform:
@@ -84,6 +96,7 @@ def _weights(d: Deployment, new: WeightTransform) -> WeightTransform:
     old = d.precision.weight_transform
     if old is None:
         return new
+    _require(old.bits is None or new.bits is None, old, new, "weights are rounded once")
     coded = old.coded_ratio < 1.0 or old.unpack_bytes_per_s is not None
     codes = new.coded_ratio < 1.0 or new.unpack_bytes_per_s is not None
     _require(not coded, old, new, "a lossless code comes last")
@@ -93,6 +106,7 @@ def _weights(d: Deployment, new: WeightTransform) -> WeightTransform:
         name=f"{old.name}+{new.name}",
         kept_ratio=old.kept_ratio * new.kept_ratio,
         index_bits=old.index_bits + new.index_bits,
+        bits=new.bits if old.bits is None else old.bits,
         skips_zeros=old.skips_zeros or new.skips_zeros,
         coded_ratio=new.coded_ratio,
         unpack_bytes_per_s=new.unpack_bytes_per_s,

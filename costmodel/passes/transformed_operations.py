@@ -92,6 +92,33 @@ def selection(d: Deployment, attention: Attention, b: Array, n: Array, context: 
     return _reading(d, attention, "select", work, sparse.kernels)
 
 
+def prompt_selection(d: Deployment, attention: Attention, b: Array, n: Array) -> Operation:
+    """Choosing which pairs of a prompt's tokens are computed: its queries and keys are read once.
+
+    Args:
+        d: a deployment whose prompts attend to a part.
+        attention: the layer.
+        b: prompts.
+        n: tokens of each.
+    """
+    assert d.sparse_attention is not None
+    kv_width, query_width = _key_widths(d, attention)
+    moved = b * n * (kv_width + query_width) * d.precision.residual_bytes
+    return _small(d, "select", moved, d.sparse_attention.prompt_kernels)
+
+
+def choosing(d: Deployment, rows: Number, hidden: int, launches: int) -> Operation:
+    """Choosing the parts of a feed-forward layer that tokens use: their vectors are read once.
+
+    Args:
+        d: the deployment.
+        rows: tokens.
+        hidden: width of their vectors.
+        launches: kernels that do it.
+    """
+    return _small(d, "select", np.asarray(rows, dtype=np.float64) * hidden * d.precision.residual_bytes, launches)
+
+
 def indexing(d: Deployment, attention: Attention, b: Array, n: Array, context: Array) -> Operation:
     """Scoring all cached tokens by the keys of a model's own indexer, and choosing among them: two kernels.
 

@@ -1,7 +1,8 @@
 """What can be declared about a model that is compressed, or that does not run all of itself?
 
-Four kinds of transform, each data: how weights are stored, how cached keys and values are stored, which of them
-attention reads, which layers tokens run. Published systems are values of these (`costmodel.methods`), and `compose`
+Six kinds of transform, each data: how weights are stored, how cached keys and values are stored, which of them
+attention reads, how much of a prompt enters the cache at all, which part of a feed-forward layer a token uses, which
+layers tokens run. Published systems are values of these (`costmodel.methods`), and `compose`
 says which go together. Leaves out what they do to the quality of the text.
 """
 
@@ -22,6 +23,8 @@ class WeightTransform:
         name: for messages.
         kept_ratio: share of the weights that is stored, in (0, 1].
         index_bits: bits beside each kept weight that say where it belongs.
+        bits: bits of a kept weight that was rounded further than its format, scales and codebooks included; None: those
+            of the format.
         skips_zeros: matrix units leave out what is not kept, so that arithmetic shrinks too.
         coded_ratio: stored bytes over those of the format, after lossless coding, in (0, 1].
         unpack_bytes_per_s: weights are unpacked to their format before each product, one processor making so many
@@ -36,6 +39,7 @@ class WeightTransform:
     name: str
     kept_ratio: float = 1.0
     index_bits: float = 0.0
+    bits: float | None = None
     skips_zeros: bool = False
     coded_ratio: float = 1.0
     unpack_bytes_per_s: float | None = None
@@ -45,17 +49,26 @@ class WeightTransform:
     def __post_init__(self) -> None:
         _shares(self.name, kept_ratio=self.kept_ratio, coded_ratio=self.coded_ratio)
         _least(self.name, index_bits=self.index_bits)
+        if self.bits is not None and not 0.0 < self.bits <= 16.0:
+            raise InputError("must lie in (0, 16]", key=f"{self.name}.bits", value=self.bits)
         if self.unpack_bytes_per_s is not None and not self.unpack_bytes_per_s > 0.0:
             raise InputError("must be > 0", key=f"{self.name}.unpack_bytes_per_s", value=self.unpack_bytes_per_s)
 
     @property
     def is_identity(self) -> bool:
         """Whether it changes nothing."""
-        return self.kept_ratio == self.coded_ratio == 1.0 and not self.index_bits and self.unpack_bytes_per_s is None
+        stored = self.index_bits or self.bits is not None or self.unpack_bytes_per_s is not None
+        return self.kept_ratio == self.coded_ratio == 1.0 and not stored
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether products see the weights as they were."""
+        return self.kept_ratio == 1.0 and self.bits is None
 
     def stored_bytes(self, width: float) -> float:
         """Bytes in memory per weight, counted over all weights, of a format of `width` bytes."""
-        return self.kept_ratio * (width * self.coded_ratio + self.index_bits / 8.0)
+        each = width if self.bits is None else min(width, self.bits / 8.0)
+        return self.kept_ratio * (each * self.coded_ratio + self.index_bits / 8.0)
 
     def read_bytes(self, width: float) -> float:
         """Bytes that a matrix product reads per weight: the format's own where weights were unpacked before."""
@@ -125,15 +138,17 @@ class CacheTransform:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SparseAttention:
-    """Which of the cached tokens a decoding token attends to; all of them stay in memory. Prompts attend to all.
+    """Which of the tokens before it a token attends to; all of them stay in memory.
 
     Args:
         name: for messages.
-        token_ratio: share of the cached tokens that is read, in (0, 1].
+        token_ratio: share of the cached tokens that a decoding token reads, in (0, 1].
         least_tokens: tokens that are read at least, as far as there are so many.
         label_ratio: share of every key's values that is scanned to choose them.
         label_bits: bits of a scanned value, kept beside the cache; None: the keys themselves are scanned.
         kernels: launches per layer and pass that score and choose.
+        prompt_ratio: share of the pairs of tokens that prompts compute attention for, in (0, 1].
+        prompt_kernels: launches per layer and prompt that choose them.
 
     Raises:
         InputError: a share outside its range, a negative count.
@@ -145,10 +160,15 @@ class SparseAttention:
     label_ratio: float = 0.0
     label_bits: float | None = None
     kernels: int = 2
+    prompt_ratio: float = 1.0
+    prompt_kernels: int = 0
 
     def __post_init__(self) -> None:
-        _shares(self.name, token_ratio=self.token_ratio)
-        _least(self.name, least_tokens=self.least_tokens, label_ratio=self.label_ratio, kernels=self.kernels)
+        _shares(self.name, token_ratio=self.token_ratio, prompt_ratio=self.prompt_ratio)
+        _least(
+            self.name, least_tokens=self.least_tokens, label_ratio=self.label_ratio, kernels=self.kernels,
+            prompt_kernels=self.prompt_kernels,
+        )  # fmt: skip
         if self.label_ratio > 1.0:
             raise InputError("must lie in [0, 1]", key=f"{self.name}.label_ratio", value=self.label_ratio)
         if self.label_bits is not None and not 0.0 < self.label_bits <= 32.0:
@@ -157,7 +177,7 @@ class SparseAttention:
     @property
     def is_identity(self) -> bool:
         """Whether it changes nothing."""
-        return self.token_ratio == 1.0
+        return self.token_ratio == self.prompt_ratio == 1.0
 
     @property
     def label_bytes(self) -> float:
@@ -211,7 +231,71 @@ class LayerSchedule:
         return sum(self.shares) / len(self.shares)
 
 
-Transform: TypeAlias = WeightTransform | CacheTransform | SparseAttention | LayerSchedule
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContextTransform:
+    """How much of a text enters the cache: a smaller model summarises it to fewer vectors, or tokens are dropped.
+
+    Args:
+        name: for messages.
+        kept_ratio: vectors that stand for the text, over its tokens, in (0, 1].
+        latest_tokens: latest tokens of every request that stay as they are.
+        encoder_ratio: layers of the model that reads the whole text first, as a share of the target's; 0: none.
+
+    Raises:
+        InputError: a share outside its range, a negative count.
+    """
+
+    name: str
+    kept_ratio: float = 1.0
+    latest_tokens: int = 0
+    encoder_ratio: float = 0.0
+
+    def __post_init__(self) -> None:
+        _shares(self.name, kept_ratio=self.kept_ratio)
+        _least(self.name, latest_tokens=self.latest_tokens, encoder_ratio=self.encoder_ratio)
+        if self.encoder_ratio > 1.0:
+            raise InputError("must lie in [0, 1]", key=f"{self.name}.encoder_ratio", value=self.encoder_ratio)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it changes nothing."""
+        return self.kept_ratio == 1.0 and not self.encoder_ratio
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SparseFeedForward:
+    """Which part of a dense feed-forward layer's weights a token uses; all of them stay in memory.
+
+    Args:
+        name: for messages.
+        active_ratio: share that one token uses, in (0, 1].
+        correlation: of the parts that tokens of a pass use, 0 (each its own) to 1 (all the same).
+        kernels: launches per layer and pass that choose the part.
+
+    Raises:
+        InputError: a share outside its range, a negative count.
+    """
+
+    name: str
+    active_ratio: float = 1.0
+    correlation: float = 0.0
+    kernels: int = 1
+
+    def __post_init__(self) -> None:
+        _shares(self.name, active_ratio=self.active_ratio)
+        _least(self.name, correlation=self.correlation, kernels=self.kernels)
+        if self.correlation > 1.0:
+            raise InputError("must lie in [0, 1]", key=f"{self.name}.correlation", value=self.correlation)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it changes nothing."""
+        return self.active_ratio == 1.0
+
+
+Transform: TypeAlias = (
+    WeightTransform | CacheTransform | SparseAttention | ContextTransform | SparseFeedForward | LayerSchedule
+)
 
 
 def _shares(name: str, **values: float) -> None:

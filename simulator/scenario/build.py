@@ -330,6 +330,9 @@ def _speculation(
     s = written.speculation
     assert s is not None
     method = load_method(known.method)
+    if method.has_own_pace:
+        rule = "verifies no drafts by token; state masked blocks as `blocks`, and ask `rooftree predict` otherwise"
+        raise InputError(rule, key="speculation.method", value=method.slug)
     topology, stop, note = drafted(s, method, trace)
     draft: DraftTimer = CostModelDraft(setting)
     verify = method.verify

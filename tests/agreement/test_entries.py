@@ -16,7 +16,7 @@ from costmodel.laws.acceptance import stated
 from costmodel.laws.claims import rate_claim
 from costmodel.laws.drafting import dynamic_tree, stopped_chain, tree_policy
 from costmodel.method import Batch, Stop
-from costmodel.method_library import load_method, method_names
+from costmodel.method_library import load_method, priced_alike
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
@@ -26,8 +26,10 @@ from traces.kinds.expansions import Expansions
 from traces.kinds.tree import Tree
 
 BATCH, PROMPT, OUTPUT, K = 8, 500, 240, 4
-DRAFTING = [slug for slug in method_names() if load_method(slug).drafts]
-PLAIN = [slug for slug in method_names() if not load_method(slug).drafts and load_method(slug).refine is None]
+ONCE = sorted(set(priced_alike().values()))  # entries that differ in labels alone cost the same
+DRAFTING = [slug for slug in ONCE if load_method(slug).drafts]
+SPREAD = [slug for slug in ONCE if "context_parallel" in load_method(slug).deployment]
+PLAIN = [slug for slug in ONCE if not (load_method(slug).drafts or load_method(slug).has_own_pace or slug in SPREAD)]
 TREES = [slug for slug in DRAFTING if load_method(slug).drafts_trees]
 # where every request leaves after the first part, simulations run no other; the estimate takes all parts to run
 CASES = [
@@ -134,7 +136,7 @@ def test_a_simulated_pass_of_a_changed_target_costs_what_the_estimate_says(slug)
     assert step_s(setting, None) == pytest.approx(price(setting, rate_claim(load_method(slug), 0.0, 0)), rel=0.02)
 
 
-def test_what_is_not_run_commits_masked_blocks():
-    """Scenarios state those as `blocks`, with the passes that commit each of them."""
-    assert {*DRAFTING, *PLAIN} == {slug for slug in method_names() if load_method(slug).refine is None}
+def test_what_is_not_run_sets_its_own_pace():
+    """Scenarios state masked blocks as `blocks`, and how a model is spread; others are predicted."""
+    assert {*DRAFTING, *PLAIN, *SPREAD} == {slug for slug in ONCE if not load_method(slug).has_own_pace}
     assert len(CASES) > 50 and len(TREES) > 10

@@ -12,9 +12,10 @@ from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.engine_library import engine_names
 from costmodel.laws.acceptance import geometric
+from costmodel.laws.own_pace import own_pace
 from costmodel.method import Method
-from costmodel.method_library import load_method, method_names
-from hardware_profiles.errors import UnknownNameError
+from costmodel.method_library import load_method, method_names, priced_names
+from hardware_profiles.errors import InputError, UnknownNameError
 
 SLUGS = method_names()
 FOLDER = Path(methods.__file__).parent
@@ -45,9 +46,10 @@ def test_a_method_is_whole(slug):
     assert isinstance(method, Method)
     assert method.slug == slug
     c = method.citation
-    assert c.authors and c.title and 2000 < c.year < 2100
-    assert bool(c.arxiv) != bool(c.url)
+    assert c.title and (c.year is None or 2000 < c.year < 2100)
+    assert not (c.arxiv and c.url)
     assert not c.arxiv or re.fullmatch(r"\d{4}\.\d{4,5}", c.arxiv)
+    assert sum(map(bool, (method.out_of_scope, method.needs, method.asked_as))) <= 1
     for reported in method.reported:
         assert reported.value > 0 and reported.source
         assert reported.quantity != "tokens_per_step" or reported.value >= 1
@@ -58,10 +60,21 @@ def test_a_method_is_whole(slug):
 def test_a_method_agrees_with_itself(slug):
     method = load_method(slug)
     assert method.drafts == (method.shape.kind not in ("none", "block")) == (method.verify.rule != "none")
+    assert (method.refine is not None) == (method.shape.kind == "block")
+    assert not (method.has_own_pace and method.drafts)
+    executes = method.drafts or method.has_own_pace or method.target or method.deployment or method.host_s
+    assert bool(executes) != bool(method.refusal or slug == "plain-decoding")
     assert all(": " in line for line in method.assumed), "a field and the reason for its value"
 
 
-@pytest.mark.parametrize("slug", SLUGS)
+@pytest.mark.parametrize("slug", [slug for slug in SLUGS if load_method(slug).refusal])
+def test_a_method_that_is_not_priced_says_why(slug):
+    method = load_method(slug)
+    with pytest.raises(InputError, match=re.escape(method.refusal)):
+        build_setting(DecodingConfiguration(method=slug, deployment=DeploymentNames(model="llama-3.1-8b")))
+
+
+@pytest.mark.parametrize("slug", priced_names())
 def test_a_method_can_be_costed(slug):
     method = load_method(slug)
     draft = "llama-3.2-1b" if method.needs_draft_model else None
@@ -72,6 +85,9 @@ def test_a_method_can_be_costed(slug):
     )
     plain = estimate(setting, geometric(0.0, 0), batch=1, context=1024)
     assert float(plain.speedup) == pytest.approx(1.0)
+    if method.has_own_pace:
+        own = estimate(setting, own_pace(method), batch=1, context=1024)
+        assert 0.01 < float(own.speedup) < 100.0
     if method.drafts:
         perfect = estimate(setting, geometric(1.0, 4), batch=1, context=1024)
         hopeless = estimate(setting, geometric(0.0, 4), batch=1, context=1024)

@@ -63,9 +63,21 @@ def named_sources(
         found = [rates_source(slug or OTHERWISE, rates_of(accepted.acceptance), match_rate=share)]
     if accepted.tokens_per_step is not None:
         found = [length_source(slug or OTHERWISE, accepted.tokens_per_step, lengths, match_rate=share)]
+    if slug and not found and not accepted.drafter:
+        found = own_paced(slug)
     return found + [
         drafter_source(text, model=model, lengths=lengths, match_rate=share) for text in accepted.drafter or ()
     ]
+
+
+def own_paced(slug: str) -> "list[Source]":
+    """The source of a method whose entry itself says how many tokens a step brings; none for the others."""
+    from costmodel.laws.own_pace import own_pace
+    from costmodel.method_library import load_method
+    from costmodel.optimizers.sources import length_source
+
+    method = load_method(slug)
+    return [length_source(slug, own_pace(method).tokens_per_step)] if method.has_own_pace else []
 
 
 def one_source(

@@ -1,4 +1,4 @@
-"""`devices`, `models` and `methods`: what is shipped, with where the numbers come from."""
+"""`devices` and `models`: what is shipped, with where the numbers come from."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,6 @@ from app.cli.output import Answered, deliver, print_table, require_folder, say
 
 if TYPE_CHECKING:
     from costmodel.architectures.architecture import Architecture
-    from costmodel.method import Method
 
 _DEVICE_KEYS = ("name", "title", "kind", "memory_bytes", "bandwidth_bytes_per_s", "peak_flops_per_s", "processors",
                 "power_w", "price_usd_per_hour", "driver_names", "calibrated", "constants_from")  # fmt: skip
@@ -54,7 +53,7 @@ def devices(
     loaded = [load_device(each, overrides or ()) for each in names]
     answer = {
         "inputs": {"name": name, "set": overrides or [], "seed": seed},
-        "devices": loaded if name is not None else [_brief(each, _DEVICE_KEYS) for each in loaded],
+        "devices": loaded if name is not None else [brief(each, _DEVICE_KEYS) for each in loaded],
     }
     rows = [
         [
@@ -137,7 +136,7 @@ def models(
         given = subject or (f"--as {as_family}" if as_family else f"--layers {layers}" if layers else "--fit-head")
         raise InputError("belongs to `rooftree models inspect` or `cut`", key="models", value=given)
     loaded = [load_model(each) for each in ([name] if name is not None else model_names())]
-    answer = {"inputs": {"name": name, "seed": seed}, "models": [_brief(each, _MODEL_KEYS) for each in loaded]}
+    answer = {"inputs": {"name": name, "seed": seed}, "models": [brief(each, _MODEL_KEYS) for each in loaded]}
     priced = _prices(loaded, price, context, dtype) if price else []
     if price:
         answer |= {"inputs": {"name": name, "price": price, "context": context, "dtype": dtype, "seed": seed},
@@ -237,73 +236,6 @@ def _prices(loaded: "list[Architecture]", devices: str, context: int, dtype: str
     return found
 
 
-def methods(
-    name: Name = None, out: Out = None, csv: Csv = None, seed: Seed = 0, json: Json = False, quiet: Quiet = False
-) -> Answered:
-    """List published methods by group, or show all of one with its citation and reported numbers."""
-    from dataclasses import fields
-
-    from costmodel.method_library import load_method, method_names
-
-    loaded = [load_method(each) for each in ([name] if name is not None else method_names())]
-    entries = [{**_brief(m, tuple(each.name for each in fields(m))), "exactness": m.exactness} for m in loaded]
-    answer = {"inputs": {"name": name, "seed": seed}, "methods": entries}
-    rows = [
-        [
-            m.group,
-            m.slug,
-            m.title,
-            str(m.citation.year),
-            m.read if m.read != "abstract" else "abstract only",
-            ", ".join(stage.by for stage in m.draft) or "nobody",
-            m.shape.kind if m.refine is None else f"{m.shape.kind}, {m.refine.commit}",
-            m.verify.rule,
-            m.exactness,
-        ]
-        for m in sorted(loaded, key=lambda m: (m.group, m.slug))
-    ]
-    columns = ["group", "slug", "title", "year", "read", "drafted by", "shape", "verifier", "text"]
-
-    def show() -> None:
-        print_table("Methods", columns, rows)
-        if name:
-            _show(loaded[0])
-
-    return deliver(
-        answer, name="methods", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["methods"]
-    )  # fmt: skip
-
-
-def _show(method: "Method") -> None:
-    """Every field that an entry sets, its citation and what was reported."""
-    from dataclasses import fields, is_dataclass
-
-    c = method.citation
-    say(f"{c.authors}. {c.title}. {c.year}. {'arXiv:' + c.arxiv if c.arxiv else c.url}")
-    if method.exact_when:
-        say(f"  {method.exactness} where: {method.exact_when}")
-
-    def lines(path: str, value: object) -> None:
-        if isinstance(value, tuple) and value and all(is_dataclass(each) for each in value):
-            for index, each in enumerate(value):
-                lines(f"{path}[{index}]" if len(value) > 1 else path, each)
-        elif is_dataclass(value) and not isinstance(value, type):
-            for each in fields(value):
-                if getattr(value, each.name) not in (each.default, {}):
-                    lines(f"{path}.{each.name}", getattr(value, each.name))
-        else:
-            say(f"  {path}: {value}")
-
-    for part in ("target", "draft", "shape", "stop", "verify", "refine", "batch", "engines"):
-        value = getattr(method, part)
-        if value not in ((), None, {}):
-            lines(part, value)
-    for line in method.assumed:
-        say(f"  assumed {line}")
-    for r in method.reported:
-        words = (r.model, r.draft, r.device, f"batch {r.batch}" if r.batch else "", r.data, r.note)
-        say(f"  reported {r.quantity} {plain(r.value, 6)}: {', '.join(filter(None, words))} ({r.source})")
-
-
-def _brief(record: object, keys: tuple[str, ...]) -> dict[str, object]:
+def brief(record: object, keys: tuple[str, ...]) -> dict[str, object]:
+    """The named fields of a record."""
     return {key: getattr(record, key) for key in keys}

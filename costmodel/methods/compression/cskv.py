@@ -17,6 +17,7 @@ METHOD = Method(
     target=(
         CacheTransform(name="cskv", key_ratio=0.20, value_ratio=0.20, dense_tokens=32, expands=True),
     ),
+    systems=("CSKV",),
     reported=(
         Reported(
             quantity="bytes_ratio", value=0.2, source="arXiv:2409.10593, abstract", note="of the cache",

@@ -21,6 +21,10 @@ METHOD = Method(
             name="dfloat11", coded_ratio=0.679, unpack_bytes_per_s=2.6 * GIGA, embedding=True, formats=("bf16",)
         ),
     ),
+    systems=("DFloat11",),
+    reproduced=(
+        "tests/costmodel/transforms/test_published.py::test_dfloat11_sizes",
+    ),
     reported=(
         Reported(
             quantity="tokens_per_s", value=4.0, source="arXiv:2504.11651", model="Mistral-Small-3 24B",

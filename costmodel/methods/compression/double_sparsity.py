@@ -17,6 +17,7 @@ METHOD = Method(
     target=(
         SparseAttention(name="double-sparsity", token_ratio=1 / 16, label_ratio=1 / 16, label_bits=4.0),
     ),
+    systems=("Double Sparsity",),
     reported=(
         Reported(
             quantity="speedup", value=14.1, source="arXiv:2408.07092, abstract", note="of the attention operation",

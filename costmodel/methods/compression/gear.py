@@ -18,6 +18,7 @@ METHOD = Method(
         CacheTransform(name="gear", bits=4.0, scale_bits=0.5, rank_ratio=0.03, outlier_ratio=0.02, kernels=3),
     ),
     target_transforms_reach_drafter=True,
+    systems=("GEAR",),
     reported=(
         Reported(
             quantity="speedup", value=2.38, source="arXiv:2403.05527, abstract", note="throughput",

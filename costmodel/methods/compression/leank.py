@@ -17,6 +17,7 @@ METHOD = Method(
     target=(
         CacheTransform(name="leank", key_ratio=0.30, value_ratio=0.83),
     ),
+    systems=("LeanK",),
     reported=(
         Reported(
             quantity="speedup", value=1.3, source="arXiv:2508.02215, abstract", note="of the attention kernel",

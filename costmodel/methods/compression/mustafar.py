@@ -19,6 +19,7 @@ METHOD = Method(
         CacheTransform(name="mustafar", key_ratio=0.45, value_ratio=0.45, kernels=2),
     ),
     target_transforms_reach_drafter=True,
+    systems=("Mustafar",),
     reported=(
         Reported(
             quantity="speedup", value=2.23, source="README of dhjoo98/mustafar", model="llama-3-8b", note="throughput",

@@ -17,6 +17,7 @@ METHOD = Method(
     shape=Shape(kind="chain", nodes=20),
     stop=Stop(rule="product", at=0.3, least_tokens=2, most_tokens=20),
     verify=Verify(rule="token_rejection"),
+    systems=("SpecDec++",),
     reported=(
         Reported(
             quantity="speedup", value=2.04, source="arXiv:2405.19715, abstract", model="llama-2-70b",

@@ -17,6 +17,7 @@ METHOD = Method(
     draft=(Draft(by="heads", matrices=((1, 2), (1, 1)), heads=4, depths_per_pass=1),),
     shape=Shape(kind="static_tree", nodes=63, depth=4),
     verify=Verify(rule="match"),
+    systems=("Hydra",),
     reported=(
         Reported(
             quantity="speedup", value=2.88, source="arXiv:2503.01840, table 1", model="vicuna-13b",

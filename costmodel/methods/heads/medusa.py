@@ -18,6 +18,7 @@ METHOD = Method(
     shape=Shape(kind="static_tree", nodes=63, depth=4),
     verify=Verify(rule="match"),
     engines={"vllm": "medusa"},
+    systems=("Medusa",),
     reported=(
         Reported(
             quantity="tokens_per_step", value=2.59, source="arXiv:2503.01840, table 1", model="vicuna-13b",

@@ -12,5 +12,6 @@ METHOD = replace(
     exact_when="",
     verify=Verify(rule="typical", at={"posterior_threshold": 0.09, "entropy_factor": 0.3}),
     engines={},
+    systems=(),
     reported=(),
 )

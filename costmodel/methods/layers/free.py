@@ -18,6 +18,7 @@ METHOD = Method(
     target=(
         LayerSchedule(name="free", shares=(1.0, 0.6, 0.6, 0.6), together=False),
     ),
+    systems=("FREE early exit",),
     assumed=(
         "target.shares: a shallow quarter, which 40 % of the tokens leave",
         "target.keeps_cache: deep keys and values of tokens that left are made, but their rows are not priced",

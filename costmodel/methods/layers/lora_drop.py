@@ -19,6 +19,7 @@ METHOD = Method(
             name="lora-drop", shares=(1.0, 0.2, 0.2, 1.0, 0.2, 0.2, 0.2, 1.0), keeps_cache=False, substitute_rank=16
         ),
     ),
+    systems=("LoRA-Drop",),
     reported=(
         Reported(
             quantity="speedup", value=2.6, source="arXiv:2601.02569, abstract", note="throughput, largest",

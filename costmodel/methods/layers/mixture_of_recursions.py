@@ -20,6 +20,7 @@ METHOD = Method(
             unique_ratio=1 / 3, prompts=True,
         ),
     ),
+    systems=("Mixture-of-Recursions",),
     assumed=(
         "target.shares: a third of the tokens leaves after each of three recursions",
     ),

@@ -17,6 +17,7 @@ METHOD = Method(
     target=(
         LayerSchedule(name="unified-layer-skipping", shares=(1.0, 0.0), keeps_cache=False),
     ),
+    systems=("Unified Layer Skipping",),
     assumed=(
         "target.shares: the speedup is an input there; two is taken here",
     ),

@@ -15,6 +15,7 @@ METHOD = Method(
     read="code",
     shape=Shape(kind="block", nodes=32),
     refine=Refine(forward="block", commit="threshold", tokens_per_pass=2.77, canvas_tokens=256, full_passes=1),
+    systems=("Fast-dLLM",),
     reported=(
         Reported(
             quantity="tokens_per_s", value=114.29, source="d3LLM, AUP leaderboard", model="llada-8b", device="h100-sxm",

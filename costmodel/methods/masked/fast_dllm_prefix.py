@@ -10,6 +10,7 @@ METHOD = replace(
     slug="fast-dllm-prefix",
     title="Fast-dLLM, prefix cache",
     refine=Refine(forward="suffix", commit="threshold", tokens_per_pass=2.77, canvas_tokens=256, full_passes=1),
+    systems=(),
     reported=(),
     assumed=("refine.tokens_per_pass: that of the dual cache",),
 )

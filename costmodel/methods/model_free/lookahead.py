@@ -17,6 +17,7 @@ METHOD = Method(
     # window W = 15, n-grams of N = 5, G = 15 candidates: (W + G)(N - 1) query tokens beside the root, N - 1 can stay
     shape=Shape(kind="window", nodes=4, riding=(15 + 15) * 4 - 4),
     verify=Verify(rule="match"),
+    systems=("Lookahead decoding",),
     reported=(
         Reported(
             quantity="speedup", value=1.64, source="arXiv:2402.02057, figure of MT-Bench", model="llama-2-7b",

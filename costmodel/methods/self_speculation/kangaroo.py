@@ -18,6 +18,7 @@ METHOD = Method(
     shape=Shape(kind="chain", nodes=6),
     stop=Stop(rule="probability", at=0.6, most_tokens=6),
     verify=Verify(rule="match", remaining_layers=True),
+    systems=("Kangaroo",),
     reported=(
         Reported(
             quantity="speedup", value=1.68, source="arXiv:2404.18911, abstract", data="Spec-Bench",

@@ -19,11 +19,12 @@ METHOD = Method(
     ),
     shape=Shape(kind="chain", nodes=6),
     verify=Verify(rule="token_rejection"),
+    systems=("TriForce",),
     reported=(
         Reported(
             quantity="speedup", value=2.31, source="arXiv:2404.11912, table 2", model="llama-2-7b", draft="llama-68m",
-            device="a100-sxm-80", dtype="fp16", batch=1, context=124_928, temperature=0.0, data="PG-19", draft_tokens=6,
-            note="acceptance 0.9234",
+            device="a100-sxm-80", dtype="fp16", batch=1, context=124_928, temperature=0.0, data="PG-19",
+            acceptance=0.9234, draft_tokens=6, note="acceptance 0.9234",
         ),
     ),
     assumed=(

@@ -18,6 +18,7 @@ METHOD = Method(
     stop=Stop(rule="ema"),
     verify=Verify(rule="token_rejection"),
     batch=Batch(ragged="pad"),
+    systems=("BASS",),
     reported=(
         Reported(
             quantity="speedup", value=2.15, source="arXiv:2404.15778, abstract", device="a100-sxm-80", batch=8,

@@ -18,6 +18,7 @@ METHOD = Method(
     shape=Shape(kind="chain", nodes=5),
     verify=Verify(rule="match"),
     batch=Batch(ragged="regroup"),
+    systems=("EXSPEC (Batch Spec Decoding Done Right)",),
     reported=(
         Reported(
             quantity="tokens_per_s", value=156.4, source="arXiv:2510.22876, table 2", model="vicuna-7b",

@@ -1,6 +1,6 @@
 """FASER: drafts are verified in chunks while drafting goes on beside them, and rejected requests leave early."""
 
-from costmodel.method import Batch, Citation, Draft, Method, Shape, Stop, Verify
+from costmodel.method import Batch, Citation, Draft, Method, Reported, Shape, Stop, Verify
 
 METHOD = Method(
     slug="faser",
@@ -13,9 +13,13 @@ METHOD = Method(
     stop=Stop(rule="ema"),
     verify=Verify(rule="token_rejection"),
     batch=Batch(parts=2, prunes=True),
+    systems=("FASER",),
+    reported=(
+        Reported(quantity="speedup", value=1.53, source="abstract", relative_to="vLLM", note="throughput, largest"),
+    ),
     assumed=(
         "batch.parts: two chunks",
         "batch.interference_ratio: none",
         "stop: by our controller",
     ),
-)
+)  # fmt: skip

@@ -17,6 +17,7 @@ METHOD = Method(
     shape=Shape(kind="chain"),  # the paper sets as many draft tokens as a verify pass has draft passes
     verify=Verify(rule="token_rejection"),
     batch=Batch(drafts_during_verify=True, own_device=True),
+    systems=("PEARL",),
     reported=(
         Reported(quantity="speedup", value=3.79, source="arXiv:2408.11850, abstract", note="largest"),
         Reported(

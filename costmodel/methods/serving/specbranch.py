@@ -17,6 +17,7 @@ METHOD = Method(
     shape=Shape(kind="chain"),
     verify=Verify(rule="token_rejection"),
     batch=Batch(drafts_during_verify=True, branches=2, branch_at=0.4, own_device=True),
+    systems=("SpecBranch",),
     reported=(
         Reported(
             quantity="speedup", value=2.04, source="arXiv:2506.01979", model="llama-7b", draft="llama-68m", batch=1,

@@ -17,6 +17,7 @@ METHOD = Method(
     shape=Shape(kind="chain", nodes=4),
     verify=Verify(rule="token_rejection"),
     batch=Batch(slots="likeliest", budget_per_request=3.0),
+    systems=("TETRIS",),
     assumed=(
         "shape.nodes and batch.budget_per_request: four tokens drafted, one more than are verified on average",
         "draft.host_s: choosing takes less than 0.3 ms, as stated",

@@ -1,6 +1,6 @@
 """EAGLE-2: a one-layer head on the target's last features drafts a tree that is chosen anew at every step."""
 
-from costmodel.method import Citation, Draft, Method, Shape, Verify
+from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
 METHOD = Method(
     slug="eagle-2",
@@ -16,5 +16,16 @@ METHOD = Method(
     draft=(Draft(by="head", layers=1, inputs=2, rereads=True),),
     shape=Shape(kind="dynamic_tree", nodes=59, depth=7, width=10, beam=10),
     verify=Verify(rule="fixed_candidates"),
+    systems=("EAGLE-2",),
+    reported=(
+        Reported(
+            quantity="speedup", value=4.26, source="arXiv:2503.01840, table 1", model="vicuna-13b",
+            device="a100-sxm-80", dtype="fp16", batch=1, temperature=0.0, data="MT-bench", tokens_per_step=4.83,
+        ),
+        Reported(
+            quantity="speedup", value=2.36, source="Spec-Bench leaderboard", model="vicuna-7b",
+            device="a100-sxm-80", dtype="fp16", batch=1, temperature=0.0, data="Spec-Bench", tokens_per_step=4.34,
+        ),
+    ),
     assumed=("shape.nodes: total_token 60 of the code's default counts the root",),
-)
+)  # fmt: skip

@@ -17,6 +17,7 @@ METHOD = Method(
     draft=(Draft(by="head", layers=2, inputs=2, depths_per_pass=2, rereads=True),),
     shape=Shape(kind="static_tree"),
     verify=Verify(rule="fixed_candidates"),
+    systems=("Falcon",),
     reported=(
         Reported(
             quantity="speedup", value=3.10, source="arXiv:2412.12639, table 1", model="vicuna-7b", device="H800",

@@ -1,6 +1,6 @@
 """Gumiho: two serial transformer layers draft the first tokens, small parallel heads the rest in one pass."""
 
-from costmodel.method import Citation, Draft, Method, Shape, Verify
+from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
 
 METHOD = Method(
     slug="gumiho",
@@ -16,8 +16,15 @@ METHOD = Method(
     draft=(Draft(by="head", layers=2, inputs=2, serial_depths=2, rereads=True),),
     shape=Shape(kind="dynamic_tree", nodes=59, depth=7, width=10, beam=10),
     verify=Verify(rule="fixed_candidates"),
+    systems=("Gumiho",),
+    reported=(
+        Reported(
+            quantity="speedup", value=2.97, source="arXiv:2503.10135, by a note", model="vicuna-7b", dtype="fp16",
+            batch=1, temperature=0.0, data="mean", tokens_per_step=4.89,
+        ),
+    ),
     assumed=(
         "draft: the one parallel pass for the last five levels is priced as a pass of the two layers",
         "shape: EAGLE-2's",
     ),
-)
+)  # fmt: skip

@@ -1,5 +1,7 @@
 """Steps: what a chain, a tree and an absent proposal cost."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from costmodel.answers.step import chain_step, expansion_widths, tree_step
 from costmodel.architectures.library import load_model
 from costmodel.drafters.drafter import build_drafter
-from costmodel.drafters.pass_costs import draft_pass
+from costmodel.drafters.pass_costs import draft_pass, prompt_draft_s
 from costmodel.engine_library import load_engine
 from costmodel.engines.record.overhead import BARE, Overhead
 from costmodel.method_library import load_method
@@ -129,3 +131,32 @@ def test_limits_move_from_bandwidth_to_compute():
     small = chain_step(HOST, EAGLE, BARE, batch=1, context=512, draft_tokens=3)
     large = chain_step(HOST, EAGLE, BARE, batch=512, context=128, draft_tokens=7)
     assert (str(small.limit), str(large.limit)) == ("bandwidth", "compute")
+
+
+def test_rows_that_leave_early_save_the_layers_behind():
+    def pruned(**changes):
+        method = load_method("propd")
+        verify = replace(method.verify, **changes)
+        return build_drafter(replace(method, verify=verify), TARGET)
+
+    point = {"batch": 64, "draft_tokens": 7}
+    whole = total(pruned(pruned_after=1.0), **point)
+    nobody = total(pruned(pruned_after=0.5, pruned_ratio=1.0), **point)
+    everybody = total(pruned(pruned_after=0.5, pruned_ratio=0.0), **point)
+    assert nobody == pytest.approx(whole, rel=1e-9)
+    assert everybody < total(pruned(pruned_after=0.75, pruned_ratio=0.0), **point) < whole
+    assert total(pruned(pruned_after=0.5), batch=64, draft_tokens=0) == total(NGRAM, batch=64, draft_tokens=0)
+
+
+def test_a_drafter_that_reads_less_of_the_text_drafts_over_a_shorter_one():
+    method = load_method("specvlm")
+    (draft,) = method.draft
+    shares = [build_drafter(replace(method, draft=(replace(draft, context_ratio=r),)), TARGET) for r in (1.0, 0.25)]
+    whole, part = shares
+    point = {"batch": 8, "query_tokens": 1}
+    short = draft_pass(HOST, whole, whole.stages[0], **point, context=4000).total_s
+    assert float(draft_pass(HOST, part, part.stages[0], **point, context=16_000).total_s) == float(short)
+    assert part.kv_values_per_token == whole.kv_values_per_token / 4
+    prompts = [float(prompt_draft_s(HOST, each, batch=1, prompt_tokens=8000)) for each in (whole, part)]
+    assert prompts[1] == pytest.approx(float(prompt_draft_s(HOST, whole, batch=1, prompt_tokens=2000)))
+    assert prompts[1] < prompts[0]

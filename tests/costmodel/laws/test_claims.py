@@ -75,7 +75,7 @@ def test_an_entrys_own_shape_stands_in_for_draft_tokens():
         tokens_claim(load_method("dyspec"), 3.0)
     with pytest.raises(InputError, match="drafts nothing"):
         tokens_claim(load_method("gear"), 1.5, 3)
-    with pytest.raises(InputError, match="blocks"):
+    with pytest.raises(InputError, match="shape of its own"):
         tokens_claim(load_method("fast-dllm"), 2.0, 3)
     with pytest.raises(InputError, match="rate"):
         rate_claim(load_method("fast-dllm"), 0.5, 3)

@@ -17,7 +17,15 @@ from costmodel.passes.forward import Deployment, pass_cost
 from costmodel.passes.memory import kv_bytes, weight_bytes
 from costmodel.passes.precision import Precision
 from costmodel.passes.transform import apply
-from costmodel.transforms.declared import CacheTransform, LayerSchedule, SparseAttention, WeightTransform
+from costmodel.transforms.declared import (
+    CacheTransform,
+    ContextTransform,
+    LayerSchedule,
+    SparseAttention,
+    SparseFeedForward,
+    WeightTransform,
+)
+from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 
 LLAMA = load_model("llama-3.1-8b")
@@ -190,3 +198,63 @@ def test_deployments_take_names():
         float(needed_bytes(s, geometric(0.5, 0), batch=64, context=8192)) for s in (build_setting(plain), compressed)
     ]
     assert need[1] < 0.6 * need[0]
+
+
+def prompt(d, tokens=20_000):
+    return pass_cost(d, batch=1, query_tokens=tokens, context=0, prefill=True, logits="last")
+
+
+def test_prompts_that_attend_to_a_part_save_attention_alone():
+    sparse = apply(PLAIN, [SparseAttention(name="p", prompt_ratio=0.1, prompt_kernels=2)])
+    whole, part = prompt(PLAIN), prompt(sparse)
+    assert float(part.seconds["gemm"]) == float(whole.seconds["gemm"])
+    chosen = next(op for op in part.operations if op.role == "select")
+    saved = 0.9 * float(whole.seconds["attention"])
+    added = float(part.seconds["elementwise"] - whole.seconds["elementwise"])
+    assert float(whole.total_s - part.total_s) == pytest.approx(saved - added)
+    assert added == pytest.approx(float(chosen.timing.seconds) * LLAMA.layers)
+    step = {"batch": 4, "query_tokens": 1, "context": 5000}
+    assert float(pass_cost(sparse, **step).total_s) == float(pass_cost(PLAIN, **step).total_s)
+
+
+def test_a_summarised_text_is_read_by_the_encoder_and_then_is_short():
+    text = ContextTransform(name="t", kept_ratio=0.25, latest_tokens=128, encoder_ratio=0.25)
+    short = apply(PLAIN, [text])
+    kept = 128 + (20_000 - 128) / 4
+    step = {"batch": 4, "query_tokens": 1}
+    assert float(pass_cost(short, **step, context=20_000).total_s) == float(
+        pass_cost(PLAIN, **step, context=kept).total_s
+    )
+    encoder = replace(PLAIN, architecture=LLAMA.with_layers(8))
+    read = pass_cost(encoder, batch=1, query_tokens=20_000, context=0, prefill=True, logits="none")
+    assert float(prompt(short).total_s) == pytest.approx(float(prompt(PLAIN, kept).total_s + read.total_s))
+    held = kv_bytes(LLAMA, short.precision, batch=1, context=20_000)
+    assert float(held) == pytest.approx(0.25 * float(kv_bytes(LLAMA, PLAIN.precision, batch=1, context=20_000)))
+
+
+def test_without_an_encoder_the_rest_of_a_text_is_dropped():
+    dropped = apply(PLAIN, [ContextTransform(name="t", kept_ratio=0.5)])
+    assert float(prompt(dropped).total_s) == pytest.approx(float(prompt(PLAIN, 10_000).total_s))
+
+
+def test_tokens_that_use_parts_of_a_layer_read_their_union():
+    part = SparseFeedForward(name="f", active_ratio=0.2, correlation=1.0, kernels=0)
+    alike, own = (apply(PLAIN, [replace(part, correlation=each)]) for each in (1.0, 0.0))
+
+    def seconds(d, rows):
+        return float(pass_cost(d, batch=rows, query_tokens=1, context=100).total_s)
+
+    assert seconds(alike, 1) == pytest.approx(seconds(own, 1)) and seconds(alike, 1) < seconds(PLAIN, 1)
+    assert seconds(alike, 64) < seconds(own, 64) <= 1.01 * seconds(PLAIN, 64)  # choosing costs a little
+    read = pass_cost(PLAIN, batch=1, query_tokens=1, context=100).bytes
+    saved = float(read - pass_cost(alike, batch=1, query_tokens=1, context=100).bytes)
+    layer = 3 * 4096 * 14_336 * 2
+    assert saved == pytest.approx(0.8 * 32 * layer, rel=0.01)
+
+
+def test_rounded_weights_are_read_as_they_are_stored():
+    rounded = apply(PLAIN, [WeightTransform(name="r", bits=4.5)])
+    assert weight_bytes(LLAMA, rounded.precision) < 0.36 * weight_bytes(LLAMA, PLAIN.precision)
+    assert rounded.precision.read_weight_bytes == 4.5 / 8
+    with pytest.raises(InputError, match="rounded once"):
+        apply(rounded, [WeightTransform(name="s", bits=2.0)])

@@ -7,10 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.method_library import load_method, named_transforms, transform_names
-from costmodel.transforms.declared import CacheTransform, LayerSchedule, SparseAttention, WeightTransform
+from costmodel.transforms.declared import (
+    CacheTransform,
+    ContextTransform,
+    LayerSchedule,
+    SparseAttention,
+    SparseFeedForward,
+    WeightTransform,
+)
 from hardware_profiles.errors import InputError, UnknownNameError
 
-KINDS = (WeightTransform, CacheTransform, SparseAttention, LayerSchedule)
+KINDS = (WeightTransform, CacheTransform, SparseAttention, ContextTransform, SparseFeedForward, LayerSchedule)
 SHARES = st.floats(0.01, 1.0)
 
 
@@ -94,6 +101,8 @@ def test_presets_carry_the_published_figures():
     assert 0.16 <= 1 - one("leank").value_ratio <= 0.18
     assert one("cskv").stored_bytes(2.0) / 2.0 == pytest.approx(0.20)
     assert one("double-sparsity").token_ratio == 1 / 16
+    eight_tokens = 1 - (1 - one("blockffn").active_ratio) ** (1 + 7 * (1 - one("blockffn").correlation))
+    assert eight_tokens == pytest.approx(0.3, abs=1e-3)
     assert 0.45 <= 1 - one("lora-drop").mean_share <= 0.55
     assert one("sparse-2-4").stored_bytes(2.0) == 1.125
     assert [name for name in transform_names() if load_method(name).exactness == "bit_exact"] == ["dfloat11"]

@@ -1,0 +1,197 @@
+"""What does the catalogue say of a published system: in words, as BibTeX, and row by row?
+
+Sentences follow from the fields of an entry, so they cannot differ from what a prediction does. Leaves out the fields
+themselves (`rooftree methods NAME` prints them) and predictions.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from costmodel.method import Draft, Method, Refine, Routing, Samples, Shape, Spans
+from costmodel.method_library import load_method, method_names, priced_alike
+from costmodel.transforms.declared import (
+    CacheTransform,
+    ContextTransform,
+    LayerSchedule,
+    SparseAttention,
+    SparseFeedForward,
+    WeightTransform,
+)
+
+_BY = {
+    "lookup": "text on the host that is looked up",
+    "model": "a draft model",
+    "target": "the target itself",
+    "head": "layers on the target's features",
+    "heads": "output heads on the target's features",
+    "rows": "query tokens that ride on the verify pass",
+}
+_SHAPES = {
+    "chain": "a chain",
+    "static_tree": "a tree that is fixed beforehand",
+    "dynamic_tree": "a tree that is chosen anew at every step",
+    "window": "n-grams beside a window",
+}
+_CHANGES = {
+    WeightTransform: "weights are stored in fewer bytes (costmodel/passes/precision.py)",
+    CacheTransform: "cached keys and values are stored in fewer bytes (costmodel/passes/transformed_operations.py)",
+    SparseAttention: "attention reads a part of the tokens (costmodel/passes/transformed_operations.py)",
+    ContextTransform: "fewer vectors stand for a text (costmodel/passes/forward.py)",
+    SparseFeedForward: "tokens use parts of the feed-forward layers (costmodel/passes/calibrated.py)",
+    LayerSchedule: "tokens run some of the layers (costmodel/passes/calibrated.py)",
+}
+_ADVANCE = "costmodel/answers/advance_step.py"
+_FORWARDS = {
+    "full": "whole canvas",
+    "suffix": "canvas from the block on",
+    "block": "block",
+    "group": "tokens that it commits",
+}
+_TEXTS = {
+    "bit_exact": "the text stays, bit for bit",
+    "distribution": "the text is drawn as the target draws it",
+    "own_weights": "the text is that of a target trained for the method",
+    "lossy": "the text changes",
+}
+_PROBABILITIES = ("token_rejection", "with_replacement", "without_replacement", "block", "multi_path_block", "typical",
+                  "near_match")  # fmt: skip
+
+
+def explained(method: Method) -> list[str]:
+    """An entry in sentences: who drafts, what is verified, what stays, what it costs, what it is replayed from.
+
+    >>> print(explained(load_method("n-gram"))[0])
+    Drafts: text on the host that is looked up, with no proposal in some steps (costmodel/drafters).
+    """
+    if method.refusal:
+        return [f"Predictions refuse it: it {method.refusal}."]
+    text = f"Text: {_TEXTS[method.exactness]}{_when(method)}."
+    found = [*_drafting(method), *_own_pace(method), *_changed(method), text]
+    level = trace_level(method)
+    if level:
+        found.append(f"Acceptance is replayed from recordings of level {level} up, or stated.")
+    first = priced_alike()[method.slug]
+    if first != method.slug:
+        found.append(f"Apart from stated numbers a prediction for it is that for {first}.")
+    return found
+
+
+def trace_level(method: Method) -> int:
+    """Least level of a recording that tells what the method's own verifier keeps; 0: no recording does."""
+    if not method.draft:
+        return 0
+    if method.shape.kind == "dynamic_tree" or method.verify.rule in _PROBABILITIES:
+        return 3
+    if method.stop.rule in ("probability", "product", "gain"):
+        return 3
+    return 2 if method.shape.kind == "static_tree" else 1
+
+
+def bibtex(method: Method) -> str:
+    """The citation of an entry as BibTeX, with what is known of it."""
+    c = method.citation
+    lines = {
+        "title": c.title, "author": " and ".join(re.sub(r" et al\.$", ", others", c.authors).split(", ")),
+        "year": str(c.year or ""), "eprint": c.arxiv, "archivePrefix": "arXiv" if c.arxiv else "", "url": c.url,
+    }  # fmt: skip
+    body = ",\n".join(f"  {key} = {{{value}}}" for key, value in lines.items() if value)
+    return f"@misc{{{method.slug},\n{body}\n}}"
+
+
+def coverage() -> list[dict[str, Any]]:
+    """One row for every published system: `works` where a test holds one of its numbers, `priced`, or why not."""
+    rows = []
+    for method in map(load_method, method_names()):
+        for system in method.systems:
+            status, detail = _status(method)
+            rows.append({"system": system, "slug": method.slug, "group": method.group, "read": method.read,
+                         "status": status, "detail": detail})  # fmt: skip
+    return sorted(rows, key=lambda row: (row["group"], row["system"]))
+
+
+def _status(method: Method) -> tuple[str, str]:
+    if method.reproduced:
+        return "works", method.reproduced[0]
+    if method.out_of_scope:
+        return "out of scope", method.out_of_scope
+    if method.needs:
+        return "needs", method.needs
+    return "priced", method.asked_as or "no published number is held by a test"
+
+
+def _when(method: Method) -> str:
+    return f", {method.exact_when}" if method.exact_when else ""
+
+
+def _drafting(method: Method) -> Iterator[str]:
+    for place, stage in enumerate(method.draft):
+        yield f"{'Drafts' if not place else 'Drafts for that'}: {_stage(stage)} (costmodel/drafters)."
+    if not method.draft:
+        return
+    s, v = method.shape, method.verify
+    yield f"Shape: {_SHAPES[s.kind]}{_sizes(s)}; it ends by {method.stop.rule} (costmodel/laws/drafting.py)."
+    layers = " behind the drafter's last layer" if v.remaining_layers else ""
+    yield f"Verify: one pass of the target{layers}, {v.rule}{' and more' * v.relaxed} (costmodel/laws/acceptance)."
+    if v.pruned_after < 1.0:
+        yield f"{1.0 - v.pruned_ratio:.0%} of the draft leaves the pass after {v.pruned_after:.0%} of the layers."
+    b = method.batch
+    if b.drafts_during_verify or b.parts > 1:
+        yield "Batch: drafting and verifying overlap (costmodel/laws/batching.py)."
+    elif b != type(b)():
+        yield f"Batch: slots {b.slots}, lengths {b.ragged} (simulator)."
+
+
+def _stage(stage: Draft) -> str:
+    words = [_BY[stage.by]]
+    if stage.layers is not None:
+        words.append(f"{stage.layers:.0%} of its layers" if stage.layers < 1 else f"{stage.layers:g} layers")
+    if stage.by in ("model", "target", "head", "heads"):
+        pace = {0: "all levels in one pass", 1: "one level a pass"}.get(
+            stage.depths_per_pass, f"{stage.depths_per_pass} levels a pass"
+        )
+        words.append(f"{stage.passes} passes whatever the length" if stage.passes else pace)
+    if stage.context_tokens is not None:
+        words.append(f"over {stage.context_tokens:,} cached tokens")
+    if stage.context_ratio < 1.0:
+        words.append(f"over {stage.context_ratio:.0%} of the text")
+    if stage.host_s:
+        words.append(f"{1e3 * stage.host_s:g} ms on the host")
+    if stage.may_propose_nothing:
+        words.append("with no proposal in some steps")
+    return ", ".join(words)
+
+
+def _sizes(s: Shape) -> str:
+    sizes = f" of {s.nodes} draft tokens" if s.nodes else ", of a size that is searched"
+    return sizes + (f" with {s.riding} more query tokens in the pass" if s.riding else "")
+
+
+def _own_pace(method: Method) -> Iterator[str]:
+    match method.refine or method.advance:
+        case Refine() as r:
+            copies = f", of {r.copies} sequences a request" if r.copies > 1 else ""
+            pace = f"{r.tokens_per_pass:g} committed a pass ({r.commit})"
+            yield f"Refines: blocks of {method.shape.nodes} tokens, {pace} (costmodel/laws/refining.py)."
+            yield f"A pass computes the {_FORWARDS[r.forward]}{copies} (costmodel/answers/refine_step.py)."
+            if r.full_passes or r.closing_passes:
+                yield f"A block takes {r.full_passes} full passes and {r.closing_passes} that only store it."
+        case Spans() as spans:
+            yield f"Spans: most layers run once for {spans.tokens:g} tokens, the others for each ({_ADVANCE})."
+        case Samples() as samples:
+            rows = f"{samples.rows:g} rows of a request"
+            yield f"Samples: a pass computes {rows} and brings {samples.tokens:g} tokens of its answer ({_ADVANCE})."
+        case Routing() as routing:
+            yield f"Steps: {routing.tokens} tokens at a time are written by {_stage(routing.draft)} ({_ADVANCE})."
+            yield f"{routing.accepted_ratio:.0%} of them stay; the target writes the others again."
+        case None:
+            return
+
+
+def _changed(method: Method) -> Iterator[str]:
+    for each in method.target:
+        yield f"Target: {_CHANGES[type(each)]}."
+    for key, value in method.deployment.items():
+        yield f"Deployment: {key} = {value}, unless the question states it (costmodel/answers/settings.py)."
+    if method.host_s:
+        yield f"Host: {1e3 * method.host_s:g} ms of every step."

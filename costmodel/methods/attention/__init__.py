@@ -1,0 +1,1 @@
+"""Which tokens attend to which, in prompts and while decoding."""

@@ -1,0 +1,1 @@
+"""Masked blocks: which tokens a pass commits."""

@@ -1,0 +1,23 @@
+"""Tyr-the-Pruner: heads and channels are removed, unevenly over the layers."""
+
+from costmodel.method import Citation, Method
+from costmodel.transforms.declared import WeightTransform
+
+METHOD = Method(
+    slug="tyr-the-pruner",
+    title="Tyr-the-Pruner",
+    citation=Citation(
+        title="Tyr-the-Pruner: Structural Pruning LLMs via Global Sparsity Distribution Optimization",
+        year=2025,
+    ),
+    group="compression",
+    read="abstract",
+    target=(
+        WeightTransform(name="tyr-the-pruner", kept_ratio=0.5, skips_zeros=True),
+    ),
+    systems=("Tyr-the-Pruner",),
+    assumed=(
+        "target.kept_ratio: half of the weights",
+        "target.skips_zeros: smaller products need no matrix unit for it; cached keys and values stay whole here",
+    ),
+)  # fmt: skip

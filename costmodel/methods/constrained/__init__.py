@@ -1,0 +1,1 @@
+"""Decoding that a grammar or another model constrains."""

@@ -1,0 +1,1 @@
+"""Long texts that enter the cache as fewer vectors."""

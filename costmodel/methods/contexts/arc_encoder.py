@@ -1,0 +1,26 @@
+"""ARC-Encoder: an encoder turns a text into four or eight times fewer vectors, which replace its tokens."""
+
+from costmodel.method import Citation, Method
+from costmodel.transforms.declared import ContextTransform
+
+METHOD = Method(
+    slug="arc-encoder",
+    title="ARC-Encoder",
+    citation=Citation(
+        authors="Pilchen, Grave, Perez",
+        title="ARC-Encoder: learning compressed text representations for large language models",
+        year=2025,
+        arxiv="2510.20535",
+    ),
+    group="contexts",
+    read="abstract",
+    target=(
+        ContextTransform(name="arc-encoder", kept_ratio=0.25, latest_tokens=128, encoder_ratio=0.4),
+    ),
+    systems=("ARC-Encoder",),
+    assumed=(
+        "target.kept_ratio: four times fewer; eight times is stated too",
+        "target.latest_tokens: the question, as text",
+        "target.encoder_ratio: an encoder of 3B beside 8B",
+    ),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Trees drafted by a model of its own."""

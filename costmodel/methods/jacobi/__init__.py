@@ -1,0 +1,1 @@
+"""Several tokens of one sequence refined or decoded together."""

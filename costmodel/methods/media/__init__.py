@@ -1,0 +1,1 @@
+"""Tokens of images, sound and motion, in parallel."""

@@ -1,0 +1,30 @@
+"""ANPD: n-grams of the text so far, of adaptive length, propose the next tokens."""
+
+from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
+
+METHOD = Method(
+    slug="anpd",
+    title="ANPD",
+    citation=Citation(
+        authors="Ou, Chen, Tian",
+        title="Lossless Acceleration of Large Language Model via Adaptive N-gram Parallel Decoding",
+        year=2024,
+        arxiv="2404.08698",
+    ),
+    group="model free",
+    read="abstract",
+    exact_when="temperature 0",
+    draft=(Draft(by="lookup", may_propose_nothing=True),),
+    shape=Shape(kind="chain"),
+    verify=Verify(rule="match"),
+    systems=("ANPD",),
+    reported=(
+        Reported(
+            quantity="speedup", value=3.67, source="arXiv:2404.08698, abstract", model="LLaMA and tuned variants",
+            note="largest",
+        ),
+    ),
+    assumed=(
+        "draft: a step without a match takes one token",
+    ),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Drafters that propose all of their tokens in one pass or a few."""

@@ -1,0 +1,1 @@
+"""Several devices for one request, and how prompts and decoding share them."""

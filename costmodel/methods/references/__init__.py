@@ -1,0 +1,1 @@
+"""Benchmarks, surveys and arguments, listed for completeness."""

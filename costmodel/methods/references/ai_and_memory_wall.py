@@ -1,0 +1,13 @@
+"""AI and memory wall: arithmetic grows faster than the memory that feeds it."""
+
+from costmodel.method import Citation, Method
+
+METHOD = Method(
+    slug="ai-and-memory-wall",
+    title="AI and memory wall",
+    citation=Citation(title="AI and memory wall"),
+    group="references",
+    read="abstract",
+    out_of_scope="an argument, not a system; `rooftree predict --explain` shows which roof a step touches",
+    systems=("AI and Memory Wall (roofline argument)",),
+)  # fmt: skip

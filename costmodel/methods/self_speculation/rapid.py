@@ -1,0 +1,31 @@
+"""RAPID: a model that reads a retrieved part of the text drafts for one that reads all of it."""
+
+from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
+
+METHOD = Method(
+    slug="rapid",
+    title="RAPID",
+    citation=Citation(
+        authors="Chen, Feng, Ni, Li, Shieh",
+        title="Long-Context Inference with Retrieval-Augmented Speculative Decoding",
+        year=2025,
+        arxiv="2502.20330",
+    ),
+    group="self speculation",
+    read="abstract",
+    draft=(Draft(by="target", context_tokens=4096),),
+    shape=Shape(kind="chain", nodes=10),
+    verify=Verify(rule="token_rejection", relaxed=True),
+    systems=("RAPID",),
+    reported=(
+        Reported(
+            quantity="speedup", value=2.0, source="arXiv:2502.20330, abstract", model="LLaMA-3.1 and Qwen2.5",
+            note="more than twice, beyond 32,768 tokens",
+        ),
+    ),
+    assumed=(
+        "draft: the same model, as in its self-speculative setting; a larger one may draft there",
+        "draft.context_tokens: 4,096 retrieved tokens",
+        "shape.nodes: ten tokens",
+    ),
+)  # fmt: skip

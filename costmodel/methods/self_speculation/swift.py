@@ -1,0 +1,31 @@
+"""SWIFT: the target drafts with layers left out that are chosen while it runs."""
+
+from costmodel.method import Citation, Draft, Method, Reported, Shape, Stop, Verify
+
+METHOD = Method(
+    slug="swift",
+    title="SWIFT",
+    citation=Citation(
+        authors="Xia, Li, Zhang, Du, Li",
+        title="SWIFT: On-the-Fly Self-Speculative Decoding for LLM Inference Acceleration",
+        year=2024,
+        arxiv="2410.06916",
+    ),
+    group="self speculation",
+    read="abstract",
+    draft=(Draft(by="target", layers=0.55, first_layers=False, own_cache=False),),
+    shape=Shape(kind="chain", nodes=25),
+    stop=Stop(rule="probability", at=0.8),
+    verify=Verify(rule="token_rejection"),
+    systems=("SWIFT",),
+    reported=(
+        Reported(
+            quantity="speedup", value=1.3, source="arXiv:2410.06916, abstract", note="1.3 to 1.6 are stated",
+        ),
+    ),
+    assumed=(
+        "draft.layers: 45 % of the layers are left out",
+        "shape.nodes, stop: at most 25 tokens, to a probability of 0.8",
+        "draft: passes of the search for the layers are left out",
+    ),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Several sequences or steps per answer: search, samples, routing."""

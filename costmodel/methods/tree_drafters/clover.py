@@ -1,0 +1,36 @@
+"""Clover: light heads that read one another draft a tree of four tokens, small enough for batches."""
+
+from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
+
+METHOD = Method(
+    slug="clover",
+    title="Clover",
+    citation=Citation(
+        authors="Xiao, Shi, Nie, Yang, Deng, Su, Chen, Cui",
+        title="Clover",
+        year=2024,
+        arxiv="2405.00263",
+    ),
+    group="tree drafters",
+    read="paper",
+    exact_when="temperature 0",
+    draft=(Draft(by="heads", matrices=((1, 2), (1, 1)), heads=3, depths_per_pass=1),),
+    shape=Shape(kind="static_tree", nodes=4, depth=3),
+    verify=Verify(rule="match"),
+    systems=("Clover",),
+    reported=(
+        Reported(
+            quantity="speedup", value=1.45, source="arXiv:2405.00263, table 1", model="Baichuan-Small 7B", batch=4,
+            data="conversation",
+        ),
+        Reported(
+            quantity="speedup", value=1.19, source="arXiv:2405.00263, table 1", model="Baichuan-Small 7B", batch=24,
+            data="conversation",
+        ),
+    ),
+    assumed=(
+        "draft.matrices, draft.heads: three heads as wide as those of Hydra; the attention block that feeds them is"
+        " left out",
+        "shape.depth: as many levels as heads",
+    ),
+)  # fmt: skip

@@ -1,0 +1,33 @@
+"""ViSpec: an EAGLE-2-style head reads a few tokens that an adaptor makes of the image."""
+
+from costmodel.method import Citation, Draft, Method, Reported, Shape, Verify
+
+METHOD = Method(
+    slug="vispec",
+    title="ViSpec",
+    citation=Citation(
+        authors="Kang, Shu, Li, Zhai, Chen",
+        title="ViSpec: Accelerating Vision-Language Models with Vision-Aware Speculative Decoding",
+        year=2025,
+        arxiv="2509.15235",
+    ),
+    group="vision",
+    read="abstract",
+    draft=(Draft(by="head", layers=1, inputs=2, context_ratio=0.15, rereads=True),),
+    shape=Shape(kind="dynamic_tree", nodes=30, depth=3, width=8, beam=8),
+    verify=Verify(rule="fixed_candidates"),
+    systems=("ViSpec",),
+    reported=(
+        Reported(
+            quantity="speedup", value=2.58, source="arXiv:2509.15235, by a summary", model="LLaVA-1.6-7B", batch=1,
+            temperature=0.0, data="mean of eight", tokens_per_step=3.98, note="2.98 without the bonus token",
+        ),
+        Reported(
+            quantity="speedup", value=3.22, source="arXiv:2509.15235, by a summary", model="LLaVA-1.6-7B", batch=1,
+            temperature=0.0, data="COCO captions",
+        ),
+    ),
+    assumed=(
+        "draft.context_ratio: the text, 100 tokens beside 576 of the image",
+    ),
+)  # fmt: skip

@@ -1,0 +1,98 @@
+"""How does text advance where no draft is verified token by token?
+
+Records of a `Method` that say themselves how many tokens a step brings: masked blocks and windows, two levels of
+decoding, several sequences of one request, drafted steps that another model judges whole. Leaves out what steps cost
+(`costmodel.answers`) and the text.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodel.drafting_stage import Draft
+
+Commit = Literal["static", "threshold", "factor", "entropy", "neighbours", "learned", "credit", "capped", "history",
+                 "auxiliary", "doubling", "in_order", "self_verified", "fixed_point", "window_rejection"]  # fmt: skip
+EXACT_COMMITS = ("self_verified", "fixed_point", "window_rejection")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refine:
+    """Decoding of masked blocks or windows: several passes, each of which commits some of their tokens.
+
+    Args:
+        forward: what a pass computes: prompt and canvas (`full`), from the block on (`suffix`), the `block`, or no more
+            tokens than it commits (`group`).
+        commit: which tokens a pass commits. `static`: an even share, in a whole number of passes. By confidence, one at
+            least: beyond a `threshold`, a `factor` that falls with their number, a bound of `entropy`, near surer
+            `neighbours`, by a `learned` filter, with `credit` of earlier passes, at most so many (`capped`), by their
+            `history`, as an `auxiliary` model agrees, from the left (`in_order`). `doubling`: twice as many in every
+            pass. What would be committed anyway: drafts of later states that a pass confirms (`self_verified`), a
+            `fixed_point` of greedy decoding, tokens that `window_rejection` keeps.
+        tokens_per_pass: mean number of tokens that a pass commits, where none is stated with the question.
+        canvas_tokens: tokens behind the prompt that a full pass computes.
+        full_passes: passes of a block over prompt and canvas, which renew the cache and commit as the others do.
+        closing_passes: passes that only store a finished block.
+        copies: sequences that such a pass computes per request: 2 with and without the prompt (guidance), or the
+            drafts of a block that are confirmed together. Full passes beside others compute one.
+        auxiliary_ratio: layers of another model that runs over the same tokens, as a share of the target's.
+    """
+
+    forward: Literal["full", "suffix", "block", "group"]
+    commit: Commit
+    tokens_per_pass: float
+    canvas_tokens: int
+    full_passes: int = 0
+    closing_passes: int = 0
+    copies: int = 1
+    auxiliary_ratio: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spans:
+    """Decoding on two levels: most of the target runs once for several tokens, the rest of it for each of them.
+
+    Args:
+        tokens: mean tokens of a span, >= 1.
+        layers: layers that run for every token: a count, or a share of the target's (below 1).
+        context_tokens: cached tokens that those layers read at most; None: all.
+        merges_cache: the other layers cache one entry per span.
+    """
+
+    tokens: float
+    layers: float
+    context_tokens: int | None = None
+    merges_cache: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Samples:
+    """Several sequences of one request that are decoded together and share its cached text.
+
+    Args:
+        rows: sequences that a pass computes, mean over the answer, >= 1.
+        tokens: tokens of the answer that a pass brings: 1 where one sequence stays (best of several), as many as there
+            are rows where all are parts of the answer, more where one row stands for several sequences.
+        judged_tokens: tokens of each sequence that one pass of a scoring model, as large as the target, reads at once;
+            0: nothing is scored so.
+    """
+
+    rows: float
+    tokens: float = 1.0
+    judged_tokens: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Routing:
+    """Steps of reasoning that a draft model writes, another model judges whole, and the target writes again if need be.
+
+    Args:
+        draft: who writes first.
+        tokens: mean tokens of a step.
+        accepted_ratio: share of the steps that stay as drafted, 0 to 1.
+        judge: size of the judging model, which reads every step in one pass: `draft`, `target`, or `none`.
+    """
+
+    draft: Draft
+    tokens: int
+    accepted_ratio: float
+    judge: Literal["none", "draft", "target"]

@@ -1,0 +1,73 @@
+"""Entries in words, their citations, and one row for every published system."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from app.answers.methods import bibtex, coverage, explained, trace_level
+from costmodel.method_library import load_method, method_names
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def systems(reference_data):
+    table = reference_data.parent / "COVERAGE.csv"
+    if not table.is_file():
+        pytest.skip("the table of published systems is not here")
+    with table.open(newline="", encoding="utf-8") as lines:
+        return [row["system"] for row in csv.DictReader(lines)]
+
+
+def test_every_published_system_is_one_entry(systems):
+    listed = [row["system"] for row in coverage()]
+    assert sorted(listed) == sorted(systems)
+    assert len(listed) == len(set(listed)) == 172
+
+
+def test_coverage_says_why():
+    rows = coverage()
+    assert {row["status"] for row in rows} <= {"works", "priced", "out of scope", "needs"}
+    assert all(row["detail"] for row in rows)
+    for row in rows:
+        method = load_method(row["slug"])
+        assert (row["status"] in ("out of scope", "needs")) == bool(method.out_of_scope or method.needs)
+        assert (row["status"] == "works") == bool(method.reproduced)
+
+
+@pytest.mark.parametrize("slug", [slug for slug in method_names() if load_method(slug).reproduced])
+def test_a_number_that_is_called_reproduced_is_held_by_a_test(slug):
+    for each in load_method(slug).reproduced:
+        file, _, name = each.partition("::")
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), each
+
+
+@pytest.mark.parametrize("slug", method_names())
+def test_every_entry_explains_and_cites_itself(slug):
+    method = load_method(slug)
+    lines = explained(method)
+    assert lines and all(line.endswith((".", ").")) for line in lines)
+    assert any(line.startswith(("Text: ", "Predictions refuse it: ")) for line in lines)
+    cited = bibtex(method)
+    assert cited.startswith(f"@misc{{{slug},\n") and cited.count("{") == cited.count("}")
+    assert method.citation.title in cited
+
+
+def test_sentences_link_the_mechanism():
+    for slug in method_names():
+        for line in explained(load_method(slug)):
+            for word in line.replace("(", " ").replace(")", " ").replace(",", " ").split():
+                if word.startswith("costmodel/"):
+                    assert (ROOT / word.rstrip(".")).exists() or (ROOT / word).exists(), (slug, word)
+
+
+def test_recordings_of_the_level_that_a_verifier_needs():
+    levels = {"n-gram": 1, "medusa": 2, "speculative-decoding": 3, "eagle-2": 3, "kangaroo": 3, "llada": 0, "gear": 0}
+    assert {slug: trace_level(load_method(slug)) for slug in levels} == levels
+
+
+def test_a_citation_names_others_as_bibtex_does():
+    assert "author = {Chen and others}" in bibtex(load_method("speculative-sampling"))
+    assert "author = {Spector and Re}" in bibtex(load_method("staged-speculative-decoding"))
+    assert "author" not in bibtex(load_method("hydragen"))

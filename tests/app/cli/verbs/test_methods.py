@@ -1,0 +1,44 @@
+"""`rooftree methods`: explanations, citations and coverage on the command line."""
+
+import csv
+
+
+def test_one_method_is_explained(rooftree):
+    shown = rooftree("methods", "ppd").out
+    assert "ride on the verify pass" in shown and "arXiv:2405.18628" in shown
+    assert "Predictions refuse it" in rooftree("methods", "hades").out
+
+
+def test_coverage_is_a_table_and_a_file(rooftree, tmp_path):
+    file = tmp_path / "coverage.csv"
+    answer = rooftree("methods", "--coverage", "--csv", str(file), "--json").answer
+    with file.open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [row["system"] for row in rows] == [row["system"] for row in answer["coverage"]]
+    assert sum(answer["counts"].values()) == len(rows) == 172
+    (one,) = rooftree("methods", "sarathi", "--coverage", "--json").answer["coverage"]
+    assert one["status"] == "priced" and "rooftree simulate" in one["detail"]
+
+
+def test_citations_are_bibtex(rooftree):
+    assert rooftree("methods", "eagle-3", "--bibtex").out.startswith("@misc{eagle-3,")
+    assert rooftree("methods", "--bibtex", "--json").answer["bibtex"].count("@misc{") > 172
+
+
+def test_a_system_without_a_price_is_refused_with_its_reason(rooftree):
+    for verb in ("predict", "optimize"):
+        told = rooftree(verb, "--model", "llama-3.1-8b", "--method", "hades")
+        assert told.code == 2 and "out of scope" in told.err
+
+
+def test_an_entry_with_its_own_pace_needs_no_number(rooftree):
+    asked = ("predict", "--model", "llada-8b", "--method", "fast-dllm", "--batch", "1", "--json")
+    own, stated = rooftree(*asked).answer, rooftree(*asked, "--tokens-per-step", "2.77").answer
+    assert own["predictions"] == stated["predictions"]
+    assert [row["tokens_per_step"] for row in own["predictions"]] == [1.0, 2.77]
+
+
+def test_simulations_run_no_method_that_sets_its_own_pace(rooftree):
+    stated = ("--set", "speculation.acceptance=0.7", "--set", "speculation.draft_tokens=3")
+    told = rooftree("simulate", "--model", "llama-3.1-8b", "--set", "speculation.method=h-net", *stated)
+    assert told.code == 2 and "rooftree predict" in told.err
