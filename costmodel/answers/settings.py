@@ -54,6 +54,7 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         fidelity=names.fidelity,
         split_verify=split,
         graphs=engine.kernels.graphs,
+        host_layer_s=_host_layer_s(engine, target, device),
         shared_prefix_tokens=names.shared_prefix_tokens,
         host_weights_ratio=names.host_weights_ratio,
     )
@@ -76,6 +77,13 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         engine=engine,
         plan=plan,
     )
+
+
+def _host_layer_s(engine: Engine, target: Architecture, device: Device) -> float:
+    """Seconds of the host per layer of a pass: none where passes are captured, or where the host is the device."""
+    if engine.kernels.graphs or device.kind == "cpu":
+        return 0.0
+    return engine.host.eager_s(target, device.constants.host_layer_s) / target.layers
 
 
 def _holding(engine: Engine, names: DeploymentNames, d: Deployment, drafter: Drafter) -> Engine:

@@ -1,17 +1,21 @@
 """What does one pass of one model cost: b requests of n new tokens each over a cache?
 
-The front door of the passes: it chooses between the calibrated sum of operations and passes that were measured whole.
-Leaves out the host (see `costmodel.answers.step`) and everything between passes.
+The front door of the passes: it chooses between the calibrated sum of operations and passes that were measured whole,
+and adds what a device waits for: weights from the host's memory, a host that launches layer by layer. Leaves out
+everything between passes (see `costmodel.answers.step`).
 """
+
+from dataclasses import replace
 
 import numpy as np
 
 from costmodel.passes.calibrated import Logits, calibrated_pass
 from costmodel.passes.deployment import Deployment, Fidelity
-from costmodel.passes.ops import Number
+from costmodel.passes.kernels import Timing
+from costmodel.passes.ops import Number, Work
 from costmodel.passes.prefixes import shared_prefix_cost
 from costmodel.passes.streaming import with_streamed_weights
-from costmodel.passes.totals import Operation, PassCost
+from costmodel.passes.totals import Operation, Operations, PassCost
 
 __all__ = ["Deployment", "Fidelity", "Logits", "Operation", "PassCost", "pass_cost"]
 
@@ -64,4 +68,18 @@ def pass_cost(
         cost = calibrated_pass(
             deployment, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
         )
-    return with_streamed_weights(deployment, cost) if deployment.host_weights_ratio else cost
+    if deployment.host_weights_ratio:
+        cost = with_streamed_weights(deployment, cost)
+    return _with_launches(deployment, cost) if deployment.host_layer_s else cost
+
+
+def _with_launches(d: Deployment, cost: PassCost) -> PassCost:
+    """A pass that is launched layer by layer: the device waits where the host takes longer than its work."""
+    share = sum(d.schedule.shares) / len(d.schedule.shares) if d.schedule is not None else 1.0
+    waiting = np.maximum(d.architecture.layers * share * d.host_layer_s - cost.total_s, 0.0)
+    zero = np.zeros(())
+    host = Operation("host", Timing(waiting, zero, zero, waiting), Work(zero, zero))
+    return replace(
+        cost, seconds={**cost.seconds, "host": waiting}, launch_s=cost.launch_s + waiting,
+        operations=Operations(cost.operations, (host,)),
+    )  # fmt: skip
