@@ -83,12 +83,12 @@ class StatedDevice(NamedTuple):
 
     Args:
         profile: a name for `load_device`.
-        count: number of them; None where the text has none.
+        devices: number of them; None where the text has none.
         remark: what was chosen because the text leaves it open; empty for nothing.
     """
 
     profile: str
-    count: int | None
+    devices: int | None
     remark: str
 
 

@@ -46,6 +46,7 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     method = load_method(configuration.method)
     engine = load_engine(names.engine).on(device)
     split = engine.splits_verify(device) if names.split_verify is None else names.split_verify
+    eager = not engine.kernels.graphs and device.kind != "cpu"  # a CPU is its own host
     deployment = Deployment(
         architecture=target,
         device=device,
@@ -54,7 +55,8 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         fidelity=names.fidelity,
         split_verify=split,
         graphs=engine.kernels.graphs,
-        host_layer_s=_host_layer_s(engine, target, device),
+        host_layer_s=engine.host.eager_s(target, device.constants.host_layer_s) / target.layers if eager else 0.0,
+        host_pass_s=engine.host.pass_s if eager else 0.0,
         shared_prefix_tokens=names.shared_prefix_tokens,
         host_weights_ratio=names.host_weights_ratio,
     )
@@ -77,13 +79,6 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         engine=engine,
         plan=plan,
     )
-
-
-def _host_layer_s(engine: Engine, target: Architecture, device: Device) -> float:
-    """Seconds of the host per layer of a pass: none where passes are captured, or where the host is the device."""
-    if engine.kernels.graphs or device.kind == "cpu":
-        return 0.0
-    return engine.host.eager_s(target, device.constants.host_layer_s) / target.layers
 
 
 def _holding(engine: Engine, names: DeploymentNames, d: Deployment, drafter: Drafter) -> Engine:

@@ -76,7 +76,7 @@ def pass_cost(
 def _with_launches(d: Deployment, cost: PassCost) -> PassCost:
     """A pass that is launched layer by layer: the device waits where the host takes longer than its work."""
     share = sum(d.schedule.shares) / len(d.schedule.shares) if d.schedule is not None else 1.0
-    waiting = np.maximum(d.architecture.layers * share * d.host_layer_s - cost.total_s, 0.0)
+    waiting = np.maximum(d.architecture.layers * share * d.host_layer_s + d.host_pass_s - cost.total_s, 0.0)
     zero = np.zeros(())
     host = Operation("host", Timing(waiting, zero, zero, waiting), Work(zero, zero))
     return replace(

@@ -143,7 +143,7 @@ def test_every_gpu_can_be_recognised():
 )
 def test_what_publications_say_of_their_hardware(text, profile, count):
     found = stated_device(text)
-    assert (found.profile, found.count) == (profile, count)
+    assert (found.profile, found.devices) == (profile, count)
     assert profile in device_names()
 
 

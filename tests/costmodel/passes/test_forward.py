@@ -176,11 +176,11 @@ def test_published_decode_rate_of_an_engine():
     assert 0.85 / 158.34 < seconds(deployment(), batch=1, query_tokens=1, context=512) < 1.1 / 158.34
 
 
-@given(st.floats(0.0, 2e-3), st.integers(1, 64), st.integers(1, 64))
-def test_a_pass_that_is_launched_layer_by_layer_takes_the_longer_of_host_and_device(layer_s, batch, query_tokens):
-    point = {"batch": batch, "query_tokens": query_tokens, "context": 512}
-    captured, eager = deployment(), deployment(host_layer_s=layer_s)
-    host_s = layer_s * eager.architecture.layers
+@given(st.floats(1e-9, 2e-3), st.floats(0.0, 2e-3), st.integers(1, 64), st.integers(1, 64))
+def test_a_pass_that_is_launched_layer_by_layer_takes_the_longer_of_host_and_device(layer_s, pass_s, batch, query):
+    point = {"batch": batch, "query_tokens": query, "context": 512}
+    captured, eager = deployment(), deployment(host_layer_s=layer_s, host_pass_s=pass_s)
+    host_s = layer_s * eager.architecture.layers + pass_s
     assert seconds(eager, **point) == pytest.approx(max(seconds(captured, **point), host_s), rel=1e-9)
 
 

@@ -1,0 +1,79 @@
+"""What does the cost model say of every row of a table, and why of some nothing?
+
+The front door: finds who answers a row, and turns refusals into reasons. Leaves out how far off the answers are
+(`app.answers.reproduction`).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from costmodel.published import refined
+from costmodel.published.answer import Prediction
+from costmodel.published.prediction import drafting_prediction
+from costmodel.published.serving import chunked, context_parallel, prefixes, rooflines, split_layers, token_cost
+from costmodel.published.table import PublishedRow
+from hardware_profiles.errors import RooftreeError, UnknownNameError
+
+_Answers = Callable[[PublishedRow], bool]
+_Predict = Callable[[PublishedRow, tuple[PublishedRow, ...]], Prediction]
+_SERVED: tuple[tuple[_Answers, _Predict], ...] = (
+    (token_cost.answers, token_cost.predict),
+    (rooflines.answers, rooflines.predict),
+    (context_parallel.answers, context_parallel.predict),
+    (split_layers.answers, split_layers.predict),
+    (prefixes.answers, prefixes.predict),
+    (chunked.answers, chunked.predict),
+)
+
+
+def predictions(
+    rows: Sequence[PublishedRow], *, progress: Callable[[str], None] = lambda text: None
+) -> list[Prediction]:
+    """One answer per row, in order; a row that cannot be answered says why.
+
+    Args:
+        rows: of one or several tables; rows of the same source may lend each other what was measured beside them.
+        progress: told what is at work.
+    """
+    beside: dict[str, list[PublishedRow]] = defaultdict(list)
+    for row in rows:
+        beside[row.source].append(row)
+    found = []
+    for index, row in enumerate(rows):
+        if index % 50 == 0:
+            progress(f"{index} of {len(rows)} rows")
+        found.append(_prediction(row, tuple(beside[row.source])))
+    return found
+
+
+def _prediction(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
+    if row.problem:
+        return Prediction(row=row, reason=row.problem)
+    if row.published is None:
+        return Prediction(row=row, reason="states no number")
+    try:
+        return _answered(row, beside)
+    except RooftreeError as error:
+        return Prediction(row=row, reason=_plain(error))
+
+
+def _answered(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
+    if row.kind == "refining":
+        if refined.drafts(row):
+            return replace(drafting_prediction(refined.as_drafting(row)), row=row)
+        return refined.refined_prediction(row)
+    for answers, predict in _SERVED:
+        if answers(row):
+            return predict(row, beside)
+    return drafting_prediction(row)
+
+
+def _plain(error: RooftreeError) -> str:
+    """A refusal in words."""
+    if isinstance(error, UnknownNameError):
+        if not error.name:
+            return f"names no {error.kind}"
+        return f"{error.name}: no {'entry of the catalogue' if error.kind == 'system' else error.kind} of that name"
+    value = "" if error.value is None else f": {str(error.value)[:80]}"
+    return " ".join(f"{error.message}{value}".split())
