@@ -62,8 +62,8 @@ ENGINE = Engine(
         layer_ratio=1.63,
         pass_s=0.45e-3,
         source=(
-            "operations that Transformers 5.23 dispatches for Llama with attention written out, 46 a layer (40 with its "
-            "fused attention) and 33 a pass beside them, of 13.5 us each as measured here on an H100's host "
+            "operations that Transformers 5.23 dispatches for Llama with attention written out, 46 a layer (40 with "
+            "its fused attention) and 33 a pass beside them, of 13.5 us each as measured here on an H100's host "
             "(results/h100-80gb-hbm3, job launch-eager): 0.62 ms a layer over the profiles' 0.38 ms, 0.45 ms a pass"
         ),
     ),

@@ -17,7 +17,7 @@ from costmodel.passes.prefixes import shared_prefix_cost
 from costmodel.passes.streaming import with_streamed_weights
 from costmodel.passes.totals import Operation, Operations, PassCost
 
-__all__ = ["Deployment", "Fidelity", "Logits", "Operation", "PassCost", "pass_cost"]
+__all__ = ["Deployment", "Fidelity", "Logits", "Operation", "PassCost", "pass_cost", "with_launches"]
 
 
 def pass_cost(
@@ -70,13 +70,25 @@ def pass_cost(
         )
     if deployment.host_weights_ratio:
         cost = with_streamed_weights(deployment, cost)
-    return _with_launches(deployment, cost) if deployment.host_layer_s else cost
+    if not deployment.host_layer_s:
+        return cost
+    schedule = deployment.schedule
+    share = sum(schedule.shares) / len(schedule.shares) if schedule is not None else 1.0
+    return with_launches(deployment, cost, layers=share * deployment.architecture.layers)
 
 
-def _with_launches(d: Deployment, cost: PassCost) -> PassCost:
-    """A pass that is launched layer by layer: the device waits where the host takes longer than its work."""
-    share = sum(d.schedule.shares) / len(d.schedule.shares) if d.schedule is not None else 1.0
-    waiting = np.maximum(d.architecture.layers * share * d.host_layer_s + d.host_pass_s - cost.total_s, 0.0)
+def with_launches(deployment: Deployment, cost: PassCost, *, layers: float) -> PassCost:
+    """A pass that is launched layer by layer: the device waits where the host takes longer than its work.
+
+    Args:
+        deployment: gives the host's seconds of a layer and of a pass; 0 where passes are captured.
+        cost: of the pass without a host.
+        layers: that it runs; a mean where tokens skip layers.
+    """
+    host_s = layers * deployment.host_layer_s + deployment.host_pass_s
+    if not host_s:
+        return cost
+    waiting = np.maximum(host_s - cost.total_s, 0.0)
     zero = np.zeros(())
     host = Operation("host", Timing(waiting, zero, zero, waiting), Work(zero, zero))
     return replace(

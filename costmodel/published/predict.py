@@ -4,17 +4,20 @@ The front door: finds who answers a row, and turns refusals into reasons. Leaves
 (`app.answers.reproduction`).
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from costmodel.published import refined
 from costmodel.published.answer import Prediction
+from costmodel.published.names import system_name
 from costmodel.published.prediction import drafting_prediction
 from costmodel.published.serving import chunked, context_parallel, prefixes, rooflines, split_layers, token_cost
 from costmodel.published.table import PublishedRow
 from hardware_profiles.errors import RooftreeError, UnknownNameError
 
+_TREE_OF = re.compile(r"\+ ([\w-]+) tree$")
 _Answers = Callable[[PublishedRow], bool]
 _Predict = Callable[[PublishedRow, tuple[PublishedRow, ...]], Prediction]
 _SERVED: tuple[tuple[_Answers, _Predict], ...] = (
@@ -28,16 +31,21 @@ _SERVED: tuple[tuple[_Answers, _Predict], ...] = (
 
 
 def predictions(
-    rows: Sequence[PublishedRow], *, progress: Callable[[str], None] = lambda text: None
+    rows: Sequence[PublishedRow],
+    *,
+    table: Sequence[PublishedRow] = (),
+    progress: Callable[[str], None] = lambda text: None,
 ) -> list[Prediction]:
     """One answer per row, in order; a row that cannot be answered says why.
 
     Args:
-        rows: of one or several tables; rows of the same source may lend each other what was measured beside them.
+        rows: that are asked about.
+        table: where they stand, whose rows of the same source may lend them what was measured beside them; empty: as
+            if the rows were the whole table.
         progress: told what is at work.
     """
     beside: dict[str, list[PublishedRow]] = defaultdict(list)
-    for row in rows:
+    for row in table or rows:
         beside[row.source].append(row)
     found = []
     for index, row in enumerate(rows):
@@ -66,7 +74,16 @@ def _answered(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction
     for answers, predict in _SERVED:
         if answers(row):
             return predict(row, beside)
-    return drafting_prediction(row)
+    return replace(drafting_prediction(_with_shape(row, beside)), row=row)
+
+
+def _with_shape(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> PublishedRow:
+    """A row whose draft is another system's tree, with the shape that rows of the same source state of that one."""
+    named = _TREE_OF.search(row.shape)
+    if named is None:
+        return row
+    stated = (each.shape for each in beside if system_name(each.system) == named[1] and each.shape)
+    return replace(row, shape=next(stated, row.shape))
 
 
 def _plain(error: RooftreeError) -> str:

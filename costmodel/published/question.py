@@ -19,7 +19,7 @@ from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.method import Draft, Method
 from costmodel.published.amounts import token_count
 from costmodel.published.names import Named, captures_drafts, context_of, engine_of, method_of_system, model_of
-from costmodel.published.shapes import StatedShape, stated_shape
+from costmodel.published.shapes import StatedShape, assisted_length, stated_shape
 from costmodel.published.stated import StatedAcceptance, StatedDraftCost, stated_acceptance, stated_draft_cost
 from costmodel.published.table import PublishedRow
 from hardware_profiles.errors import InputError
@@ -103,6 +103,10 @@ def _drafted(row: PublishedRow, method: Method, known: StatedAcceptance) -> tupl
     """The shape of a row's drafts, what a step emits, and where that is from where the row does not state it."""
     least = math.ceil(max((known.tokens_per_step or 1.0) - 1.0 - 1e-9, 1.0))
     shape = stated_shape(row.shape, method, least_levels=least)
+    if "HF assisted" in row.shape and known.tokens_per_step is not None:
+        length = max(assisted_length(known.tokens_per_step), least)
+        told = f"the length follows Transformers' schedule, which settles at {length} tokens"
+        shape = StatedShape(chain=length, remark=told)
     if method.stop.rule != "length" and shape.chain is not None and known.tokens_per_step is not None:
         told = f"drafts end early: {least + 1} tokens ASSUMED, one more than stay"
         shape = StatedShape(chain=least + 1, remark=told)

@@ -13,6 +13,7 @@ from costmodel.method import Method, Shape
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import MAX_NODES, Tree
 
+MOST_ASSISTED = 64
 ASSUMED_LEVELS = 7  # of 64 nodes: 6 to 10 in Sequoia's table 4, root counted
 ASSUMED_NODES = 63  # Medusa's
 ASSUMED_CHAIN = 5  # what Transformers' assisted generation begins with
@@ -196,6 +197,28 @@ def tree_of_levels(counts: Sequence[int]) -> Tree:
         paths += level
         above = level
     return Tree.from_paths(paths[1:])
+
+
+def assisted_length(tokens_per_step: float) -> int:
+    """Draft tokens at which the schedule of Transformers' assisted generation settles.
+
+    Two more after a step that keeps all of them, one fewer after any other: at a third of steps of the first kind it
+    stays where it is, so that a^K = 1/3 for tokens that are kept with the same probability a.
+
+    Args:
+        tokens_per_step: emitted there, > 1.
+
+    Reference: transformers/generation/candidate_generator.py, num_assistant_tokens_schedule "heuristic".
+
+    >>> assisted_length(2.28)
+    3
+    """
+
+    def emitted(length: int) -> float:
+        rate = (1.0 / 3.0) ** (1.0 / length)
+        return sum(rate**depth for depth in range(length + 1))
+
+    return min(range(1, MOST_ASSISTED + 1), key=lambda length: abs(emitted(length) - tokens_per_step))
 
 
 def _bounded(tokens: int) -> int:

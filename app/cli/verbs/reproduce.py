@@ -1,7 +1,7 @@
 """`reproduce`: what would the cost model have said of every published number, from the inputs beside it?"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,8 @@ from app.cli.options import Csv, Json, Out, Quiet, Seed
 from app.cli.output import Answered
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from costmodel.published.table import PublishedRow
 
 
@@ -46,58 +48,44 @@ def reproduce(
     from app.answers.reproduction import reproduction
     from app.cli.output import deliver, progress_line, require_file
     from app.cli.shown.reproduce import print_reproduction
+    from costmodel.method_library import load_method
     from costmodel.published.predict import predictions
-    from costmodel.published.table import GROUPS
+    from costmodel.published.reported import reported_rows
+    from costmodel.published.table import GROUPS, read_rows
     from hardware_profiles.errors import InputError
 
     if html is not None:
         require_file(html, "--html")
     if group and group not in GROUPS:
         raise InputError(f"must be one of {', '.join(GROUPS)}", key="--group", value=group)
-    tables = _tables(rows or [], names or [])
+    slugs = {load_method(name).slug for name in names or []}
+    tables = [(str(path), read_rows(path)) for path in rows or []] or [("", reported_rows(sorted(slugs)))]
     with progress_line(quiet or json) as told:
         found = [
             (file, prediction)
-            for file, own in tables
-            for prediction in predictions([row for row in own if group in ("", row.group)], progress=told)
+            for file, table in tables
+            for prediction in predictions(_asked(table, group, slugs), table=table, progress=told)
         ]
     inputs = {"names": list(names or []), "group": group or None, "rows": [str(path) for path in rows or []],
               "seed": seed}  # fmt: skip
     body = reproduction(found, inputs)
     if html is not None:
-        _draw(body, html)
+        from app.reports.reproduction_page import write_reproduction_page
+
+        write_reproduction_page(body, html)
     return deliver(body, name="reproduction", json=json, out=out, quiet=quiet, csv=csv, rows=["rows"],
                    show=lambda: print_reproduction(body))  # fmt: skip
 
 
-def _tables(files: "list[Path]", names: list[str]) -> "list[tuple[str, list[PublishedRow]]]":
-    """The rows of every file, or those of the catalogue, of the methods that are named.
-
-    Raises:
-        InputError: no table of either kind, or a name that no entry has.
-    """
-    from costmodel.method_library import load_method
-    from costmodel.published.reported import reported_rows
-    from costmodel.published.table import read_rows
-
-    slugs = {load_method(name).slug for name in names}
-    if not files:
-        return [("", reported_rows(sorted(slugs)))]
-    tables = [(str(path), read_rows(path)) for path in files]
-    return [(file, [row for row in own if not slugs or _slug(row) in slugs]) for file, own in tables]
-
-
-def _slug(row: "PublishedRow") -> str:
+def _asked(table: "Sequence[PublishedRow]", group: str, slugs: "set[str]") -> "list[PublishedRow]":
+    """The rows of a group, all for an empty one, and of the entries that are named, all where none is."""
     from costmodel.published.names import method_of_system
     from hardware_profiles.errors import InputError
 
-    try:
-        return method_of_system(row.system)[0].slug
-    except InputError:
-        return ""
+    def slug(row: "PublishedRow") -> str:
+        try:
+            return method_of_system(row.system)[0].slug
+        except InputError:
+            return ""
 
-
-def _draw(body: "dict[str, Any]", path: Path) -> None:
-    from app.reports.reproduction_page import write_reproduction_page
-
-    write_reproduction_page(body, path)
+    return [row for row in table if group in ("", row.group) and (not slugs or slug(row) in slugs)]

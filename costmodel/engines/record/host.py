@@ -25,7 +25,7 @@ class Host:
 
     Args:
         layer_ratio: host time to launch a layer outside a graph over that of the device's profile, which is vLLM's.
-        pass_s: host seconds to launch what a pass outside a graph runs beside its layers: embedding, masks, output head.
+        pass_s: host seconds to launch what a pass outside a graph runs beside its layers: embedding, masks, head.
         prompt_s: host seconds for every prompt that joins an iteration.
         idle_s: seconds for which the device idles after every iteration although host and device overlap.
         idle_request_s: the same for each request that the iteration served.
