@@ -7,7 +7,7 @@ Leaves out how it is found (`prediction`, `refined`, `serving`) and how far off 
 from dataclasses import dataclass
 
 from costmodel.published.table import PublishedRow
-from hardware_profiles.errors import InputError
+from hardware_profiles.errors import InputError, RooftreeError, UnknownNameError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,3 +68,13 @@ def in_unit(unit: str, tokens: float, step_s: float, batch: float) -> float:
         case _:
             pass
     raise InputError("is no unit that a decoding step answers", key="unit", value=unit)
+
+
+def plain_reason(error: RooftreeError) -> str:
+    """A refusal in words, without the key that it is about."""
+    if isinstance(error, UnknownNameError):
+        if not error.name:
+            return f"names no {error.kind}"
+        return f"{error.name}: no {'entry of the catalogue' if error.kind == 'system' else error.kind} of that name"
+    value = "" if error.value is None else f": {str(error.value)[:80]}"
+    return " ".join(f"{error.message}{value}".split())

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from costmodel.published import refined
-from costmodel.published.answer import Prediction
+from costmodel.published.answer import Prediction, plain_reason
 from costmodel.published.names import system_name
 from costmodel.published.prediction import drafting_prediction
 from costmodel.published.serving import chunked, context_parallel, prefixes, rooflines, split_layers, token_cost
 from costmodel.published.table import PublishedRow
-from hardware_profiles.errors import RooftreeError, UnknownNameError
+from hardware_profiles.errors import RooftreeError
 
 _TREE_OF = re.compile(r"\+ ([\w-]+) tree$")
 _Answers = Callable[[PublishedRow], bool]
@@ -63,7 +63,7 @@ def _prediction(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Predicti
     try:
         return _answered(row, beside)
     except RooftreeError as error:
-        return Prediction(row=row, reason=_plain(error))
+        return Prediction(row=row, reason=plain_reason(error))
 
 
 def _answered(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
@@ -84,13 +84,3 @@ def _with_shape(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Publishe
         return row
     stated = (each.shape for each in beside if system_name(each.system) == named[1] and each.shape)
     return replace(row, shape=next(stated, row.shape))
-
-
-def _plain(error: RooftreeError) -> str:
-    """A refusal in words."""
-    if isinstance(error, UnknownNameError):
-        if not error.name:
-            return f"names no {error.kind}"
-        return f"{error.name}: no {'entry of the catalogue' if error.kind == 'system' else error.kind} of that name"
-    value = "" if error.value is None else f": {str(error.value)[:80]}"
-    return " ".join(f"{error.message}{value}".split())

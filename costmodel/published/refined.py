@@ -16,7 +16,7 @@ from costmodel.laws.refining import refined
 from costmodel.method import Method, Refine, Shape
 from costmodel.method_library import load_method
 from costmodel.published.amounts import number, token_count
-from costmodel.published.answer import Prediction, in_unit
+from costmodel.published.answer import Prediction, in_unit, plain_reason
 from costmodel.published.names import context_of, engine_of, model_of
 from costmodel.published.question import batch_of, device_of, dtype_of
 from costmodel.published.table import PublishedRow
@@ -68,7 +68,7 @@ def refined_prediction(row: PublishedRow) -> Prediction:
             raise
         told = "every forward covers the whole canvas, on whatever hardware"
         predicted = speedup if row.value is None else None
-        reason = "" if predicted is not None else str(error)
+        reason = "" if predicted is not None else plain_reason(error)
         return Prediction(row=row, predicted=predicted, speedup=speedup, reason=reason, remarks=(told,),
                           method=method.slug)  # fmt: skip
     model, engine = model_of(row.target), engine_of(row)
@@ -80,9 +80,7 @@ def refined_prediction(row: PublishedRow) -> Prediction:
     remarks = tuple(filter(None, (model.remark, engine.remark, device_remark, assumed)))
     found = _answered(row, setting, method, tokens, batch_of(row), prompt, remarks)
     if row.value is not None and _UNTIL_END.search(row.notes):
-        reason = (
-            "tps: counts the tokens of the text alone, whose number the row does not state; the ratio stands beside"
-        )
+        reason = "counts the tokens of the text alone, whose number the row does not state; the ratio stands beside"
         return replace(found, predicted=None, baseline=None, reason=reason)
     return found
 
