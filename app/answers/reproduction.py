@@ -19,14 +19,14 @@ LARGE_RATIO = 0.3  # of an error that needs a cause
 Json = dict[str, Any]
 
 
-def reproduction(found: Sequence[tuple[str, Prediction]], inputs: Mapping[str, Any]) -> Json:
+def reproduction(predictions: Sequence[tuple[str, Prediction]], inputs: Mapping[str, Any]) -> Json:
     """What `reproduce` answers.
 
     Args:
-        found: predictions with the file that each one's row stands in; empty for rows of the catalogue.
+        predictions: with the file that each one's row stands in; empty for rows of the catalogue.
         inputs: what was asked.
     """
-    rows = [_row(file, prediction) for file, prediction in found]
+    rows = [_row(file, prediction) for file, prediction in predictions]
     return {
         "inputs": dict(inputs),
         "rows": rows,
@@ -37,7 +37,7 @@ def reproduction(found: Sequence[tuple[str, Prediction]], inputs: Mapping[str, A
             {"what": each.what, "target": each.target, "device": each.device, "engine": each.engine,
              "batch": each.batch, "sources": each.sources, "lowest": each.lowest, "highest": each.highest,
              "spread_ratio": each.ratio}
-            for each in noise_floor(prediction.row for _, prediction in found)
+            for each in noise_floor(prediction.row for _, prediction in predictions)
         ],
     }  # fmt: skip
 

@@ -31,7 +31,7 @@ _FLASH_ATTENTION_3 = (
     "device.constants.context_tile_s=0",
     "device.constants.context_unit_s=0",
 )
-_NARROW = ("gate_up", "down")
+_QUANTISED = ("gate_up", "down")
 _PARTS = re.compile(r"CP(\d+)")
 _TENSOR = re.compile(r"TP(\d+)")
 _CACHED = re.compile(r"P=(\d+), new T=(\d+)")
@@ -99,6 +99,6 @@ def _pass_s(plan: ParallelPlan, overrides: tuple[str, ...], **arguments: object)
         plan_cost(Deployment(architecture=model, device=device, precision=form), plan, **arguments).operations  # type: ignore[arg-type]
         for form in (Precision(), Precision(weights="fp8", activations="fp8", kv="bf16"))
     )
-    chosen = [op for op in wide if op.role not in _NARROW]
-    chosen += [op for op in narrow if op.role in _NARROW or op.name == "quantise"]
+    chosen = [op for op in wide if op.role not in _QUANTISED]
+    chosen += [op for op in narrow if op.role in _QUANTISED or op.name == "quantise"]
     return float(sum(float(op.calls) * float(op.timing.seconds) for op in chosen))
