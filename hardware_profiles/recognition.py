@@ -1,17 +1,18 @@
-"""Which profile stands for the GPU that a driver names?
+"""Which profile stands for the GPU that a driver or a publication names?
 
-Exact names only, as profiles list them (`names`), with the memory and the processors that the driver reports as a
-check: an RTX 4090 D is no RTX 4090, an A100 on PCIe none on SXM, and a slice of a card is no card. Leaves out how a
-driver is asked.
+Of a driver exact names only, as profiles list them (`names`), with the memory and the processors that it reports as a
+check: an RTX 4090 D is no RTX 4090, an A100 on PCIe none on SXM, and a slice of a card is no card. People say less
+(`A100-40GB`, `8x H800`): there what is left open is chosen, and said. Leaves out how a driver is asked.
 """
 
 import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
+from typing import NamedTuple
 
 from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.loader import DATA, load_device
+from hardware_profiles.loader import DATA, device_names, load_device
 from hardware_profiles.units import GIB
 
 # error correction takes up to 6.7 % of the memory of some cards, and runtimes report 1 to 3 % less than drivers
@@ -75,3 +76,91 @@ def _plain(name: str) -> str:
     """A name without case, marks and the maker's own, which some tools leave out."""
     words = re.sub(r"\((r|tm)\)", "", name.casefold()).split()
     return " ".join(words[1:] if words[:1] in (["nvidia"], ["tesla"]) else words)
+
+
+class StatedDevice(NamedTuple):
+    """What a publication says it ran on.
+
+    Args:
+        profile: a name for `load_device`.
+        devices: number of them; None where the text has none.
+        remark: what was chosen because the text leaves it open; empty for nothing.
+    """
+
+    profile: str
+    devices: int | None
+    remark: str
+
+
+_COUNT = re.compile(r"(\d+)\s*x\s+", re.IGNORECASE)
+_MEMORY = re.compile(r"(\d+)\s?gb", re.IGNORECASE)
+_PREFERENCE: Mapping[str, int] = {"": 0, "sxm": 1, "die": 2, "pcie": 3, "nvl": 4}
+_FORMS = tuple(_PREFERENCE)[1:]
+_SAYS_NOTHING = frozenset(
+    ("nvidia", "geforce", "tesla", "amd", "instinct", "google", "hopper", "gpu", "gpus", "tp", "ep")
+)
+
+
+def stated_device(text: str) -> StatedDevice:
+    """The profile that a publication's words for its hardware stand for.
+
+    Words in parentheses and behind a comma are passed over. Where memory or form are not said, the SXM module with the
+    most memory is taken.
+
+    Args:
+        text: such as `A100-PCIe-40GB`, `8x H800 (TP/EP)` or `RTX 3090 24GB`.
+
+    Raises:
+        UnknownNameError: no profile is of that family; the nearest names are offered.
+        InputError: no hardware, or more than one device.
+
+    Example:
+        >>> stated_device("A100-PCIe-40GB").profile, stated_device("8x H800 (TP/EP)")[:2]
+        ('a100-pcie-40', ('h800-sxm', 8))
+        >>> stated_device("A100").remark
+        'A100 is read as a100-sxm-80'
+    """
+    plain = re.sub(r"\(.*?\)", " ", text).partition(",")[0].strip()
+    if plain.casefold() in _families():
+        return StatedDevice(plain.casefold(), None, "")
+    if " / " in plain or " per " in plain:
+        raise InputError("names more than one device", key="hardware", value=text)
+    counted = _COUNT.match(plain)
+    memory = _MEMORY.search(plain)
+    words = re.split(r"[-_\s]+", _MEMORY.sub(" ", plain[counted.end() if counted else 0 :]).casefold())
+    said = [word for word in words if word and word not in _SAYS_NOTHING]
+    forms = [word for word in said if word in _FORMS]
+    family = tuple(word for word in said if word not in _FORMS)
+    found = {name: own for name, own in _families().items() if own.family == family}
+    if not found:
+        raise UnknownNameError("device", text[:200], _families(), key="hardware")
+    wanted = forms or ("", "sxm", "die", "pcie")  # an NVL is another product, which must be named
+    found = {name: own for name, own in found.items() if own.form in wanted} or found
+    gigabytes = float(memory[1]) if memory else 0.0
+    fits = [name for name, own in found.items() if abs(own.gib - gigabytes) <= _MEMORY_RATIO * gigabytes]
+    chosen = min(fits or found, key=lambda name: (_PREFERENCE[found[name].form], -found[name].gib))
+    left_open = len(fits or found) > 1 or bool(memory and not fits)
+    remark = f"{plain} is read as {chosen}" if left_open else ""
+    return StatedDevice(chosen, int(counted[1]) if counted else None, remark)
+
+
+class _Family(NamedTuple):
+    family: tuple[str, ...]
+    form: str
+    gib: float
+
+
+@cache
+def _families() -> Mapping[str, _Family]:
+    """What the names of shipped profiles say; those of measured machines are left out."""
+    found: dict[str, _Family] = {}
+    for name in device_names():
+        if "--" in name:
+            continue
+        memory = load_device(name).memory_bytes / GIB
+        words = name.split("-")
+        if len(words) > 1 and words[-1].isdigit() and abs(memory - float(words[-1])) <= _MEMORY_RATIO * memory:
+            words = words[:-1]
+        form = next((word for word in words if word in _FORMS), "")
+        found[name] = _Family(tuple(word for word in words if word not in _FORMS), form, memory)
+    return found

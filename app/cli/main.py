@@ -25,6 +25,7 @@ from app.cli.verbs import (
     optimize,
     predict,
     replay,
+    reproduce,
     score,
     simulate,
     traces,
@@ -47,6 +48,7 @@ cli.command("predict")(predict.predict)
 cli.command("breakeven")(breakeven.breakeven)
 cli.command("capacity")(capacity.capacity)
 cli.command("replay")(replay.replay)
+cli.command("reproduce")(reproduce.reproduce)
 cli.command("score")(score.score)
 cli.command("simulate")(simulate.simulate)
 cli.command("tree")(tree.tree)

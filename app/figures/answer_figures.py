@@ -25,6 +25,7 @@ from app.figures.charts import (
     throughput_figure,
     tree_figure,
 )
+from app.figures.reproduction_figures import reproduction_figure
 from app.figures.score_figures import times_figure
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
@@ -177,6 +178,10 @@ FIGURES: Mapping[str, Mapping[str, Draw]] = {
         "throughput": _over_batch("predictions", "tokens_per_s", "tokens/s, whole batch"),
     },
     "replay": {"acceptance": _replayed},
+    "reproduce": {
+        "full": lambda answer, context: reproduction_figure(answer["rows"], "full"),
+        "partial": lambda answer, context: reproduction_figure(answer["rows"], "partial"),
+    },
     "score": {
         "token": lambda answer, context: times_figure(answer, "tpot"),
         "first-token": lambda answer, context: times_figure(answer, "ttft"),

@@ -48,6 +48,7 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         add_results(Path(names.device).parent)  # passes that were measured lie beside the profile made of them
     engine = load_engine(names.engine).on(device)
     split = engine.splits_verify(device) if names.split_verify is None else names.split_verify
+    eager = not engine.kernels.graphs and device.kind != "cpu"  # a CPU is its own host
     deployment = Deployment(
         architecture=target,
         device=device,
@@ -56,6 +57,8 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         fidelity=names.fidelity,
         split_verify=split,
         graphs=engine.kernels.graphs,
+        host_layer_s=engine.host.eager_s(target, device.constants.host_layer_s) / target.layers if eager else 0.0,
+        host_pass_s=engine.host.pass_s if eager else 0.0,
         shared_prefix_tokens=names.shared_prefix_tokens,
         host_weights_ratio=names.host_weights_ratio,
     )

@@ -13,7 +13,7 @@ from costmodel.drafters.drafter import Drafter
 from costmodel.drafters.passes import DraftPass, chain_passes, tree_passes
 from costmodel.drafters.stage import Stage
 from costmodel.passes import kernels, ops
-from costmodel.passes.forward import Deployment, Operation, PassCost, pass_cost
+from costmodel.passes.forward import Deployment, Operation, PassCost, pass_cost, with_launches
 from costmodel.passes.ops import Array, Number
 from costmodel.passes.totals import Operations, Tally
 from costmodel.passes.transform import apply, without_transforms
@@ -154,7 +154,8 @@ def draft_pass(
         on_host = d.host_weights_ratio if draft.by == "target" else 0.0
         own = replace(own, architecture=stage.architecture, tensor_parallel=shared, host_weights_ratio=on_host)
         cost = pass_cost(own, batch=requests, query_tokens=tokens, context=read, logits="all")
-    return _with_projections(own, stage, cost, requests * tokens, sets)
+    cost = _with_projections(own, stage, cost, requests * tokens, sets)
+    return with_launches(own, cost, layers=0.0) if stage.architecture is None else cost
 
 
 def _with_projections(d: Deployment, stage: Stage, cost: PassCost, rows: Array, sets: float) -> PassCost:

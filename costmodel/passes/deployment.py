@@ -31,6 +31,9 @@ class Deployment:
         split_verify: the attention kernel can split a request's cache among processors when it has several
             query tokens; False bills the whole context to one unit.
         graphs: passes are captured in graphs, so that the host costs nothing per layer.
+        host_layer_s: seconds in which the host launches one layer where passes are not captured; the device waits for
+            it, so that a pass takes the longer of both.
+        host_pass_s: the same for what a pass runs beside its layers.
         head_norm_kernels: launches per layer to normalise queries and keys, where the model does; 0 where that is
             part of the rotation.
         norms_in_reductions: the all-reduce also adds the residual and normalises, so that no kernel of its own does.
@@ -58,6 +61,8 @@ class Deployment:
     fidelity: Fidelity = "calibrated"
     split_verify: bool = True
     graphs: bool = True
+    host_layer_s: float = 0.0
+    host_pass_s: float = 0.0
     head_norm_kernels: int = 1
     norms_in_reductions: bool = False
     one_shot_rows: int = 0

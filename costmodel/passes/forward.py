@@ -1,7 +1,8 @@
 """What does one pass of one model cost: b requests of n new tokens each over a cache?
 
-The front door of the passes: it chooses between the calibrated sum of operations and passes that were measured whole.
-Leaves out the host (see `costmodel.answers.step`) and everything between passes.
+The front door of the passes: it chooses between the calibrated sum of operations and passes that were measured whole,
+and adds what a device waits for: weights from the host's memory, a host that launches layer by layer. Leaves out
+everything between passes (see `costmodel.answers.step`).
 """
 
 from dataclasses import replace
@@ -10,13 +11,14 @@ import numpy as np
 
 from costmodel.passes.calibrated import Logits, calibrated_pass
 from costmodel.passes.deployment import Deployment, Fidelity
-from costmodel.passes.ops import Array, Number
+from costmodel.passes.kernels import Timing
+from costmodel.passes.ops import Array, Number, Work
 from costmodel.passes.prefixes import shared_prefix_cost
 from costmodel.passes.streaming import with_streamed_weights
-from costmodel.passes.totals import Operation, PassCost, added
+from costmodel.passes.totals import Operation, Operations, PassCost, added
 from costmodel.transforms.declared import ContextTransform
 
-__all__ = ["Deployment", "Fidelity", "Logits", "Operation", "PassCost", "pass_cost"]
+__all__ = ["Deployment", "Fidelity", "Logits", "Operation", "PassCost", "pass_cost", "with_launches"]
 
 
 def pass_cost(
@@ -72,7 +74,33 @@ def pass_cost(
         cost = calibrated_pass(
             deployment, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
         )
-    return with_streamed_weights(deployment, cost) if deployment.host_weights_ratio else cost
+    if deployment.host_weights_ratio:
+        cost = with_streamed_weights(deployment, cost)
+    if not deployment.host_layer_s:
+        return cost
+    schedule = deployment.schedule
+    share = sum(schedule.shares) / len(schedule.shares) if schedule is not None else 1.0
+    return with_launches(deployment, cost, layers=share * deployment.architecture.layers)
+
+
+def with_launches(deployment: Deployment, cost: PassCost, *, layers: float) -> PassCost:
+    """A pass that is launched layer by layer: the device waits where the host takes longer than its work.
+
+    Args:
+        deployment: gives the host's seconds of a layer and of a pass; 0 where passes are captured.
+        cost: of the pass without a host.
+        layers: that it runs; a mean where tokens skip layers.
+    """
+    host_s = layers * deployment.host_layer_s + deployment.host_pass_s
+    if not host_s:
+        return cost
+    waiting = np.maximum(host_s - cost.total_s, 0.0)
+    zero = np.zeros(())
+    host = Operation("host", Timing(waiting, zero, zero, waiting), Work(zero, zero))
+    return replace(
+        cost, seconds={**cost.seconds, "host": waiting}, launch_s=cost.launch_s + waiting,
+        operations=Operations(cost.operations, (host,)),
+    )  # fmt: skip
 
 
 def _summarised(

@@ -4,7 +4,7 @@ import pytest
 
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import device_names, load_device
-from hardware_profiles.recognition import recognise
+from hardware_profiles.recognition import recognise, stated_device
 from hardware_profiles.units import GIB, MIB
 
 # name, memory.total of nvidia-smi in MiB (or of torch in GiB), processors: as public logs show them
@@ -63,7 +63,7 @@ UNKNOWN = [
     "NVIDIA A100-PG509-200",
     "NVIDIA A2",
     "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
-    "NVIDIA RTX A5000",
+    "NVIDIA RTX A4500",
     "NVIDIA Graphics Device",
     "H100",
     "",
@@ -121,3 +121,48 @@ def test_every_gpu_can_be_recognised():
     unnamed = {name for name in device_names() if load_device(name).kind == "gpu" and "--" not in name
                and not load_device(name).driver_names}  # fmt: skip
     assert not unnamed
+
+
+@pytest.mark.parametrize(
+    ("text", "profile", "count"),
+    [
+        ("A100-40GB", "a100-sxm-40", None),
+        ("A100-PCIe-40GB", "a100-pcie-40", None),
+        ("A100-40GB (CPU offload)", "a100-sxm-40", None),
+        ("1x A100 80GB (70B: 2x PP)", "a100-sxm-80", 1),
+        ("RTX 3090 24GB", "rtx-3090", None),
+        ("L40-48GB (CPU offload, PCIe4)", "l40", None),
+        ("TPU-v4", "tpu-v4", None),
+        ("TPU v4", "tpu-v4", None),
+        ("8x H800 (TP/EP)", "h800-sxm", 8),
+        ("2x H200 TP, dInfer", "h200-sxm", 2),
+        ("MI250 64GB", "mi250-die", None),
+        ("H100-96GB (Grand Teton)", "h100-sxm", None),
+        ("H100 NVL", "h100-nvl", None),
+    ],
+)
+def test_what_publications_say_of_their_hardware(text, profile, count):
+    found = stated_device(text)
+    assert (found.profile, found.devices) == (profile, count)
+    assert profile in device_names()
+
+
+@pytest.mark.parametrize(
+    ("text", "open_points"),
+    [("A100", True), ("A100-40GB", True), ("A100-PCIe-40GB", False), ("RTX 3090", False), ("RTX 4090 48GB", True)],
+)
+def test_what_a_publication_leaves_open_is_said(text, open_points):
+    assert bool(stated_device(text).remark) == open_points
+
+
+@pytest.mark.parametrize(
+    "text", ["", "unstated", "RTX 5070 12GB", "A100 per caption / RTX 3090 per text", "n.a. (analytical)"]
+)
+def test_words_that_name_no_device_or_two_are_refused(text):
+    with pytest.raises(InputError, match="hardware"):
+        stated_device(text)
+
+
+@pytest.mark.parametrize("name", [each for each in device_names() if "--" not in each])
+def test_every_shipped_profile_is_recognised_by_its_own_name(name):
+    assert stated_device(name).profile == name

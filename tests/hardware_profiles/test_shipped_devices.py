@@ -43,6 +43,7 @@ SOLD_GB = {
     **dict.fromkeys(("h20", "gaudi2", "apple-m2-max"), 96),
     **dict.fromkeys(("jetson-agx-orin-64", "mi210"), 64),
     **dict.fromkeys(("b300-sxm", "gb300", "mi355x"), 288),
+    "mi250-die": 64, "tpu-v4": 32, "rtx-a5000": 24,
     "a100-pcie-40": 40, "h100-nvl": 94, "h200-nvl": 141, "gb200": 186, "gh200-144": 144, "rtx-3080": 10, "mi325x": 256,
     "tpu-v5p": 95, "apple-m2-ultra": 192, "apple-m3-ultra": 512,
 }  # fmt: skip

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer", "InfeasibleError", "InputError", "RooftreeError", "Trace", "acceptance", "breakeven", "capacity",
-    "export", "load", "load_trace", "observe", "optimize", "predict", "replay", "score", "simulate", "tree",
+    "export", "load", "load_trace", "observe", "optimize", "predict", "replay", "reproduce", "score", "simulate",
+    "tree",
 ]  # fmt: skip
 
 _ELSEWHERE = {
@@ -121,6 +122,24 @@ def replay(trace: Option, *, draft_tokens: Option = None, tree: Option = None, *
         InputError: an option that does not exist, or more than the recording tells.
     """
     return _ask("replay", trace, draft_tokens=draft_tokens, tree=tree, **options)
+
+
+def reproduce(*names: Option, rows: Option = None, group: Option = None, **options: Option) -> Answer:
+    """What would the cost model have said of published numbers, from the inputs that stand beside them?
+
+    Args:
+        names: slugs of methods; none: all of them.
+        rows: CSV file or files of published numbers; None: those that the catalogue reports.
+        group: full, partial or headline: only rows of which so much is stated.
+        options: any other option of `rooftree reproduce`, such as `html`.
+
+    Returns:
+        One row a number: predicted, published, and why where nothing is predicted.
+
+    Raises:
+        InputError: an option or a method that does not exist, or a file that is no table of published numbers.
+    """
+    return _ask("reproduce", *names, rows=rows, group=group, **options)
 
 
 def score(*tables: Option, baseline: Option = None, **options: Option) -> Answer:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives", "unmet"), "predict": ("predictions", "rows"),
     "replay": ("chains", "trees", "varying"),
-    "score": ("slices",), "simulate": ("cases", "load"), "tree": ("trees",),
+    "reproduce": ("rows",), "score": ("slices",), "simulate": ("cases", "load"), "tree": ("trees",),
     "breakeven": ("points",), "capacity": ("plans",),
     "traces inspect": ("kinds",), "acceptance list": ("entries",),
 }  # fmt: skip

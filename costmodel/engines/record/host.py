@@ -25,6 +25,7 @@ class Host:
 
     Args:
         layer_ratio: host time to launch a layer outside a graph over that of the device's profile, which is vLLM's.
+        pass_s: host seconds to launch what a pass outside a graph runs beside its layers: embedding, masks, head.
         prompt_s: host seconds for every prompt that joins an iteration.
         idle_s: seconds for which the device idles after every iteration although host and device overlap.
         idle_request_s: the same for each request that the iteration served.
@@ -35,13 +36,14 @@ class Host:
     """
 
     layer_ratio: float = 1.0
+    pass_s: float = 0.0
     prompt_s: float = 0.0
     idle_s: float = 0.0
     idle_request_s: float = 0.0
     source: str = "constants.host of the device's profile"
 
     def __post_init__(self) -> None:
-        for key in ("layer_ratio", "prompt_s", "idle_s", "idle_request_s"):
+        for key in ("layer_ratio", "pass_s", "prompt_s", "idle_s", "idle_request_s"):
             if not getattr(self, key) >= 0.0:
                 raise InputError("must be >= 0", key=key, value=getattr(self, key))
 

@@ -25,6 +25,7 @@ OPTIONS = {
     "predict": (*SETTING, "--trace", "--acceptance", "--tree", "--method", "--include-prefill", "--fidelity",
                 "--explain", "--table", "--pp", "--ep", "--dp", "--cp", "--transform"),
     "replay": ("--draft-tokens", "--tree", "--match-rate"),
+    "reproduce": ("--rows", "--group", "--csv", "--html"),
     "score": ("--baseline", "--plot", "--html", "--csv", "--leave-out"),
     "tree": ("--acceptance", "--nodes", "--depth"),
     "traces import": ("--format", "-o", "--model", "--method", "--drafter", "--match-rate"),

@@ -29,6 +29,7 @@ def questions(files):
                     " --set device.bandwidth_bytes_per_s=4000000000000.0 --no-split-verify"),
         "replay": (lambda: front.replay(files.lookup, draft_tokens=range(1, 4)),
                    f"replay {files.lookup} --draft-tokens 1,2,3"),
+        "reproduce": (lambda: front.reproduce("eagle-3", "sequoia"), "reproduce eagle-3 sequoia"),
         "score": (lambda: front.score(RUNS), f"score {RUNS}"),
         "simulate": (lambda: front.simulate(model="llama-3.1-8b", rate=5, count=5, prompt_tokens=50, output_tokens=5,
                                             rates=[1, 2], compare=["chunked"]),
@@ -47,7 +48,8 @@ def questions(files):
     }  # fmt: skip
 
 
-VERBS = ("optimize", "predict", "replay", "score", "simulate", "tree", "breakeven", "capacity", "acceptance", "export")
+VERBS = ("optimize", "predict", "replay", "reproduce", "score", "simulate", "tree", "breakeven", "capacity",
+         "acceptance", "export")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +135,7 @@ def test_a_part_of_an_answer_is_named(answers):
     ("verb", "kind", "axis"),
     [("optimize", None, "speedup"), ("optimize", "throughput", "tokens/s"), ("optimize", "step-time", "ms"),
      ("optimize", "acceptance", "tokens per step"), ("predict", None, "speedup"), ("replay", None, "tokens per step"),
-     ("score", None, "predicted"),
+     ("reproduce", None, "predicted"), ("score", None, "predicted"),
      ("simulate", None, "first token"), ("simulate", "load", "requests/s"), ("breakeven", None, "acceptance"),
      ("capacity", None, "million tokens"), ("tree", None, "draft level")],
 )  # fmt: skip

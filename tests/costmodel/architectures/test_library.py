@@ -23,7 +23,8 @@ NAMES = model_names()
 # Gemma 3 needs no exception: its report states the vision encoder, left out here, apart.
 # Llama 4 Scout's 109 billion hold the vision encoder; LLaDA2 and the small Granite are stated in whole billions.
 COARSELY_STATED = {"kimi-k2": 0.015, "kimi-k2.5": 0.015, "phi-4-mini-flash": 0.015, "llama-4-scout": 0.015,
-                   "llada2.0-mini": 0.02, "llada2.0-flash": 0.03, "granite-4.0-h-micro": 0.07}  # fmt: skip
+                   "llada2.0-mini": 0.02, "llada2.0-flash": 0.03, "granite-4.0-h-micro": 0.07,
+                   "mobilellama-1.4b": 0.03}  # fmt: skip
 
 # Classes that transformers does not carry; Kimi-K2 and Dream have the layers of another class.
 CLASSES = {"kimi_k2": "deepseek_v3", "Dream": "qwen2", "llada": None, "step3_text": None, "phi4flash": None,

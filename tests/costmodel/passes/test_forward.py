@@ -174,3 +174,17 @@ def test_a_degree_that_does_not_divide_the_heads_is_refused():
 def test_published_decode_rate_of_an_engine():
     """SGLang decodes Llama-3.1-8B on an H100 at 158.34 tokens/s (EAGLE-3 paper, table 2): passes take most of it."""
     assert 0.85 / 158.34 < seconds(deployment(), batch=1, query_tokens=1, context=512) < 1.1 / 158.34
+
+
+@given(st.floats(1e-9, 2e-3), st.floats(0.0, 2e-3), st.integers(1, 64), st.integers(1, 64))
+def test_a_pass_that_is_launched_layer_by_layer_takes_the_longer_of_host_and_device(layer_s, pass_s, batch, query):
+    point = {"batch": batch, "query_tokens": query, "context": 512}
+    captured, eager = deployment(), deployment(host_layer_s=layer_s, host_pass_s=pass_s)
+    host_s = layer_s * eager.architecture.layers + pass_s
+    assert seconds(eager, **point) == pytest.approx(max(seconds(captured, **point), host_s), rel=1e-9)
+
+
+def test_waiting_for_the_host_is_launch_time():
+    cost = pass_cost(deployment(host_layer_s=1e-2), batch=1, query_tokens=1, context=0)
+    assert str(cost.limit) == "launch"
+    assert float(sum(op.calls * op.timing.seconds for op in cost.operations)) == pytest.approx(float(cost.total_s))

@@ -1,0 +1,163 @@
+"""What do the names in a published table stand for: its systems, models, engines and prompts?
+
+Titles and slugs of the catalogue and names of shipped models first; what those do not tell stands in `sources.toml`.
+Devices are recognised by `hardware_profiles.recognition`. Leaves out numbers (`shapes`, `stated`).
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from costmodel.architectures.library import named_model
+from costmodel.method import Method
+from costmodel.method_library import load_method, method_names
+from costmodel.published.amounts import token_count
+from costmodel.published.table import PublishedRow
+from hardware_profiles.errors import UnknownNameError
+
+ASSUMED_CONTEXT = 512
+_ENGINE_WORDS: Mapping[str, str] = {
+    "gpt-fast": "none", "sglang": "sglang", "tensorrt-llm": "tensorrt-llm", "trt-llm": "tensorrt-llm", "vllm": "vllm",
+    "hf transformers": "transformers", "hf vanilla": "transformers", "transformers": "transformers",
+}  # fmt: skip
+_PARENTHESES = re.compile(r"\s*\([^()]*\)")
+_CONTEXT_SUFFIX = re.compile(r"-\d+[km]$", re.IGNORECASE)
+_FAMILY = re.compile(r"^(llama|codellama)(?=\d)", re.IGNORECASE)
+_VERSION = re.compile(r"-v\d+(\.\d+)?$", re.IGNORECASE)
+
+
+class Named(NamedTuple):
+    """What a name was read as, and what has to be said of that; empty for nothing."""
+
+    name: str
+    remark: str
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads((Path(__file__).parent / "sources.toml").read_text(encoding="utf-8"))
+
+
+def system_name(text: str) -> str:
+    """A system's name without what is said in parentheses, `(baseline in Sequoia)` for one."""
+    return _PARENTHESES.sub("", text).strip()
+
+
+def method_of_system(text: str) -> tuple[Method, str]:
+    """The entry that a system's name stands for, and what has to be said of it.
+
+    Raises:
+        UnknownNameError: neither a title, a slug nor a name of `sources.toml`; the nearest titles are offered.
+    """
+    name = system_name(text)
+    known = _titles()
+    slug = known.get(_plain(name)) or known.get(_plain(text))
+    if slug is not None:
+        return load_method(slug), ""
+    listed = _table()["systems"].get(name)
+    if listed is None:
+        raise UnknownNameError("system", name[:200], [load_method(each).title for each in method_names()])
+    if listed["method"] in method_names():
+        return load_method(listed["method"]), ""
+    own = load_method(listed["like"])
+    return own, f"priced as {own.title}, whose draft is of the same kind"
+
+
+@cache
+def _titles() -> Mapping[str, str]:
+    """Slugs by title, by slug and by the systems that an entry stands for, without case and punctuation."""
+    entries = {slug: load_method(slug) for slug in method_names()}
+    systems = {_plain(name): slug for slug, method in entries.items() for name in method.systems}
+    return systems | {_plain(method.title): slug for slug, method in entries.items()} | {_plain(s): s for s in entries}
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text.casefold())
+
+
+def model_of(text: str) -> Named:
+    """The shipped model that a target's or drafter's name stands for.
+
+    Raises:
+        UnknownNameError: none does; the nearest names are offered.
+
+    >>> model_of("Llama2-7B-128K (Yarn)").name, model_of("QwQ-32B").name
+    ('llama-2-7b', 'qwen2.5-32b')
+    """
+    found = _model_of(text.strip())
+    if isinstance(found, Named):
+        return found
+    raise UnknownNameError("model", text.strip()[:200], found)
+
+
+@lru_cache(maxsize=4096)
+def _model_of(wanted: str) -> Named | tuple[str, ...]:
+    """The shipped model of a name; the names that are known where none is that one's."""
+    for name, found in _table()["models"].items():
+        if name.casefold() == wanted.casefold():
+            remark = f"{wanted} is priced as {found['model']}: {found['because']}"
+            return Named(found["model"], "" if found["because"] == "stated" else remark)
+    known: tuple[str, ...] = ()
+    for each in _spellings(wanted):
+        if each != wanted and any(each.casefold() == name.casefold() for name in _table()["models"]):
+            return _model_of(each)
+        try:
+            return Named(named_model(each).name, "")
+        except UnknownNameError as error:
+            known = error.known
+    return known
+
+
+def _spellings(text: str) -> Iterator[str]:
+    """A name as it stands, and with less and less of what says nothing about shapes."""
+    for each in dict.fromkeys((text, _PARENTHESES.sub("", text).strip())):
+        if not each:
+            continue
+        plain = _CONTEXT_SUFFIX.sub("", each)
+        spaced = _FAMILY.sub(lambda found: f"{found[1]}-", plain)
+        yield from dict.fromkeys((each, plain, spaced, _VERSION.sub("", spaced)))
+
+
+def engine_of(row: PublishedRow) -> Named:
+    """The engine that a row was measured on: named by the row, else by what is known of its source, else none."""
+    for text in (row.notes, f"{row.system} {row.draft} {row.baseline_unit}", row.source):
+        found = [engine for word, engine in _ENGINE_WORDS.items() if word in text.casefold()]
+        if found:
+            return Named(found[0], "")
+    for each in _table()["engines"]:
+        if any(word.casefold() in row.source.casefold() for word in each["words"]):
+            return Named(each["engine"], "")
+    return Named("none", "the source's engine is not known: passes alone, without any engine's overhead")
+
+
+def captures_drafts(row: PublishedRow) -> bool:
+    """Whether a source replays its draft passes from captured graphs while its target runs layer by layer."""
+    return any(
+        each.get("captured_drafts", False)
+        for each in _table()["engines"]
+        if any(word.casefold() in row.source.casefold() for word in each["words"])
+    )
+
+
+def context_of(row: PublishedRow, output_tokens: int) -> tuple[int, str]:
+    """Cached tokens in the middle of a request's answer, and what was assumed of them.
+
+    Args:
+        row: its prompt in words; the data set and the target stand in where it states no length.
+        output_tokens: generated tokens; 0 where they are not stated.
+    """
+    lengths: Mapping[str, int] = _table()["prompts"]
+    if "image" in row.prompt:
+        known = lengths.get(f"image+text {row.target}")
+        if known is not None:
+            return known, f"{known} tokens of image and text"
+    stated = token_count(row.prompt)
+    if stated is not None and "shot" not in row.prompt and "image" not in row.prompt:
+        return stated + output_tokens // 2, ""
+    usual = lengths.get(row.data)
+    if usual is not None:
+        return usual, f"the prompts' length is not stated: {usual} tokens, as the data set has on average"
+    return ASSUMED_CONTEXT, f"the context is not stated: {ASSUMED_CONTEXT} tokens ASSUMED"

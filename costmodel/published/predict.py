@@ -1,0 +1,86 @@
+"""What does the cost model say of every row of a table, and why of some nothing?
+
+The front door: finds who answers a row, and turns refusals into reasons. Leaves out how far off the answers are
+(`app.answers.reproduction`).
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from costmodel.published import refined
+from costmodel.published.answer import Prediction, plain_reason
+from costmodel.published.names import system_name
+from costmodel.published.prediction import drafting_prediction
+from costmodel.published.serving import chunked, context_parallel, prefixes, rooflines, split_layers, token_cost
+from costmodel.published.table import PublishedRow
+from hardware_profiles.errors import RooftreeError
+
+_TREE_OF = re.compile(r"\+ ([\w-]+) tree$")
+_Answers = Callable[[PublishedRow], bool]
+_Predict = Callable[[PublishedRow, tuple[PublishedRow, ...]], Prediction]
+_SERVED: tuple[tuple[_Answers, _Predict], ...] = (
+    (token_cost.answers, token_cost.predict),
+    (rooflines.answers, rooflines.predict),
+    (context_parallel.answers, context_parallel.predict),
+    (split_layers.answers, split_layers.predict),
+    (prefixes.answers, prefixes.predict),
+    (chunked.answers, chunked.predict),
+)
+
+
+def predictions(
+    rows: Sequence[PublishedRow],
+    *,
+    table: Sequence[PublishedRow] = (),
+    progress: Callable[[str], None] = lambda text: None,
+) -> list[Prediction]:
+    """One answer per row, in order; a row that cannot be answered says why.
+
+    Args:
+        rows: that are asked about.
+        table: where they stand, whose rows of the same source may lend them what was measured beside them; empty: as
+            if the rows were the whole table.
+        progress: told what is at work.
+    """
+    beside: dict[str, list[PublishedRow]] = defaultdict(list)
+    for row in table or rows:
+        beside[row.source].append(row)
+    found = []
+    for index, row in enumerate(rows):
+        if index % 50 == 0:
+            progress(f"{index} of {len(rows)} rows")
+        found.append(_prediction(row, tuple(beside[row.source])))
+    return found
+
+
+def _prediction(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
+    if row.problem:
+        return Prediction(row=row, reason=row.problem)
+    if row.published is None:
+        return Prediction(row=row, reason="states no number")
+    try:
+        return _answered(row, beside)
+    except RooftreeError as error:
+        return Prediction(row=row, reason=plain_reason(error))
+
+
+def _answered(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
+    if row.kind == "refining":
+        if refined.drafts(row):
+            return replace(drafting_prediction(refined.as_drafting(row)), row=row)
+        return refined.refined_prediction(row)
+    for answers, predict in _SERVED:
+        if answers(row):
+            return predict(row, beside)
+    return replace(drafting_prediction(_with_shape(row, beside)), row=row)
+
+
+def _with_shape(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> PublishedRow:
+    """A row whose draft is another system's tree, with the shape that rows of the same source state of that one."""
+    named = _TREE_OF.search(row.shape)
+    if named is None:
+        return row
+    stated = (each.shape for each in beside if system_name(each.system) == named[1] and each.shape)
+    return replace(row, shape=next(stated, row.shape))

@@ -1,0 +1,95 @@
+"""What does the cost model say of a published number, from the inputs that stand beside it?
+
+One answer per row: the number predicted in the row's own unit, its speedup and baseline where they are stated too, what
+was assumed, or why nothing can be said. Leaves out masked blocks (`refined`) and whole services (`serving`), which
+answer in the same form, and how far off the answers are (`app.answers.reproduction`).
+"""
+
+from dataclasses import replace
+
+from costmodel.answers.estimate import estimate, step_cost
+from costmodel.laws.acceptance import geometric
+from costmodel.published.answer import Prediction, in_unit
+from costmodel.published.names import method_of_system
+from costmodel.published.question import Question, question_of, tokens_of
+from costmodel.published.shapes import stated_shape
+from costmodel.published.stated import stated_acceptance, stated_draft_cost
+from costmodel.published.table import PublishedRow
+from hardware_profiles.errors import UnknownNameError
+
+
+def drafting_prediction(row: PublishedRow) -> Prediction:
+    """The prediction of a row of drafting or plain decoding.
+
+    Raises:
+        InputError: something that a prediction needs is not stated, not known or not priced.
+    """
+    if row.unit.startswith("tokens/step"):
+        tokens, method, remarks = tokens_of(row)
+        return Prediction(row=row, predicted=tokens, remarks=remarks, method=method.slug)
+    try:
+        asked = question_of(row)
+    except UnknownNameError as error:
+        if error.kind != "model" or stated_draft_cost(row.draft_cost).ratio is None:
+            raise
+        return _by_theorem(row, str(error.name))
+    return _answered(row, asked)
+
+
+def _answered(row: PublishedRow, asked: Question) -> Prediction:
+    setting, batch = asked.setting, asked.batch
+    requests, context = float(batch), float(asked.context)
+    plain_s = float(step_cost(setting, geometric(0.0, 0), batch=requests, context=context).total_s)
+    if asked.acceptance is None:
+        tokens, step_s = 1.0, plain_s
+    else:
+        tokens = asked.acceptance.tokens_per_step
+        step = estimate(setting, asked.acceptance, batch=requests, context=context).step
+        step_s = float(step.total_s)
+        stated_s = asked.drafting.seconds(asked.levels, plain_s)
+        if stated_s is None and asked.captured_drafts:
+            stated_s = _captured_draft_s(asked)
+        if stated_s is not None:
+            step_s += stated_s - float(step.draft_s) - setting.overhead.draft_s
+    other = "offload" in row.baseline_unit.casefold()  # a baseline that runs another way than the system itself
+    speedup = None if other else tokens * plain_s / step_s
+    baseline = in_unit(row.baseline_unit, 1.0, plain_s, batch) if row.baseline is not None and not other else None
+    if row.unit.startswith("x "):
+        predicted = speedup
+    elif row.value is not None:
+        predicted = in_unit(row.unit, tokens, step_s, batch)
+    else:
+        predicted = speedup if row.speedup is not None else baseline
+    return Prediction(
+        row=row, predicted=predicted, speedup=speedup, baseline=baseline, remarks=asked.remarks,
+        method=setting.drafter.method.slug,
+    )  # fmt: skip
+
+
+def _captured_draft_s(asked: Question) -> float:
+    """Seconds of drafting whose passes are replayed from captured graphs."""
+    assert asked.acceptance is not None
+    captured = replace(
+        asked.setting, deployment=replace(asked.setting.deployment, graphs=True, host_layer_s=0.0, host_pass_s=0.0)
+    )
+    step = estimate(captured, asked.acceptance, batch=float(asked.batch), context=float(asked.context)).step
+    return float(step.draft_s)
+
+
+def _by_theorem(row: PublishedRow, target: str) -> Prediction:
+    """Speedup from acceptance and cost ratio alone, where the target's own passes are not priced.
+
+    Raises:
+        InputError: no rate, or a unit other than a speedup.
+
+    Reference: Leviathan et al. 2022 (arXiv:2211.17192), theorem 3.8.
+    """
+    method, _ = method_of_system(row.system)
+    rate, cost = stated_acceptance(row.acceptance, row.notes).rate, stated_draft_cost(row.draft_cost).ratio
+    if rate is None or cost is None or not row.unit.startswith("x"):
+        raise UnknownNameError("model", target, ())
+    length = stated_shape(row.shape, method).levels
+    tokens = geometric(rate, length).tokens_per_step
+    speedup = tokens / (length * cost + 1.0)
+    remark = f"{target} is not priced: its pass over {length + 1} tokens is taken to cost what a plain one does"
+    return Prediction(row=row, predicted=speedup, speedup=speedup, remarks=(remark,), method=method.slug)

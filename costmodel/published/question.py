@@ -1,0 +1,261 @@
+"""What does a row ask of the cost model: which deployment, which draft, what is accepted, at which batch and context?
+
+Rows of drafting and plain decoding. Every guess is a remark; what cannot be told ends in a refusal with its reason.
+Leaves out masked blocks (`refined`), tables of whole services (`serving`), and the answer (`prediction`).
+"""
+
+import math
+import re
+from dataclasses import dataclass, replace
+
+from costmodel.acceptance_library import best_match
+from costmodel.answers.setting import Setting
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.engine_library import load_engine
+from costmodel.laws.acceptance import Acceptance, DepthRates, geometric, stated_tree
+from costmodel.laws.acceptance.siblings import ASSUMED_SIBLINGS
+from costmodel.laws.claims import rate_claim, tokens_claim
+from costmodel.method import Draft, Method
+from costmodel.published.amounts import token_count
+from costmodel.published.names import Named, captures_drafts, context_of, engine_of, method_of_system, model_of
+from costmodel.published.shapes import StatedShape, assisted_length, stated_shape
+from costmodel.published.stated import StatedAcceptance, StatedDraftCost, stated_acceptance, stated_draft_cost
+from costmodel.published.table import PublishedRow
+from hardware_profiles.errors import InputError
+from hardware_profiles.recognition import stated_device
+from traces.kinds.tree import Tree
+
+FALL_WITH_RANK = 1.06  # of acceptance with the rank of a sibling, as in `laws.acceptance.siblings`
+_LIKELY = re.compile(r"\(([\w -]+?) likely\)|likely ([A-Z]+\d+)")
+_UNSTATED = r"\(?(un|not )stated|n\.a\.|\(?hardware-free|1 gpu"
+_HOST_LINK = re.compile(r"(\d+(?:\.\d+)?) GB/s host", re.IGNORECASE)
+_SPREAD = re.compile(r"(\d+)-way TP", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """A row as the cost model understands it.
+
+    Args:
+        setting: deployment, drafter and engine.
+        acceptance: of a step; None: plain decoding.
+        batch: requests.
+        context: cached tokens per request.
+        drafting: what drafting takes, where the row states it.
+        levels: draft passes of a step, for costs stated per pass.
+        captured_drafts: draft passes are replayed from captured graphs, where the target's are not.
+        remarks: what was assumed.
+    """
+
+    setting: Setting
+    acceptance: Acceptance | None
+    batch: int
+    context: int
+    drafting: StatedDraftCost
+    levels: int
+    captured_drafts: bool
+    remarks: tuple[str, ...]
+
+
+def question_of(row: PublishedRow) -> Question:
+    """What a row of drafting or plain decoding asks.
+
+    Raises:
+        InputError: something that a prediction needs is not stated, not known or not priced; the message says what.
+    """
+    method, as_priced = method_of_system(row.system)
+    if method.refine is not None:
+        raise InputError("refines masked blocks, which rows of this kind do not describe", key="system")
+    batch = batch_of(row)
+    output = token_count(row.output) or 0
+    context, assumed_context = context_of(row, output)
+    drafting = stated_draft_cost(row.draft_cost)
+    known = stated_acceptance(row.acceptance, row.notes, speedup=row.speedup)
+    shape, acceptance, about = StatedShape(), None, ""
+    if method.drafts:
+        shape, acceptance, about = _drafted(row, method, known)
+    setting, remarks = setting_of(row, method, drafting)
+    if shape.shape is not None:
+        setting = _riding(setting, shape)
+    told = (as_priced, *remarks, assumed_context, shape.remark, about)
+    return Question(
+        setting=setting, acceptance=acceptance, batch=batch, context=context, drafting=drafting,
+        levels=shape.levels, captured_drafts=captures_drafts(row),
+        remarks=tuple(dict.fromkeys(each for each in told if each)),
+    )  # fmt: skip
+
+
+def tokens_of(row: PublishedRow) -> tuple[float, Method, tuple[str, ...]]:
+    """Tokens per step of a row that asks for nothing else, with the entry and what was assumed; no device is needed.
+
+    Raises:
+        InputError: an unknown system, or no acceptance beside the number itself.
+    """
+    method, as_priced = method_of_system(row.system)
+    known = stated_acceptance(row.acceptance, row.notes, speedup=row.speedup)
+    shape, acceptance, about = _drafted(row, method, known)
+    told = (as_priced, shape.remark, about)
+    return acceptance.tokens_per_step, method, tuple(dict.fromkeys(each for each in told if each))
+
+
+def _drafted(row: PublishedRow, method: Method, known: StatedAcceptance) -> tuple[StatedShape, Acceptance, str]:
+    """The shape of a row's drafts, what a step emits, and where that is from where the row does not state it."""
+    least = math.ceil(max((known.tokens_per_step or 1.0) - 1.0 - 1e-9, 1.0))
+    shape = stated_shape(row.shape, method, least_levels=least)
+    if "HF assisted" in row.shape and known.tokens_per_step is not None:
+        length = max(assisted_length(known.tokens_per_step), least)
+        told = f"the length follows Transformers' schedule, which settles at {length} tokens"
+        shape = StatedShape(chain=length, remark=told)
+    if method.stop.rule != "length" and shape.chain is not None and known.tokens_per_step is not None:
+        told = f"drafts end early: {least + 1} tokens ASSUMED, one more than stay"
+        shape = StatedShape(chain=least + 1, remark=told)
+    return shape, *_accepted(row, method, known, shape)
+
+
+def batch_of(row: PublishedRow) -> int:
+    """Requests of a row.
+
+    Raises:
+        InputError: none stated, or words that are no whole number.
+    """
+    if re.fullmatch(r"[1-9]\d{0,8}", row.batch):
+        return int(row.batch)
+    raise InputError("states no batch" if not row.batch else "states no single batch", key="batch",
+                     value=row.batch or None)  # fmt: skip
+
+
+def setting_of(row: PublishedRow, method: Method, drafting: StatedDraftCost) -> tuple[Setting, list[str]]:
+    """The deployment, drafter and engine of a row, and what was assumed of them.
+
+    Args:
+        row: the row.
+        method: whose draft it is.
+        drafting: what drafting takes, where that is stated; no draft model is needed then.
+
+    Raises:
+        InputError: hardware or models that are not stated or not known.
+    """
+    model, engine, (device, count, device_remark) = model_of(row.target), engine_of(row), device_of(row)
+    remarks = [model.remark, engine.remark, device_remark]
+    stated = drafting.seconds(1, 1.0) is not None
+    draft = None
+    if method.needs_draft_model and not stated:
+        if not row.draft:
+            raise InputError("names no draft model", key="draft")
+        found = model_of(row.draft)
+        draft = found.name
+        remarks.append(found.remark)
+    names, more = _names(row, model.name, engine, device, count)
+    if method.needs_draft_model and stated:
+        method = replace(method, draft=(Draft(by="lookup"),))
+        setting = build_setting(DecodingConfiguration(deployment=names))
+        from costmodel.drafters.drafter import build_drafter
+
+        setting = replace(setting, drafter=build_drafter(method, setting.target))
+    else:
+        setting = build_setting(DecodingConfiguration(deployment=names, method=method.slug, draft_model=draft))
+    return setting, [*remarks, *more]
+
+
+def device_of(row: PublishedRow) -> tuple[str, int, str]:
+    """Profile and number of a row's devices, and how they were read.
+
+    Raises:
+        InputError: not stated, not known, or more than one.
+    """
+    unstated = not row.hardware or re.match(_UNSTATED, row.hardware, re.IGNORECASE) is not None
+    likely = _LIKELY.search(row.hardware) or (_LIKELY.search(row.notes) if unstated else None)
+    words = (likely[1] or likely[2]) if likely else row.hardware
+    if unstated and not likely:
+        raise InputError("names no hardware", key="hardware", value=row.hardware or None)
+    found = stated_device(words)
+    remark = f"{row.hardware or 'no hardware'}: {found.profile} ASSUMED" if likely else found.remark
+    spread = _SPREAD.search(row.hardware)
+    told = re.fullmatch(r"\d{1,6}", row.devices)
+    count = int(spread[1]) if spread else (int(row.devices) if told else found.devices or 1)
+    return found.profile, max(count, 1), remark
+
+
+def _names(row: PublishedRow, model: str, engine: Named, device: str, count: int) -> tuple[DeploymentNames, list[str]]:
+    """The deployment by names."""
+    remarks, overrides = [], []
+    offloads = "cpu offload" in row.hardware.casefold()
+    if "kv offload" in row.hardware.casefold():
+        raise InputError("keeps the cache in the host's memory, which is not priced", key="hardware")
+    if link := _HOST_LINK.search(row.hardware):
+        overrides.append(f"device.host_link_bytes_per_s={float(link[1]) * 1e9}")
+    name = "none" if offloads else engine.name
+    devices = count
+    if name == "transformers" and count > 1:
+        devices = 1
+        remarks.append(f"layers lie on {count} devices and run one after another")
+    transforms = ("dfloat11",) if row.precision.casefold().startswith("df11") else ()
+    return DeploymentNames(
+        model=model, device=device, engine=load_engine(name).name, dtype=dtype_of(row), tensor_parallel=devices,
+        transforms=transforms, host_weights_ratio=1.0 if offloads else 0.0, overrides=tuple(overrides),
+    ), remarks  # fmt: skip
+
+
+def dtype_of(row: PublishedRow) -> str | None:
+    """Format of a row's weights; None: the checkpoint's.
+
+    Raises:
+        InputError: a format that no kernel is known of.
+    """
+    words = row.precision.casefold()
+    if "nf4" in words or "int4" in words:
+        raise InputError("is a format of weights that is not priced", key="precision", value=row.precision)
+    found = next((name for name in ("bf16", "fp16", "fp8", "int8") if name in words), None)
+    return None if words.startswith("df11") else found
+
+
+def _riding(setting: Setting, shape: StatedShape) -> Setting:
+    """The setting whose verify pass carries the rows that ride on it."""
+    own = setting.drafter.method
+    if shape.shape is None or shape.shape.riding == own.shape.riding:
+        return setting
+    return replace(setting, drafter=replace(setting.drafter, method=replace(own, shape=shape.shape)))
+
+
+def _accepted(row: PublishedRow, method: Method, known: StatedAcceptance, shape: StatedShape) -> tuple[Acceptance, str]:
+    """What a step emits, and where that is from where the row does not state it.
+
+    Raises:
+        InputError: nothing is stated, or nothing that belongs to the shape.
+    """
+    claimed, measures_tokens = shape.claimed, row.unit.startswith("tokens/step")
+    if known.tokens_per_step is not None and not measures_tokens:
+        return tokens_claim(method, known.tokens_per_step, claimed), ""
+    rates = DepthRates(by_depth=known.by_depth, measured=len(known.by_depth)) if known.by_depth else None
+    if rates is None and known.rate is not None:
+        rates = DepthRates(by_depth=(known.rate,))
+    if known.siblings:
+        if not isinstance(claimed, Tree):
+            raise InputError("states acceptance by sibling for a tree whose nodes are not known", key="tree_or_gamma")
+        return _from_siblings(known.siblings, claimed), "further siblings follow the last stated one as rank^-1.06"
+    if rates is not None and isinstance(claimed, int):
+        return rate_claim(method, rates, claimed), ""
+    if rates is not None and isinstance(claimed, Tree):
+        return stated_tree(rates, claimed), ASSUMED_SIBLINGS
+    if measures_tokens:
+        raise InputError("states the number itself and no acceptance that it would follow from", key="alpha_or_tau")
+    match = best_match(method.slug, model_of(row.target).name) if isinstance(claimed, int) else None
+    if match is not None and match.kinship == "own" and match.entry.shape == "chain" and match.entry.counted == "steps":
+        return match.entry.acceptance(shape.levels), f"the row states no acceptance: {match.label}"
+    raise InputError("states no acceptance: neither a rate nor tokens per step", key="alpha_or_tau")
+
+
+def _from_siblings(vector: tuple[float, ...], tree: Tree) -> Acceptance:
+    """What a tree emits where the k-th child of any node is the accepted one with the k-th probability."""
+    width, last = max(tree.ranks) + 1, len(vector)
+    tail = [vector[-1] * (last / (rank + 1)) ** FALL_WITH_RANK for rank in range(last, width)]
+    whole = sum(vector) + sum(tail)
+    chances = [each / max(whole, 1.0) for each in (*vector, *tail)]
+    reached = [1.0]
+    for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
+        reached.append(reached[parent] * chances[rank])
+    return replace(
+        geometric(0.0, 0), draft_tokens=tree.draft_tokens, tokens_per_step=math.fsum(reached), proposal_ratio=1.0,
+        proposed_tokens=float(tree.draft_tokens), tree=tree,
+    )  # fmt: skip

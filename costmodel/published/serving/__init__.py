@@ -1,0 +1,1 @@
+"""Tables that no single decoding step answers: shared prefixes, prices of tokens, single layers, long prompts."""

@@ -1,0 +1,133 @@
+"""What do a publication's words say of acceptance, and of what drafting takes?
+
+Tokens per step (`tau=3.58 (tokens/step)`, `S=1.96`, `TPF 5.01`), rates (`alpha=0.75`, per-position rates, `1-alpha .93,
+4-alpha .90`), and costs (`0.5 ms/token`, `c=0.02`, `draft 8.91 ms`). Leaves out the shape (`shapes`).
+"""
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+_NUMBER = r"(\d+(?:\.\d+)?|\.\d+)"
+_TAU = re.compile(rf"(?:\btau|\bS|\bTPF)\s*=?\s*{_NUMBER}")
+_RATE = re.compile(rf"(?<![\w-])alpha\s*=\s*{_NUMBER}\s*(%?)", re.IGNORECASE)
+_POSITIONS = re.compile(r"per-position alpha(?:\s+[\d.]+)?\s*=\s*((?:\.\d+|\d+\.\d+)(?:\s+(?:\.\d+|\d+\.\d+))*)")
+_FIRST = re.compile(rf"(?<!\d)(\d+)-alpha\s*{_NUMBER}")
+_WITHOUT_BONUS = re.compile(r"excluding bonus|excl\. bonus|exclude the bonus", re.IGNORECASE)
+_VECTOR = re.compile(r"alpha vector[^(]*\(((?:0?\.\d+,\s*)+)")
+_RATIO = re.compile(rf"\bc\s*[=~]\s*{_NUMBER}")
+_PER_TOKEN = re.compile(rf"~?{_NUMBER}\s*ms/(?:token|step)")
+_PER_ROUND = re.compile(rf"~?{_NUMBER}(?:\s*-\s*{_NUMBER})?\s*ms/round|draft {_NUMBER} ms")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatedAcceptance:
+    """What is stated of acceptance; None and empty where it is not.
+
+    Args:
+        tokens_per_step: emitted per step, the bonus token counted.
+        rate: acceptance of each token given those before it.
+        by_depth: unconditional rates of the first 1, 2, .. draft tokens.
+        siblings: probability that the k-th of a node's children is the accepted one.
+    """
+
+    tokens_per_step: float | None = None
+    rate: float | None = None
+    by_depth: tuple[float, ...] = ()
+    siblings: tuple[float, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is stated."""
+        return self.tokens_per_step is not None or self.rate is not None or bool(self.by_depth or self.siblings)
+
+
+def stated_acceptance(text: str, notes: str = "", *, speedup: float | None = None) -> StatedAcceptance:
+    """The acceptance that a cell states; a mean that leaves out the bonus token is one more here.
+
+    Per-position rates are conditional there and unconditional here. `4-alpha` is the mean over the first four positions
+    of a greedy chain, so that each of them has it.
+
+    Args:
+        text: the cell.
+        notes: of the row; vectors of siblings stand there, and whether tables mix two ways to count.
+        speedup: published beside it. Where the notes say that some rows leave out the bonus token, those do whose
+            speedup is larger than their mean.
+
+    >>> stated_acceptance("tau=2.98 EXCLUDING bonus (step yields 3.98)").tokens_per_step
+    3.98
+    >>> stated_acceptance("per-position alpha = .8 .5").by_depth
+    (0.8, 0.4)
+    """
+    tau, rate = _TAU.search(text), _RATE.search(text)
+    tokens = float(tau[1]) if tau else None
+    if tokens is not None:
+        mixed = _WITHOUT_BONUS.search(notes) is not None and speedup is not None and speedup > tokens
+        tokens = round(tokens + (1.0 if mixed or _WITHOUT_BONUS.search(text) else 0.0), 9)
+    depths: tuple[float, ...] = ()
+    if positions := _POSITIONS.search(text):
+        depths = _unconditional([float(each) for each in positions[1].split()])
+    elif firsts := _FIRST.findall(text):
+        depths = _unconditional(_spread({int(at): float(mean) for at, mean in firsts}))
+    value = float(rate[1]) / (100.0 if rate[2] else 1.0) if rate and not depths else None
+    vector = _VECTOR.search(notes)
+    siblings = tuple(float(each) for each in vector[1].strip(" ,").split(",")) if vector and not text else ()
+    return StatedAcceptance(
+        tokens_per_step=tokens, rate=value if value is None or value <= 1.0 else None, by_depth=depths,
+        siblings=siblings,
+    )  # fmt: skip
+
+
+def _unconditional(rates: list[float]) -> tuple[float, ...]:
+    """Products of conditional rates, never above 1."""
+    found, reached = [], 1.0
+    for each in rates:
+        reached = round(reached * min(each, 1.0), 9)
+        found.append(reached)
+    return tuple(found)
+
+
+def _spread(means: dict[int, float]) -> list[float]:
+    """Rates by position whose means over the first n positions are those given; constant between known lengths."""
+    found: list[float] = []
+    for before, after in pairwise([0, *sorted(means)]):
+        total = means[after] * after - (means[before] * before if before else 0.0)
+        found += [min(max(total / (after - before), 0.0), 1.0)] * (after - before)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatedDraftCost:
+    """What drafting takes, as stated; at most one of them is known.
+
+    Args:
+        ratio: of a draft pass to a plain step.
+        pass_s: seconds of a draft pass.
+        step_s: seconds of all drafting of a step.
+    """
+
+    ratio: float | None = None
+    pass_s: float | None = None
+    step_s: float | None = None
+
+    def seconds(self, passes: int, plain_s: float) -> float | None:
+        """Seconds of drafting in a step of so many draft passes; None where nothing is stated."""
+        if self.step_s is not None:
+            return self.step_s
+        each = self.pass_s if self.pass_s is not None else (None if self.ratio is None else self.ratio * plain_s)
+        return None if each is None else passes * each
+
+
+def stated_draft_cost(text: str) -> StatedDraftCost:
+    """What a cell states of the time that drafting takes.
+
+    >>> stated_draft_cost("0.5 ms/token").pass_s, stated_draft_cost("~8.9-9.3 ms/round on 7B").step_s
+    (0.0005, 0.0091)
+    """
+    if ratio := _RATIO.search(text):
+        return StatedDraftCost(ratio=float(ratio[1]))
+    if whole := _PER_ROUND.search(text):
+        ends = [float(each) for each in whole.groups() if each]
+        return StatedDraftCost(step_s=round(1e-3 * sum(ends) / len(ends), 12))
+    per_pass = _PER_TOKEN.search(text)
+    return StatedDraftCost(pass_s=1e-3 * float(per_pass[1])) if per_pass else StatedDraftCost()

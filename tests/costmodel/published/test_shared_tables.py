@@ -1,0 +1,145 @@
+"""The shared tables of published numbers: how far off predictions are, and which comparisons come out as published.
+
+Bounds are what holds today, rounded up; none of the constants behind them was fitted to these rows. Where the goal is
+narrower it stands beside the bound.
+"""
+
+from statistics import median
+
+import pytest
+from scipy.stats import kendalltau
+
+from costmodel.published.causes import cause_of
+from costmodel.published.predict import predictions
+from costmodel.published.table import read_rows
+
+FILES = ("speculative_and_serving.csv", "diffusion_and_jacobi.csv")
+
+
+@pytest.fixture(scope="module")
+def answers(reference_data):
+    paths = [reference_data / "published" / name for name in FILES]
+    if not all(path.is_file() for path in paths):
+        pytest.skip(f"no published tables at {reference_data}")
+    return predictions([row for path in paths for row in read_rows(path)])
+
+
+def sizes(found):
+    return sorted(abs(each.error_ratio) for each in found if each.error_ratio is not None)
+
+
+def absolute(row):
+    return row.value is not None and not row.unit.startswith(("x ", "tokens/"))
+
+
+def of(answers, system, words=""):
+    return [each for each in answers if each.row.system.startswith(system) and words in each.row.source]
+
+
+def test_every_row_is_answered_or_says_why(answers):
+    assert len(answers) == 989 + 299
+    assert all((each.predicted is None) == bool(each.reason) for each in answers)
+    assert all(each.predicted is None or each.predicted > 0.0 for each in answers)
+
+
+def test_errors_of_rows_with_all_inputs(answers):
+    full = [each for each in answers if each.row.group == "full"]
+    numbers = sizes([each for each in full if absolute(each.row)])
+    everything = sizes(full)
+    p90 = numbers[int(0.9 * (len(numbers) - 1))]
+    print(f"\nfull: {len(full)} rows, {len(everything)} predicted, median {median(everything):.3f}; absolute "
+          f"{len(numbers)}, median {median(numbers):.3f}, p90 {p90:.3f}")  # fmt: skip
+    assert len(numbers) >= 240
+    assert median(everything) <= 0.12
+    assert median(numbers) <= 0.12
+    assert p90 <= 0.40  # the goal is 0.35
+
+
+def test_rows_with_all_inputs_that_are_far_off_have_a_cause(answers):
+    far = [each for each in answers if each.row.group == "full" and abs(each.error_ratio or 0.0) > 0.3]
+    unknown = [(each.row.system, each.row.prompt) for each in far if not cause_of(each.row)]
+    print(f"\n{len(far)} rows of full inputs are over 30 % off, without a cause: {unknown}")
+    assert len(unknown) <= 1
+
+
+@pytest.mark.parametrize(
+    ("hardware", "least"), [("RTX 3090 24GB", 0.85), ("A100-80GB", 0.75)]
+)  # the goal is 0.8; on the A100 three systems lie within 7 % of each other
+def test_spec_bench_rankings(answers, hardware, least):
+    own = [each for each in of(answers, "", "Spec-Bench") if each.row.hardware == hardware and each.predicted]
+    for target in {each.row.target for each in own}:
+        pairs = [(each.row.speedup, each.predicted) for each in own if each.row.target == target]
+        tau = kendalltau(*zip(*pairs, strict=True)).statistic
+        print(f"\n{hardware}, {target}: {len(pairs)} systems, Kendall's tau {tau:.2f}")
+        assert tau >= least
+
+
+def test_eagle_3_gains_less_at_larger_batches(answers):
+    """Acceptance of this chain is borrowed, so that levels are off; the fall with the batch is what passes say."""
+    for system in ("EAGLE-3", "EAGLE (SGLang"):
+        curve = [each for each in of(answers, system, "SGLang/vLLM") if each.row.shape == "chain gamma=3"]
+        found = [each.predicted for each in sorted(curve, key=lambda each: int(each.row.batch))]
+        assert len(found) == 5
+        assert found == sorted(found, reverse=True)
+
+
+def test_magicdec_gains_more_at_larger_batches(answers):
+    grid = [each for each in of(answers, "MagicDec", "Infini-AI-Lab") if each.predicted]
+    found = [each.predicted for each in sorted(grid, key=lambda each: int(each.row.batch))]
+    print(f"\nMagicDec: {[(each.row.batch, each.row.speedup, round(each.predicted, 2)) for each in grid]}")
+    assert len(found) == 3
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize(("temperature", "least"), [("0", 0.5), ("0.6", 0.8)])
+def test_sequoias_sweep_of_chains_side_by_side(answers, temperature, least):
+    """The vector is of sampling at 0.6; greedy drafts accept more, and longer ones pay there."""
+    sweep = [each for each in of(answers, "SpecInfer", "Table ") if each.row.data == "C4 (tree sweep)"
+             and each.row.temperature == temperature]  # fmt: skip
+    pairs = [(each.row.speedup, each.predicted) for each in sweep]
+    best = max(sweep, key=lambda each: each.predicted).row.speedup
+    tau = kendalltau(*zip(*pairs, strict=True)).statistic
+    most = max(each.row.speedup for each in sweep)
+    print(f"\nT = {temperature}: tau {tau:.2f}; the shape that is predicted best reaches {best} of {most}")
+    assert len(pairs) == 20
+    assert tau >= least
+    assert best >= 0.97 * most
+
+
+def test_sequoias_milliseconds(answers):
+    rows = [each for each in of(answers, "Sequoia", "Table 1/3") if each.row.target == "Llama2-7B"]
+    assert len(rows) == 8
+    assert sizes(rows)[-1] <= 0.25
+
+
+def test_triforce_slows_down_with_the_temperature(answers):
+    rows = [each for each in of(answers, "TriForce", "Table 2") if each.predicted]
+    ratios = [each.predicted / each.row.speedup for each in rows]
+    found = [each.predicted for each in rows]
+    assert found == sorted(found, reverse=True)
+    assert max(ratios) / min(ratios) <= 1.08  # levels are off by one factor, the curve is not
+
+
+def test_prompt_decodings_passes(answers):
+    rows = of(answers, "PPD", "Table 1")
+    plain = {each.row.target: each for each in of(answers, "Vanilla (in PPD)")}
+    assert len(rows) == 2
+    for each in rows:
+        longer = each.row.published / plain[each.row.target].row.published
+        ours = each.predicted / plain[each.row.target].predicted
+        print(f"\n{each.row.target}: {longer:.2f} times plain decoding published, {ours:.2f} predicted")
+        assert ours == pytest.approx(longer, rel=0.12)
+
+
+@pytest.mark.parametrize(
+    ("system", "words", "count", "most"),
+    [("Token Recycling", "Spec-Bench", 2, 0.2), ("Vanilla (in PARD)", "", 3, 0.02), ("PARD", "2504.18583", 1, 0.4),
+     ("SpecVLM", "2509.11815", 27, 0.25), ("LongSpec", "2502.17421", 21, 0.16), ("Falcon", "2412.12639", 6, 0.2),
+     ("MagicDec", "2502.17421", 13, 0.18), ("DySpec", "2410.11744", 18, 0.08), ("Hydragen", "2402.05099", 39, 0.03),
+     ("Cost table", "2507.19427 Table", 42, 0.01), ("Set Block", "roofline", 14, 0.01)],
+)  # fmt: skip
+def test_median_errors_of_systems(answers, system, words, count, most):
+    found = sizes(of(answers, system, words))
+    print(f"\n{system}: {len(found)} rows, median {median(found):.3f}, largest {found[-1]:.3f}")
+    assert len(found) >= count
+    assert median(found) <= most
