@@ -216,7 +216,7 @@ def assisted_length(tokens_per_step: float) -> int:
 
     def emitted(length: int) -> float:
         rate = (1.0 / 3.0) ** (1.0 / length)
-        return sum(rate**depth for depth in range(length + 1))
+        return float(sum(rate**depth for depth in range(length + 1)))
 
     return min(range(1, MOST_ASSISTED + 1), key=lambda length: abs(emitted(length) - tokens_per_step))
 
