@@ -11,11 +11,12 @@ from typing import Any
 
 from costmodel.published.answer import Prediction
 from costmodel.published.causes import cause_of
-from costmodel.published.names import system_name
 from costmodel.published.noise import noise_floor
-from costmodel.published.table import GROUPS
+from costmodel.published.reading.names import system_name
+from costmodel.published.reading.table import GROUPS
 
 LARGE_RATIO = 0.3  # of an error that needs a cause
+KINDS = {"absolute": "absolute", "ratio": "ratios", "tokens": "tokens", "computed": "computed there"}
 Json = dict[str, Any]
 
 
@@ -57,7 +58,9 @@ def _row(file: str, p: Prediction) -> Json:
 
 
 def _kind(p: Prediction) -> str:
-    """Whether a row's number is absolute, a ratio to a baseline, or tokens alone."""
+    """Whether a row's number was computed by its source, is absolute, a ratio to a baseline, or tokens alone."""
+    if p.computed:
+        return "computed"
     unit = p.row.quantity
     if unit == "speedup" or unit.startswith("x "):
         return "ratio"
@@ -65,14 +68,23 @@ def _kind(p: Prediction) -> str:
 
 
 def _errors(rows: Sequence[Json]) -> Json:
-    """Errors of a group: of all its numbers, of absolute ones, of ratios, and of speedups and baselines beside them."""
+    """Errors of a group: of all its numbers, of each kind, and of speedups and baselines that stand beside them."""
     return {
         **_summary(rows),
-        "absolute": _summary([row for row in rows if row["kind"] == "absolute"]),
-        "ratio": _summary([row for row in rows if row["kind"] == "ratio"]),
+        **{kind: _summary([row for row in rows if row["kind"] == kind]) for kind in KINDS},
         "speedups": _beside(rows, "speedup"),
         "baselines": _beside(rows, "baseline"),
     }
+
+
+def parts(own: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """A group's errors as a whole and by kind, with their names; kinds without rows are left out.
+
+    Args:
+        own: of `groups` of an answer.
+    """
+    named = [("all", own), *((name, own[kind]) for kind, name in KINDS.items())]
+    return [(name, part) for name, part in named if part["rows"]]
 
 
 def _summary(rows: Sequence[Json]) -> Json:

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from app.figures.charts import NEUTRAL, PALETTE, Figure, Json, digits, framed
 
 LABELS = {"full": "All inputs stated", "partial": "Some inputs stated", "headline": "Headlines"}
-KINDS = {"absolute": "times and rates", "ratio": "ratios to a baseline", "tokens": "tokens per step"}
+KINDS = {
+    "absolute": "times and rates", "ratio": "ratios to a baseline", "tokens": "tokens per step",
+    "computed": "computed by the source",
+}  # fmt: skip
 _NEAR = 1.3
 
 

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from app.answers.reproduction import parts
 from app.figures.charts import Figure, digits
 from app.figures.reproduction_figures import LABELS, reproduction_figure
 from app.reports.page import figure_card, html_page, html_table, write_page
@@ -53,12 +54,12 @@ def reproduction_page(body: Json) -> str:
         f'<header><p class="eyebrow">{escape(names)}</p><h1>Predicted beside published '
         f"<span>{predicted} of {len(body['rows'])} numbers predicted from their own inputs</span></h1></header>"
     )
-    parts = [
+    sections = [
         f'<section class="grid">{cards}</section>', _section("Errors by group", _groups(body["groups"])),
         _section("By system", _systems(body["systems"])), _section("Noise floor", _noise(body["noise_floor"])),
         _section("Every row", _rows(body["rows"])),
     ]  # fmt: skip
-    return html_page("Predicted beside published", head + "".join(parts), figures, key="--html")
+    return html_page("Predicted beside published", head + "".join(sections), figures, key="--html")
 
 
 def _section(title: str, table: str) -> str:
@@ -74,7 +75,7 @@ def _groups(groups: Json) -> str:
         [escape(f"{group}, {name}"), str(part["rows"]), str(part["predicted"]), _ratio(part["bias_ratio"], "+"),
          _ratio(part["median_error_ratio"]), _ratio(part["p90_error_ratio"]), str(part["over_30_percent"])]
         for group, own in groups.items()
-        for name, part in (("all", own), ("absolute", own["absolute"]), ("ratios", own["ratio"])) if part["rows"]
+        for name, part in parts(own)
     ]  # fmt: skip
     return html_table(["numbers", "rows", "predicted", "bias", "median", "p90", "over 30 %"], lines)
 

@@ -6,7 +6,7 @@ Leaves out how it is found (`prediction`, `refined`, `serving`) and how far off 
 
 from dataclasses import dataclass
 
-from costmodel.published.table import PublishedRow
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError, RooftreeError, UnknownNameError
 
 
@@ -22,6 +22,7 @@ class Prediction:
         reason: why nothing is predicted; empty where something is.
         remarks: what was assumed.
         method: slug of the entry that it was priced as; empty for none.
+        computed: the source computed its number by a formula, and nobody measured it.
     """
 
     row: PublishedRow
@@ -31,6 +32,7 @@ class Prediction:
     reason: str = ""
     remarks: tuple[str, ...] = ()
     method: str = ""
+    computed: bool = False
 
     @property
     def error_ratio(self) -> float | None:

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from costmodel.published.names import system_name
-from costmodel.published.table import PublishedRow
+from costmodel.published.reading.names import system_name
+from costmodel.published.reading.table import PublishedRow
 
 
 @cache

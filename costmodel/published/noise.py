@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from costmodel.published.names import context_of, engine_of, method_of_system, model_of
-from costmodel.published.question import batch_of, device_of
-from costmodel.published.stated import stated_acceptance
-from costmodel.published.table import PublishedRow
+from costmodel.published.deployed import batch_of, device_of
+from costmodel.published.reading.names import context_of, engine_of, method_of_system, model_of
+from costmodel.published.reading.stated import stated_acceptance
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 
 LONG_TOKENS = 2048  # contexts beyond which the cache's length, which differs between sources, counts

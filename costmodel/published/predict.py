@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from costmodel.published import refined
 from costmodel.published.answer import Prediction, plain_reason
-from costmodel.published.names import system_name
 from costmodel.published.prediction import drafting_prediction
+from costmodel.published.reading.names import system_name
+from costmodel.published.reading.table import PublishedRow
 from costmodel.published.serving import chunked, context_parallel, prefixes, rooflines, split_layers, token_cost
-from costmodel.published.table import PublishedRow
 from hardware_profiles.errors import RooftreeError
 
 _TREE_OF = re.compile(r"\+ ([\w-]+) tree$")

@@ -10,11 +10,11 @@ from dataclasses import replace
 from costmodel.answers.estimate import estimate, step_cost
 from costmodel.laws.acceptance import geometric
 from costmodel.published.answer import Prediction, in_unit
-from costmodel.published.names import method_of_system
 from costmodel.published.question import Question, question_of, tokens_of
-from costmodel.published.shapes import stated_shape
-from costmodel.published.stated import stated_acceptance, stated_draft_cost
-from costmodel.published.table import PublishedRow
+from costmodel.published.reading.names import method_of_system
+from costmodel.published.reading.shapes import stated_shape
+from costmodel.published.reading.stated import stated_acceptance, stated_draft_cost
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import UnknownNameError
 
 

@@ -5,32 +5,24 @@ Leaves out masked blocks (`refined`), tables of whole services (`serving`), and 
 """
 
 import math
-import re
 from dataclasses import dataclass, replace
 
 from costmodel.acceptance_library import best_match
 from costmodel.answers.setting import Setting
-from costmodel.answers.settings import build_setting
-from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.engine_library import load_engine
 from costmodel.laws.acceptance import Acceptance, DepthRates, geometric, stated_tree
 from costmodel.laws.acceptance.siblings import ASSUMED_SIBLINGS
 from costmodel.laws.claims import rate_claim, tokens_claim
-from costmodel.method import Draft, Method
-from costmodel.published.amounts import token_count
-from costmodel.published.names import Named, captures_drafts, context_of, engine_of, method_of_system, model_of
-from costmodel.published.shapes import StatedShape, assisted_length, stated_shape
-from costmodel.published.stated import StatedAcceptance, StatedDraftCost, stated_acceptance, stated_draft_cost
-from costmodel.published.table import PublishedRow
+from costmodel.method import Method
+from costmodel.published.deployed import batch_of, setting_of
+from costmodel.published.reading.amounts import token_count
+from costmodel.published.reading.names import captures_drafts, context_of, method_of_system, model_of
+from costmodel.published.reading.shapes import StatedShape, assisted_length, stated_shape
+from costmodel.published.reading.stated import StatedAcceptance, StatedDraftCost, stated_acceptance, stated_draft_cost
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
-from hardware_profiles.recognition import stated_device
 from traces.kinds.tree import Tree
 
 FALL_WITH_RANK = 1.06  # of acceptance with the rank of a sibling, as in `laws.acceptance.siblings`
-_LIKELY = re.compile(r"\(([\w -]+?) likely\)|likely ([A-Z]+\d+)")
-_UNSTATED = r"\(?(un|not )stated|n\.a\.|\(?hardware-free|1 gpu"
-_HOST_LINK = re.compile(r"(\d+(?:\.\d+)?) GB/s host", re.IGNORECASE)
-_SPREAD = re.compile(r"(\d+)-way TP", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,103 +103,6 @@ def _drafted(row: PublishedRow, method: Method, known: StatedAcceptance) -> tupl
         told = f"drafts end early: {least + 1} tokens ASSUMED, one more than stay"
         shape = StatedShape(chain=least + 1, remark=told)
     return shape, *_accepted(row, method, known, shape)
-
-
-def batch_of(row: PublishedRow) -> int:
-    """Requests of a row.
-
-    Raises:
-        InputError: none stated, or words that are no whole number.
-    """
-    if re.fullmatch(r"[1-9]\d{0,8}", row.batch):
-        return int(row.batch)
-    raise InputError("states no batch" if not row.batch else "states no single batch", key="batch",
-                     value=row.batch or None)  # fmt: skip
-
-
-def setting_of(row: PublishedRow, method: Method, drafting: StatedDraftCost) -> tuple[Setting, list[str]]:
-    """The deployment, drafter and engine of a row, and what was assumed of them.
-
-    Args:
-        row: the row.
-        method: whose draft it is.
-        drafting: what drafting takes, where that is stated; no draft model is needed then.
-
-    Raises:
-        InputError: hardware or models that are not stated or not known.
-    """
-    model, engine, (device, count, device_remark) = model_of(row.target), engine_of(row), device_of(row)
-    remarks = [model.remark, engine.remark, device_remark]
-    stated = drafting.seconds(1, 1.0) is not None
-    draft = None
-    if method.needs_draft_model and not stated:
-        if not row.draft:
-            raise InputError("names no draft model", key="draft")
-        found = model_of(row.draft)
-        draft = found.name
-        remarks.append(found.remark)
-    names, more = _names(row, model.name, engine, device, count)
-    if method.needs_draft_model and stated:
-        method = replace(method, draft=(Draft(by="lookup"),))
-        setting = build_setting(DecodingConfiguration(deployment=names))
-        from costmodel.drafters.drafter import build_drafter
-
-        setting = replace(setting, drafter=build_drafter(method, setting.target))
-    else:
-        setting = build_setting(DecodingConfiguration(deployment=names, method=method.slug, draft_model=draft))
-    return setting, [*remarks, *more]
-
-
-def device_of(row: PublishedRow) -> tuple[str, int, str]:
-    """Profile and number of a row's devices, and how they were read.
-
-    Raises:
-        InputError: not stated, not known, or more than one.
-    """
-    unstated = not row.hardware or re.match(_UNSTATED, row.hardware, re.IGNORECASE) is not None
-    likely = _LIKELY.search(row.hardware) or (_LIKELY.search(row.notes) if unstated else None)
-    words = (likely[1] or likely[2]) if likely else row.hardware
-    if unstated and not likely:
-        raise InputError("names no hardware", key="hardware", value=row.hardware or None)
-    found = stated_device(words)
-    remark = f"{row.hardware or 'no hardware'}: {found.profile} ASSUMED" if likely else found.remark
-    spread = _SPREAD.search(row.hardware)
-    told = re.fullmatch(r"\d{1,6}", row.devices)
-    count = int(spread[1]) if spread else (int(row.devices) if told else found.devices or 1)
-    return found.profile, max(count, 1), remark
-
-
-def _names(row: PublishedRow, model: str, engine: Named, device: str, count: int) -> tuple[DeploymentNames, list[str]]:
-    """The deployment by names."""
-    remarks, overrides = [], []
-    offloads = "cpu offload" in row.hardware.casefold()
-    if "kv offload" in row.hardware.casefold():
-        raise InputError("keeps the cache in the host's memory, which is not priced", key="hardware")
-    if link := _HOST_LINK.search(row.hardware):
-        overrides.append(f"device.host_link_bytes_per_s={float(link[1]) * 1e9}")
-    name = "none" if offloads else engine.name
-    devices = count
-    if name == "transformers" and count > 1:
-        devices = 1
-        remarks.append(f"layers lie on {count} devices and run one after another")
-    transforms = ("dfloat11",) if row.precision.casefold().startswith("df11") else ()
-    return DeploymentNames(
-        model=model, device=device, engine=load_engine(name).name, dtype=dtype_of(row), tensor_parallel=devices,
-        transforms=transforms, host_weights_ratio=1.0 if offloads else 0.0, overrides=tuple(overrides),
-    ), remarks  # fmt: skip
-
-
-def dtype_of(row: PublishedRow) -> str | None:
-    """Format of a row's weights; None: the checkpoint's.
-
-    Raises:
-        InputError: a format that no kernel is known of.
-    """
-    words = row.precision.casefold()
-    if "nf4" in words or "int4" in words:
-        raise InputError("is a format of weights that is not priced", key="precision", value=row.precision)
-    found = next((name for name in ("bf16", "fp16", "fp8", "int8") if name in words), None)
-    return None if words.startswith("df11") else found
 
 
 def _riding(setting: Setting, shape: StatedShape) -> Setting:

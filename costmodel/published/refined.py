@@ -15,11 +15,11 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.refining import refined
 from costmodel.method import Method, Refine, Shape
 from costmodel.method_library import load_method
-from costmodel.published.amounts import number, token_count
 from costmodel.published.answer import Prediction, in_unit, plain_reason
-from costmodel.published.names import context_of, engine_of, model_of
-from costmodel.published.question import batch_of, device_of, dtype_of
-from costmodel.published.table import PublishedRow
+from costmodel.published.deployed import batch_of, device_of, dtype_of
+from costmodel.published.reading.amounts import number, token_count
+from costmodel.published.reading.names import context_of, engine_of, model_of
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 
 _DRAFTING = re.compile(r"^(HASS|EAGLE|DEER|CLLM|Lookahead|Jacobi Forcing)", re.IGNORECASE)

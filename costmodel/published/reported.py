@@ -1,13 +1,13 @@
 """Which published numbers does the catalogue itself hold, in the form of a table's rows?
 
-Every `reported` number of every entry, with its inputs. Leaves out the tables that people bring (`table`).
+Every `reported` number of every entry, with its inputs. Leaves out the tables that people bring (`reading.table`).
 """
 
 from collections.abc import Iterable
 
 from costmodel.method import Method, Reported
 from costmodel.method_library import load_method, method_names
-from costmodel.published.table import PublishedRow
+from costmodel.published.reading.table import PublishedRow
 
 _UNITS = {
     "speedup": "", "tokens_per_step": "tokens/step", "tokens_per_s": "tok/s", "token_s": "s/token", "step_s": "s/step",

@@ -52,17 +52,15 @@ def _print_rows(rows: Sequence[Row]) -> None:
 
 
 def _print_groups(groups: Mapping[str, Row]) -> None:
+    from app.answers.reproduction import parts
     from app.cli.output import print_table
 
-    cells = []
-    for group, own in groups.items():
-        for name, part in (("all", own), ("absolute", own["absolute"]), ("ratios", own["ratio"])):
-            if part["rows"]:
-                cells.append([
-                    group, name, str(part["rows"]), str(part["predicted"]), _percent(part["bias_ratio"], "+"),
-                    _percent(part["median_error_ratio"]), _percent(part["p90_error_ratio"]),
-                    str(part["over_30_percent"]), str(part["without_cause"]),
-                ])  # fmt: skip
+    cells = [
+        [group, name, str(part["rows"]), str(part["predicted"]), _percent(part["bias_ratio"], "+"),
+         _percent(part["median_error_ratio"]), _percent(part["p90_error_ratio"]), str(part["over_30_percent"]),
+         str(part["without_cause"])]
+        for group, own in groups.items() for name, part in parts(own)
+    ]  # fmt: skip
     columns = ["stated", "numbers", "rows", "predicted", "bias %", "median %", "p90 %", "over 30 %", "without cause"]
     print_table("predicted against published, by how much is stated", columns, cells)
 

@@ -12,7 +12,7 @@ from app.cli.output import Answered
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from costmodel.published.table import PublishedRow
+    from costmodel.published.reading.table import PublishedRow
 
 
 def reproduce(
@@ -50,8 +50,8 @@ def reproduce(
     from app.cli.shown.reproduce import print_reproduction
     from costmodel.method_library import load_method
     from costmodel.published.predict import predictions
+    from costmodel.published.reading.table import GROUPS, read_rows
     from costmodel.published.reported import reported_rows
-    from costmodel.published.table import GROUPS, read_rows
     from hardware_profiles.errors import InputError
 
     if html is not None:
@@ -79,7 +79,7 @@ def reproduce(
 
 def _asked(table: "Sequence[PublishedRow]", group: str, slugs: "set[str]") -> "list[PublishedRow]":
     """The rows of a group, all for an empty one, and of the entries that are named, all where none is."""
-    from costmodel.published.names import method_of_system
+    from costmodel.published.reading.names import method_of_system
     from hardware_profiles.errors import InputError
 
     def slug(row: "PublishedRow") -> str:

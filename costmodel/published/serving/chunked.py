@@ -11,11 +11,11 @@ from costmodel.answers.setting import Setting
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
-from costmodel.published.amounts import token_count
 from costmodel.published.answer import Prediction
-from costmodel.published.names import model_of
-from costmodel.published.question import batch_of, device_of, dtype_of
-from costmodel.published.table import PublishedRow
+from costmodel.published.deployed import batch_of, device_of, dtype_of
+from costmodel.published.reading.amounts import token_count
+from costmodel.published.reading.names import model_of
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 
 _MIXED = re.compile(r"chunk (\d+) \+ (\d+) decodes")

@@ -14,9 +14,9 @@ from costmodel.parallel.passes import plan_cost
 from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.forward import Deployment
 from costmodel.passes.precision import Precision
-from costmodel.published.amounts import token_count
 from costmodel.published.answer import Prediction
-from costmodel.published.table import PublishedRow
+from costmodel.published.reading.amounts import token_count
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 

@@ -12,11 +12,11 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.passes import kernels
 from costmodel.passes.forward import Deployment, PassCost, pass_cost
 from costmodel.passes.prefixes import shared_prefix_cost
-from costmodel.published.amounts import token_count
 from costmodel.published.answer import Prediction, in_unit
-from costmodel.published.names import model_of
-from costmodel.published.question import batch_of, device_of, dtype_of
-from costmodel.published.table import PublishedRow
+from costmodel.published.deployed import batch_of, device_of, dtype_of
+from costmodel.published.reading.amounts import token_count
+from costmodel.published.reading.names import model_of
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 
 # of a layer, counted in hydragen/llama.py and Transformers' modeling_llama.py: a norm in 32 bits reads and writes 32

@@ -8,10 +8,10 @@ import re
 from costmodel.architectures.architecture import Block, FeedForward
 from costmodel.architectures.attention import Attention
 from costmodel.passes import kernels, ops
-from costmodel.published.amounts import token_count
 from costmodel.published.answer import Prediction
-from costmodel.published.question import batch_of
-from costmodel.published.table import PublishedRow
+from costmodel.published.deployed import batch_of
+from costmodel.published.reading.amounts import token_count
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device
@@ -61,7 +61,10 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
     batch, tokens = batch_of(row), int(block[1])
     longer, one = (_layer_s(device, batch, each, context) for each in (tokens, 1))
     return Prediction(
-        row=row, predicted=longer / one, remarks=("one layer at one byte a value, as the source lists it",)
+        row=row,
+        predicted=longer / one,
+        remarks=("one layer at one byte a value, as the source lists it",),
+        computed=True,
     )
 
 

@@ -12,11 +12,11 @@ from costmodel.parallel.disaggregation import split_layers
 from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.forward import Deployment, pass_cost
 from costmodel.passes.precision import Precision
-from costmodel.published.amounts import token_count
 from costmodel.published.answer import Prediction
-from costmodel.published.names import system_name
-from costmodel.published.question import batch_of
-from costmodel.published.table import PublishedRow
+from costmodel.published.deployed import batch_of
+from costmodel.published.reading.amounts import token_count
+from costmodel.published.reading.names import system_name
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device

@@ -10,10 +10,10 @@ from dataclasses import replace
 from costmodel.architectures.library import load_model
 from costmodel.parallel.token_price import token_price, token_work
 from costmodel.passes.precision import Precision
-from costmodel.published.amounts import token_count
 from costmodel.published.answer import Prediction
-from costmodel.published.names import model_of
-from costmodel.published.table import PublishedRow
+from costmodel.published.reading.amounts import token_count
+from costmodel.published.reading.names import model_of
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device
@@ -63,7 +63,7 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
     else:
         price = token_price(work, _priced(row), "fp8")
         predicted = 1e6 * float(price.feed_forward_usd if feed_forward else price.attention_usd)
-    return Prediction(row=row, predicted=predicted, remarks=tuple(each for each in told if each))
+    return Prediction(row=row, predicted=predicted, remarks=tuple(each for each in told if each), computed=True)
 
 
 def _priced(row: PublishedRow) -> Device:

@@ -1,13 +1,15 @@
 """Errors of groups and systems, kinds of numbers, reasons and causes."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.answers.reproduction import percentile, reproduction
+from app.answers.reproduction import parts, percentile, reproduction
 from costmodel.published.answer import Prediction
 from costmodel.published.causes import cause_of
-from costmodel.published.table import PublishedRow
+from costmodel.published.reading.table import PublishedRow
 
 
 def found(predicted, reason="", *, system="EAGLE-2", **changes):
@@ -29,14 +31,18 @@ def test_errors_and_their_summary():
 
 
 def test_kinds_of_numbers_are_told_apart():
+    by_formula = ("", replace(found(5.0)[1], computed=True))
     body = reproduction(
         [found(1.0), found(2.0, value=None, unit="", speedup=2.0), found(3.0, value=3.0, unit="x vs HF"),
-         found(4.0, value=4.0, unit="tokens/step")],
+         found(4.0, value=4.0, unit="tokens/step"), by_formula],
         {},
     )  # fmt: skip
-    assert [row["kind"] for row in body["rows"]] == ["absolute", "ratio", "ratio", "tokens"]
-    assert body["groups"]["full"]["ratio"]["predicted"] == 2
-    assert body["groups"]["full"]["absolute"]["predicted"] == 1
+    assert [row["kind"] for row in body["rows"]] == ["absolute", "ratio", "ratio", "tokens", "computed"]
+    full = body["groups"]["full"]
+    assert [(name, part["predicted"]) for name, part in parts(full)] == [
+        ("all", 5), ("absolute", 1), ("ratios", 2), ("tokens", 1), ("computed there", 1)
+    ]  # fmt: skip
+    assert full["computed"]["median_error_ratio"] == 0.5
 
 
 def test_reasons_are_counted_without_what_they_are_about():

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from app.answers.reproduction import percentile
-from costmodel.published.table import COLUMNS
+from costmodel.published.reading.table import COLUMNS
 
 PLAIN = {
     "system": "Vanilla (in gpt-fast)", "source": "a page", "target": "Llama2-7B", "hardware": "A100-80GB",

@@ -10,7 +10,7 @@ pytest.importorskip("plotly")
 from app.answers.reproduction import reproduction
 from app.reports.reproduction_page import reproduction_page, write_reproduction_page
 from costmodel.published.answer import Prediction
-from costmodel.published.table import PublishedRow
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from costmodel.published.table import PublishedRow
+from costmodel.published.reading.table import PublishedRow
 
 ROW = PublishedRow(
     line=2, kind="drafting", system="EAGLE-2", source="arXiv:2503.01840 Table 1", group="full", target="Vicuna-13B",

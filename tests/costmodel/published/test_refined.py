@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from costmodel.published.predict import predictions
+from costmodel.published.reading.table import PublishedRow
 from costmodel.published.refined import as_drafting, drafts, method_of_row, tokens_per_forward
-from costmodel.published.table import PublishedRow
 from hardware_profiles.errors import InputError
 
 ROW = PublishedRow(

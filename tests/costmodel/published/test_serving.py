@@ -3,7 +3,7 @@
 import pytest
 
 from costmodel.published.predict import predictions
-from costmodel.published.table import PublishedRow
+from costmodel.published.reading.table import PublishedRow
 
 
 def row(**changes):

@@ -11,7 +11,7 @@ from scipy.stats import kendalltau
 
 from costmodel.published.causes import cause_of
 from costmodel.published.predict import predictions
-from costmodel.published.table import read_rows
+from costmodel.published.reading.table import read_rows
 
 FILES = ("speculative_and_serving.csv", "diffusion_and_jacobi.csv")
 
@@ -28,8 +28,8 @@ def sizes(found):
     return sorted(abs(each.error_ratio) for each in found if each.error_ratio is not None)
 
 
-def absolute(row):
-    return row.value is not None and not row.unit.startswith(("x ", "tokens/"))
+def absolute(found):
+    return found.row.value is not None and not found.row.unit.startswith(("x ", "tokens/"))
 
 
 def of(answers, system, words=""):
@@ -44,15 +44,16 @@ def test_every_row_is_answered_or_says_why(answers):
 
 def test_errors_of_rows_with_all_inputs(answers):
     full = [each for each in answers if each.row.group == "full"]
-    numbers = sizes([each for each in full if absolute(each.row)])
-    everything = sizes(full)
-    p90 = numbers[int(0.9 * (len(numbers) - 1))]
-    print(f"\nfull: {len(full)} rows, {len(everything)} predicted, median {median(everything):.3f}; absolute "
-          f"{len(numbers)}, median {median(numbers):.3f}, p90 {p90:.3f}")  # fmt: skip
-    assert len(numbers) >= 240
-    assert median(everything) <= 0.12
-    assert median(numbers) <= 0.12
-    assert p90 <= 0.40  # the goal is 0.35
+    numbers = [each for each in full if absolute(each)]
+    measured = sizes([each for each in numbers if not each.computed])
+    for name, found in (("all", sizes(full)), ("absolute", sizes(numbers)), ("measured absolute", measured)):
+        p90 = found[int(0.9 * (len(found) - 1))]
+        print(f"\nfull, {name}: {len(found)} rows, median {median(found):.3f}, p90 {p90:.3f}")
+        assert p90 <= 0.40  # the goal is 0.35
+    assert len(measured) >= 190
+    assert median(sizes(full)) <= 0.12
+    assert median(sizes(numbers)) <= 0.12
+    assert median(measured) <= 0.14  # the goal is 0.12 with the numbers that their sources computed
 
 
 def test_rows_with_all_inputs_that_are_far_off_have_a_cause(answers):
@@ -76,11 +77,10 @@ def test_spec_bench_rankings(answers, hardware, least):
 
 def test_eagle_3_gains_less_at_larger_batches(answers):
     """Acceptance of this chain is borrowed, so that levels are off; the fall with the batch is what passes say."""
-    for system in ("EAGLE-3", "EAGLE (SGLang"):
-        curve = [each for each in of(answers, system, "SGLang/vLLM") if each.row.shape == "chain gamma=3"]
-        found = [each.predicted for each in sorted(curve, key=lambda each: int(each.row.batch))]
-        assert len(found) == 5
-        assert found == sorted(found, reverse=True)
+    curve = [each for each in of(answers, "EAGLE-3", "SGLang/vLLM") if each.row.shape == "chain gamma=3"]
+    found = [each.predicted for each in sorted(curve, key=lambda each: int(each.row.batch))]
+    assert len(found) == 5
+    assert found == sorted(found, reverse=True)
 
 
 def test_magicdec_gains_more_at_larger_batches(answers):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.published.stated import stated_acceptance, stated_draft_cost
+from costmodel.published.reading.stated import stated_acceptance, stated_draft_cost
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 CSV files of two kinds: decoding by drafting, serving and compressed models (`target`, `tree_or_gamma`, `value`), and
 refining of masked blocks (`model`, `steps`, `tps`). Both become rows of one type, in words as published. Leaves out
-what the words mean (`question`).
+what the words mean (`shapes`, `stated`, `names`).
 """
 
 import csv
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from costmodel.published.amounts import is_range, number
+from costmodel.published.reading.amounts import is_range, number
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.importers.files import read_text
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.method_library import load_method
-from costmodel.published.shapes import assisted_length, side_by_side, stated_shape, tree_of_levels
+from costmodel.published.reading.shapes import assisted_length, side_by_side, stated_shape, tree_of_levels
 from hardware_profiles.errors import InputError
 
 EAGLE, SEQUOIA, CHAIN = load_method("eagle-2"), load_method("sequoia"), load_method("speculative-decoding")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.published.table import COLUMNS, PublishedRow, read_rows
+from costmodel.published.reading.table import COLUMNS, PublishedRow, read_rows
 from hardware_profiles.errors import InputError, UnknownNameError
 
 ROW = {

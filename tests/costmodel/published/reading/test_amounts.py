@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.published.amounts import is_range, number, token_count
+from costmodel.published.reading.amounts import is_range, number, token_count
 
 POSITIVE = st.floats(0.001, 1e6).map(lambda value: round(value, 6))
 

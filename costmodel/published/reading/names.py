@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from costmodel.architectures.library import named_model
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names
-from costmodel.published.amounts import token_count
-from costmodel.published.table import PublishedRow
+from costmodel.published.reading.amounts import token_count
+from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import UnknownNameError
 
 ASSUMED_CONTEXT = 512
@@ -53,14 +53,14 @@ def method_of_system(text: str) -> tuple[Method, str]:
         UnknownNameError: neither a title, a slug nor a name of `sources.toml`; the nearest titles are offered.
     """
     name = system_name(text)
-    known = _titles()
-    slug = known.get(_plain(name)) or known.get(_plain(text))
-    if slug is not None:
-        return load_method(slug), ""
     listed = _table()["systems"].get(name)
     if listed is None:
-        raise UnknownNameError("system", name[:200], [load_method(each).title for each in method_names()])
-    if listed["method"] in method_names():
+        known = _titles()
+        slug = known.get(_plain(name)) or known.get(_plain(text))
+        if slug is None:
+            raise UnknownNameError("system", name[:200], [load_method(each).title for each in method_names()])
+        return load_method(slug), ""
+    if listed.get("method") in method_names():
         return load_method(listed["method"]), ""
     own = load_method(listed["like"])
     return own, f"priced as {own.title}, whose draft is of the same kind"

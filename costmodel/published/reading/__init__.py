@@ -1,0 +1,1 @@
+"""What do the words of a table of published numbers mean?"""
