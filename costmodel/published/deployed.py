@@ -36,8 +36,10 @@ def batch_of(row: PublishedRow) -> int:
                      value=row.batch or None)  # fmt: skip
 
 
-def setting_of(row: PublishedRow, method: Method, drafting: StatedDraftCost) -> tuple[Setting, list[str]]:
-    """The deployment, drafter and engine of a row, and what was assumed of them.
+def settings_of(row: PublishedRow, method: Method, drafting: StatedDraftCost) -> tuple[Setting, Setting, list[str]]:
+    """The deployment, drafter and engine of a row, those of what it is compared with, and what was assumed of them.
+
+    Drafting is compared with plain steps of the same target, and a target that is changed with the one that is not.
 
     Args:
         row: the row.
@@ -64,7 +66,8 @@ def setting_of(row: PublishedRow, method: Method, drafting: StatedDraftCost) -> 
         setting = replace(setting, drafter=build_drafter(method, setting.target))
     else:
         setting = build_setting(DecodingConfiguration(deployment=names, method=method.slug, draft_model=draft))
-    return setting, [*remarks, *more]
+    plain = setting if method.drafts else build_setting(DecodingConfiguration(deployment=names))
+    return setting, plain, [*remarks, *more]
 
 
 def device_of(row: PublishedRow) -> tuple[str, int, str]:

@@ -5,6 +5,7 @@ was assumed, or why nothing can be said. Leaves out masked blocks (`refined`) an
 answer in the same form, and how far off the answers are (`app.answers.reproduction`).
 """
 
+import re
 from dataclasses import replace
 
 from costmodel.answers.estimate import estimate, step_cost
@@ -16,6 +17,8 @@ from costmodel.published.reading.shapes import stated_shape
 from costmodel.published.reading.stated import stated_acceptance, stated_draft_cost
 from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import UnknownNameError
+
+_SPEEDUP = re.compile(r"x\b(?!.*\b(bytes|passes|flops)\b)", re.IGNORECASE)  # units of ratios of times
 
 
 def drafting_prediction(row: PublishedRow) -> Prediction:
@@ -39,9 +42,12 @@ def drafting_prediction(row: PublishedRow) -> Prediction:
 def _answered(row: PublishedRow, asked: Question) -> Prediction:
     setting, batch = asked.setting, asked.batch
     requests, context = float(batch), float(asked.context)
-    plain_s = float(step_cost(setting, geometric(0.0, 0), batch=requests, context=context).total_s)
+    plain_s, step_s = (
+        float(step_cost(each, geometric(0.0, 0), batch=requests, context=context).total_s)
+        for each in (asked.plain, setting)
+    )
     if asked.acceptance is None:
-        tokens, step_s = 1.0, plain_s
+        tokens = 1.0
     else:
         tokens = asked.acceptance.tokens_per_step
         step = estimate(setting, asked.acceptance, batch=requests, context=context).step
@@ -54,7 +60,7 @@ def _answered(row: PublishedRow, asked: Question) -> Prediction:
     other = "offload" in row.baseline_unit.casefold()  # a baseline that runs another way than the system itself
     speedup = None if other else tokens * plain_s / step_s
     baseline = in_unit(row.baseline_unit, 1.0, plain_s, batch) if row.baseline is not None and not other else None
-    if row.unit.startswith("x "):
+    if _SPEEDUP.match(row.unit):
         predicted = speedup
     elif row.value is not None:
         predicted = in_unit(row.unit, tokens, step_s, batch)

@@ -13,7 +13,7 @@ from costmodel.laws.acceptance import Acceptance, DepthRates, geometric, stated_
 from costmodel.laws.acceptance.siblings import ASSUMED_SIBLINGS
 from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.method import Method
-from costmodel.published.deployed import batch_of, setting_of
+from costmodel.published.deployed import batch_of, settings_of
 from costmodel.published.reading.amounts import token_count
 from costmodel.published.reading.names import captures_drafts, context_of, method_of_system, model_of
 from costmodel.published.reading.shapes import StatedShape, assisted_length, stated_shape
@@ -31,6 +31,7 @@ class Question:
 
     Args:
         setting: deployment, drafter and engine.
+        plain: those of plain decoding, which ratios are to.
         acceptance: of a step; None: plain decoding.
         batch: requests.
         context: cached tokens per request.
@@ -41,6 +42,7 @@ class Question:
     """
 
     setting: Setting
+    plain: Setting
     acceptance: Acceptance | None
     batch: int
     context: int
@@ -56,9 +58,7 @@ def question_of(row: PublishedRow) -> Question:
     Raises:
         InputError: something that a prediction needs is not stated, not known or not priced; the message says what.
     """
-    method, as_priced = method_of_system(row.system)
-    if method.refine is not None:
-        raise InputError("refines masked blocks, which rows of this kind do not describe", key="system")
+    method, as_priced = _priced(row)
     batch = batch_of(row)
     output = token_count(row.output) or 0
     context, assumed_context = context_of(row, output)
@@ -67,12 +67,12 @@ def question_of(row: PublishedRow) -> Question:
     shape, acceptance, about = StatedShape(), None, ""
     if method.drafts:
         shape, acceptance, about = _drafted(row, method, known)
-    setting, remarks = setting_of(row, method, drafting)
+    setting, plain, remarks = settings_of(row, method, drafting)
     if shape.shape is not None:
         setting = _riding(setting, shape)
     told = (as_priced, *remarks, assumed_context, shape.remark, about)
     return Question(
-        setting=setting, acceptance=acceptance, batch=batch, context=context, drafting=drafting,
+        setting=setting, plain=plain, acceptance=acceptance, batch=batch, context=context, drafting=drafting,
         levels=shape.levels, captured_drafts=captures_drafts(row),
         remarks=tuple(dict.fromkeys(each for each in told if each)),
     )  # fmt: skip
@@ -84,11 +84,27 @@ def tokens_of(row: PublishedRow) -> tuple[float, Method, tuple[str, ...]]:
     Raises:
         InputError: an unknown system, or no acceptance beside the number itself.
     """
-    method, as_priced = method_of_system(row.system)
+    method, as_priced = _priced(row)
     known = stated_acceptance(row.acceptance, row.notes, speedup=row.speedup)
     shape, acceptance, about = _drafted(row, method, known)
     told = (as_priced, shape.remark, about)
     return acceptance.tokens_per_step, method, tuple(dict.fromkeys(each for each in told if each))
+
+
+def _priced(row: PublishedRow) -> tuple[Method, str]:
+    """The entry of a row, and what has to be said of it.
+
+    Raises:
+        InputError: none has the name, or rows of this kind do not describe what it is priced from.
+    """
+    method, as_priced = method_of_system(row.system)
+    if method.refusal:
+        raise InputError(method.refusal, key="system")
+    if method.has_own_pace:
+        raise InputError("sets its own pace, which rows of this kind do not describe", key="system")
+    if method.deployment:
+        raise InputError("is an option of a deployment, whose extent rows of this kind do not state", key="system")
+    return method, as_priced
 
 
 def _drafted(row: PublishedRow, method: Method, known: StatedAcceptance) -> tuple[StatedShape, Acceptance, str]:

@@ -54,16 +54,14 @@ def method_of_system(text: str) -> tuple[Method, str]:
     """
     name = system_name(text)
     listed = _table()["systems"].get(name)
-    if listed is None:
-        known = _titles()
-        slug = known.get(_plain(name)) or known.get(_plain(text))
-        if slug is None:
-            raise UnknownNameError("system", name[:200], [load_method(each).title for each in method_names()])
-        return load_method(slug), ""
-    if listed.get("method") in method_names():
-        return load_method(listed["method"]), ""
-    own = load_method(listed["like"])
-    return own, f"priced as {own.title}, whose draft is of the same kind"
+    if listed is not None:
+        own = load_method(listed.get("method") or listed["like"])
+        return own, f"priced as {own.title}, whose passes are of the same kind" if "like" in listed else ""
+    known = _titles()
+    slug = known.get(_plain(name)) or known.get(_plain(text))
+    if slug is None:
+        raise UnknownNameError("system", name[:200], [load_method(each).title for each in method_names()])
+    return load_method(slug), ""
 
 
 @cache

@@ -113,7 +113,9 @@ def test_transformers_puts_layers_on_devices_one_after_another(row):
     [({"hardware": "unstated"}, "names no hardware"), ({"batch": "any"}, "states no single batch"),
      ({"batch": ""}, "states no batch"), ({"acceptance": ""}, "states no acceptance"),
      ({"target": "Chinchilla 70B"}, "Chinchilla 70B: no model of that name"), ({"target": ""}, "names no model"),
-     ({"system": "HADES"}, "HADES: no entry of the catalogue"), ({"precision": "INT4 nf4"}, "not priced"),
+     ({"system": "Fastest"}, "Fastest: no entry of the catalogue"), ({"system": "HADES"}, "out of scope"),
+     ({"system": "Fast-dLLM"}, "sets its own pace"), ({"system": "Tree Attention"}, "an option of a deployment"),
+     ({"precision": "INT4 nf4"}, "not priced"),
      ({"hardware": "RTX 4090 (KV offload)"}, "keeps the cache in the host"), ({"speedup": None}, "states no number"),
      ({"acceptance": "tau=9.5"}, "must lie in"), ({"problem": "has 2 cells"}, "has 2 cells"),
      ({"hardware": "A100 per caption / RTX 3090 per text"}, "more than one device")],
@@ -122,6 +124,21 @@ def test_what_cannot_be_predicted_says_why(row, changes, reason):
     found = one(row(**changes))
     assert found.predicted is None
     assert reason in found.reason
+
+
+def test_a_changed_target_is_compared_with_the_unchanged_one(row):
+    plain = {"acceptance": "", "shape": "", "source": "a compiled loop"}
+    fewer_layers = one(row(system="Unified layer skipping", **plain))
+    smaller_weights = one(row(system="2:4 structured sparsity", **plain))
+    assert fewer_layers.predicted == fewer_layers.speedup > 1.1
+    assert smaller_weights.speedup > 1.1
+    assert one(row(system="Vanilla (in a paper)", **plain)).speedup == 1.0
+
+
+def test_ratios_of_anything_but_times_are_refused(row):
+    for unit in ("x bytes", "x fewer forward passes", "x fewer FLOPs"):
+        assert "unit" in one(row(value=2.0, unit=unit)).reason
+    assert one(row(value=2.0, unit="x vs T5X")).predicted > 1.0
 
 
 def test_hardware_that_is_likely_is_assumed_aloud(row):
