@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from app.figures.reproduction_figures import KINDS
 from costmodel.published.answer import Prediction
 from costmodel.published.causes import cause_of
 from costmodel.published.noise import noise_floor
@@ -16,7 +17,6 @@ from costmodel.published.reading.names import system_name
 from costmodel.published.reading.table import GROUPS
 
 LARGE_RATIO = 0.3  # of an error that needs a cause
-KINDS = {"absolute": "absolute", "ratio": "ratios", "tokens": "tokens", "computed": "computed there"}
 Json = dict[str, Any]
 
 
@@ -75,16 +75,6 @@ def _errors(rows: Sequence[Json]) -> Json:
         "speedups": _beside(rows, "speedup"),
         "baselines": _beside(rows, "baseline"),
     }
-
-
-def parts(own: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """A group's errors as a whole and by kind, with their names; kinds without rows are left out.
-
-    Args:
-        own: of `groups` of an answer.
-    """
-    named = [("all", own), *((name, own[kind]) for kind, name in KINDS.items())]
-    return [(name, part) for name, part in named if part["rows"]]
 
 
 def _summary(rows: Sequence[Json]) -> Json:

@@ -1,4 +1,4 @@
-"""How do predicted numbers look beside published ones? Names in an answer are untrusted and leave escaped."""
+"""How do predicted numbers look beside published ones? Names in an answer are untrusted and leave figures escaped."""
 
 import html
 import math
@@ -12,6 +12,16 @@ KINDS = {
     "computed": "computed by the source",
 }  # fmt: skip
 _NEAR = 1.3
+
+
+def parts(own: Json) -> list[tuple[str, Json]]:
+    """A group's errors as a whole and by kind, with their names; kinds without rows are left out.
+
+    Args:
+        own: one of `groups` of the answer of `reproduce`.
+    """
+    named = [("all", own), *((label, own[kind]) for kind, label in KINDS.items())]
+    return [(label, part) for label, part in named if part["rows"]]
 
 
 def reproduction_figure(rows: Sequence[Json], group: str) -> Figure | None:

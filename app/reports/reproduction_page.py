@@ -9,9 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from app.answers.reproduction import parts
 from app.figures.charts import Figure, digits
-from app.figures.reproduction_figures import LABELS, reproduction_figure
+from app.figures.reproduction_figures import LABELS, parts, reproduction_figure
 from app.reports.page import figure_card, html_page, html_table, write_page
 from hardware_profiles.errors import InputError
 

@@ -52,8 +52,8 @@ def _print_rows(rows: Sequence[Row]) -> None:
 
 
 def _print_groups(groups: Mapping[str, Row]) -> None:
-    from app.answers.reproduction import parts
     from app.cli.output import print_table
+    from app.figures.reproduction_figures import parts
 
     cells = [
         [group, name, str(part["rows"]), str(part["predicted"]), _percent(part["bias_ratio"], "+"),

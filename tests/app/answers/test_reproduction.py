@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.answers.reproduction import parts, percentile, reproduction
+from app.answers.reproduction import percentile, reproduction
+from app.figures.reproduction_figures import parts
 from costmodel.published.answer import Prediction
 from costmodel.published.causes import cause_of
 from costmodel.published.reading.table import PublishedRow
@@ -40,7 +41,8 @@ def test_kinds_of_numbers_are_told_apart():
     assert [row["kind"] for row in body["rows"]] == ["absolute", "ratio", "ratio", "tokens", "computed"]
     full = body["groups"]["full"]
     assert [(name, part["predicted"]) for name, part in parts(full)] == [
-        ("all", 5), ("absolute", 1), ("ratios", 2), ("tokens", 1), ("computed there", 1)
+        ("all", 5), ("times and rates", 1), ("ratios to a baseline", 2), ("tokens per step", 1),
+        ("computed by the source", 1),
     ]  # fmt: skip
     assert full["computed"]["median_error_ratio"] == 0.5
 
