@@ -44,6 +44,18 @@ def steadied(runs: Sequence[Run], *, usual_s: float | None = None) -> list[Run]:
     return [_scaled(run, usual / run.probe_s) for run in runs]
 
 
+def faster_half(runs: Sequence[Run]) -> list[Run]:
+    """Of every work's rounds the faster half, the middle one of an odd number among them.
+
+    What a calibration of the same machine counts, where no probe tells how a run's seconds were disturbed.
+    """
+    return [
+        run
+        for same in _groups(runs).values()
+        for run in sorted(same, key=lambda run: run.decode_s)[: (len(same) + 1) // 2]
+    ]
+
+
 def probe_correlation(runs: Sequence[Run]) -> float:
     """Correlation of log times of runs and of their probes among rounds of the same work; NaN below three repeats.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from real_runs.servers.identify import Server
 from real_runs.servers.llama_cpp.answers import Answered, Answers, whole_completion
 from real_runs.servers.llama_cpp.recording import lookup_trace
 from real_runs.validation.servers.configurations import NGRAM, Served
-from real_runs.validation.servers.probe import probes
 from real_runs.validation.servers.slots import compute
 from real_runs.validation.servers.steps import Steps, drawn_path, group_steps, recorded_path
 from traces.kinds.acceptance import AcceptanceTrace
@@ -37,13 +35,11 @@ class Recorded:
     Attributes:
         answers: of the plain server, greedy.
         prompt_s: by prompt, from sending it to the first token, nothing of it being cached.
-        probe_s: by prompt, what the fixed piece of work took beside it.
         draft: where a draft model's likeliest token is the next one; None where there is none.
     """
 
     answers: Answers
     prompt_s: Mapping[str, float]
-    probe_s: Mapping[str, float]
     draft: AcceptanceTrace | None = None
 
     @property
@@ -111,12 +107,9 @@ def record_prompts(
         if name in known:
             continue
         tell(f"answering prompt {done} of {len(prompts)}, {len(prompt)} tokens")
-        began = probes()
         prompt_s = compute(server, 0, prompt, folder)
         output = _answer(server, prompt, max_new_tokens)
-        entry = {
-            "name": name, "output": list(output), "prompt_s": prompt_s, "probe_s": median([*began, *probes()])
-        }  # fmt: skip
+        entry = {"name": name, "output": list(output), "prompt_s": prompt_s}
         log.append(entry)
         known[name] = entry
     setup = {
@@ -131,7 +124,6 @@ def record_prompts(
     return Recorded(
         answers=Answers(setup=setup, requests=requests),
         prompt_s={name: float(known[name]["prompt_s"]) for name in prompts},
-        probe_s={name: float(known[name]["probe_s"]) for name in prompts},
     )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """How far off was what was predicted of a server's runs?
 
-Runs in the machine's usual state beside predictions of the same steps, as points of the schema that every validation
-has, with the time to the first token, the time per token and what prompts took. Leaves out running (`launches`).
+The faster half of a work's runs, as a calibration counts them, beside predictions of the same steps, as points of the
+schema that every validation has, with the time to the first token, the time per token and what prompts took. Leaves out
+running (`launches`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from costmodel.answers.estimate import prefill_s
 from costmodel.answers.setting import Setting
 from real_runs.validation.cells import Cell
-from real_runs.validation.rounds import steadied, undisturbed
+from real_runs.validation.rounds import faster_half, undisturbed
 from real_runs.validation.runs import Run
 from real_runs.validation.score import Point, score_point
 from real_runs.validation.servers.configurations import Served
@@ -41,7 +42,7 @@ def scored_points(
         keep_disturbed: score runs that other processes disturbed, too.
     """
     runs = [Run.from_json(entry) for entry in entries if FAILED not in entry]
-    counted = runs if keep_disturbed else steadied(undisturbed(runs))
+    counted = runs if keep_disturbed else faster_half(undisturbed(runs))
     points, left_out = list[Point](), _failures(entries)
     for cell, every in plan:
         for served in every:
@@ -104,11 +105,10 @@ def prompt_times(setting: Setting, recorded: Recorded) -> list[dict[str, float]]
         setting: of plain decoding.
         recorded: with the times of prompts.
     """
-    usual_s = median(recorded.probe_s.values())
     return [
         {
             "tokens": len(prompt),
-            "measured_s": recorded.prompt_s[name] * usual_s / recorded.probe_s[name],
+            "measured_s": recorded.prompt_s[name],
             "predicted_s": float(prefill_s(setting, prompt_tokens=len(prompt))),
         }
         for name, prompt in recorded.prompts.items()

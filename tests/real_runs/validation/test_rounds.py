@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from real_runs.validation.rounds import pooled, probe_correlation, steadied, undisturbed
+from real_runs.validation.rounds import faster_half, pooled, probe_correlation, steadied, undisturbed
 from real_runs.validation.runs import Run
 
 SIZES = ((1, 1, 8), (1, 3, 9), (1, 1, 12))
@@ -31,6 +31,15 @@ def test_runs_that_waited_for_the_processor_do_not_count():
     assert undisturbed([quiet, held, quiet]) == [quiet, quiet]
     assert undisturbed([quiet, held], on_cpu=False) == [quiet, held]
     assert undisturbed([]) == []
+
+
+@given(st.lists(st.floats(0.1, 9.0), min_size=1, max_size=9))
+def test_the_faster_half_of_a_work_counts_and_of_every_work_one_run_at_least(times):
+    rounds = [run([each, 1.0, 1.0], turn=turn) for turn, each in enumerate(times)]
+    other = run([50.0, 1.0, 1.0], configuration="b")
+    kept = faster_half([*rounds, other])
+    own = sorted(each.decode_s for each in kept if each is not other)
+    assert other in kept and own == sorted(each.decode_s for each in rounds)[: -(-len(times) // 2)]
 
 
 def test_every_pass_counts_at_its_median_over_rounds():

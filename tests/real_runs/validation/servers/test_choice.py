@@ -27,7 +27,7 @@ def recorded(output):
         for name in CELL.prompts
     )
     times = dict.fromkeys(CELL.prompts, 1.0)
-    return Recorded(answers=Answers(setup=SETUP, requests=requests), prompt_s=times, probe_s=times)
+    return Recorded(answers=Answers(setup=SETUP, requests=requests), prompt_s=times)
 
 
 def timed(seconds):
