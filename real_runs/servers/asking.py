@@ -17,7 +17,7 @@ from real_runs.servers.identify import Server
 from real_runs.servers.session import run_requests
 
 Clock = Callable[[], float]
-_PERIOD = 6  # tokens of a repeating prompt before it repeats
+_PERIOD = 24  # tokens of a repeating prompt before it repeats: a lookup proposes one less at most
 _FIRST_TOKEN = 1000  # beyond the ids that vocabularies keep for themselves
 
 

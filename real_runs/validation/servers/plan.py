@@ -34,7 +34,6 @@ from real_runs.validation.servers.configurations import (
 
 SYNTHETIC = "synthetic"
 SYNTHETIC_CONTEXT = 512
-_PERIOD = 24  # tokens of a repeating prompt before it repeats: a lookup proposes one less at most
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
