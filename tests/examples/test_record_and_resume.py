@@ -32,8 +32,6 @@ def recorder(tiny_folder, tmp_path, root):  # noqa: F811
         return subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", code, *words],
             cwd=tmp_path, env=found, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            # a shell starts what runs in its background without ears for Ctrl-C, and children inherit that
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
         )  # fmt: skip
 
     return start

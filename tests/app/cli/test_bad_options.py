@@ -14,7 +14,7 @@ NAMES = [
     (f"{OPTIMIZE} --device h100", "unknown device 'h100'; nearest: h100-"),
     ("predict --model llama-3.2-1 --acceptance 0.5 --out {out}", "unknown model 'llama-3.2-1'; nearest: llama-3.2-1b"),
     (f"{OPTIMIZE} --model gtp2", "unknown model 'gtp2'; nearest: gpt2"),
-    (f"{PREDICT} --method eagle", "--method: unknown method 'eagle'; nearest: eagle-2, eagle-3"),
+    (f"{PREDICT} --method eagle-33", "--method: unknown method 'eagle-33'; nearest: eagle-3, eagle-2, eagle"),
     (f"{OPTIMIZE} --method ngramm", "--method: unknown method 'ngramm'; nearest: n-gram"),
     (f"{PREDICT} --engine vlm", "unknown engine 'vlm'; nearest: vllm"),
     (f"{EXPORT.replace('vllm', 'sgland')}", "unknown engine or tree form 'sgland'; nearest: sglang"),

@@ -235,4 +235,4 @@ def test_keys_that_are_absent_keep_their_defaults():
 
 def test_unknown_methods_offer_the_nearest():
     with pytest.raises(UnknownNameError, match="eagle-3"):
-        build("eagle")
+        build("eagle-33")

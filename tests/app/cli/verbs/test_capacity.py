@@ -160,7 +160,7 @@ def test_the_same_twice(rooftree):
         (("--tp", "0"), "--tp: must lie in 1.."),
         (("--tp", "3"), "tp: must be >= 1 and divide the heads"),
         (("--method", "eagle-3"), "--method: a method needs a --trace, an --acceptance"),
-        (("--method", "eagle"), "--method: unknown method 'eagle'"),
+        (("--method", "eagle-33"), "--method: unknown method 'eagle-33'"),
         (("--acceptance", "0.5", "--trace", "x.parquet"), "--trace and --acceptance exclude each other"),
         (("--device", "h100-sx"), "unknown device 'h100-sx'; nearest: h100-sxm"),
         (("--engine", "vlm"), "unknown engine 'vlm'"),
