@@ -35,7 +35,7 @@ def ngram_simple_lengths(
         size_n: tokens that are looked up, at least 1.
         size_m: longest draft, at least 1.
         most_tokens: tokens that were asked for, which the last drafts are cut to; None: no limit.
-        context: tokens that the slot holds, likewise; None: no limit.
+        context: tokens that the slot holds, >= 1; None: no limit.
 
     Returns:
         int16[n] each; `emitted` is the agreeing run plus one, cut at the end of the text. They hold for this `size_m`
