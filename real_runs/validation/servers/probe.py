@@ -30,7 +30,7 @@ def probes() -> list[float]:
 
 @cache
 def _operands() -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The same pages of memory in every call, which decide what they compete for in caches."""
+    """The same pages of memory in every call, so that what they compete for in caches cannot differ between calls."""
     generator = np.random.default_rng(0)
     left, right = (generator.integers(-8, 8, size=(_SIZE, _SIZE), dtype=np.int32) for _ in range(2))
     return left, right
