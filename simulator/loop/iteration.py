@@ -125,6 +125,7 @@ def settle(
     replica.iterations += 1
     replica.unseen += limits.receive_iterations if replica.chunks > 0 else 1
     before, remaining, waits, emitted_before = replica.running, 0, 0, replica.emitted
+    accepted_before = replica.accepted
     wait, place = -1.0, 0
     for i in range(before):
         r = running[i]
@@ -157,6 +158,7 @@ def settle(
     buffers.by_batch[1, decoding] += emitted_together
     everybody = decoding == before and replica.chunks == 0 and replica.preempted == 0
     replica.steady = everybody and (replica.queued == 0 or (remaining == before and replica.admitted == 0))
+    replica.just_accepted = replica.accepted - accepted_before
     _remember_step(replica, decoding, emitted_together)
     forget_slowly(d, replica)
     _sample(replica, buffers, limits)

@@ -147,6 +147,7 @@ def tabled_seconds(
     else:
         queries = float(replica.decode_rows / decoding) if decoding else 0.0
         target = _whole_pass_seconds(replica, buffers, t, queries)
+    target += t.accepted_s * replica.just_accepted
     if d.decoder == PLAIN:
         return float(target)
     draft = _draft_seconds(replica, t)

@@ -75,6 +75,7 @@ class Replica:
         wasted: draft tokens that came to nothing.
         rolled_back: of those, tokens of drafts behind a token that was rejected or not foreseen.
         unselected: of those, tokens of branches beside the one that the target's token selected, or could have.
+        just_accepted: draft tokens that were accepted in the latest iteration.
         clock_s: now.
         received_s: when the front end has received the latest request.
         began_s: start of the latest iteration.
@@ -130,6 +131,7 @@ class Replica:
     wasted: int = 0
     rolled_back: int = 0
     unselected: int = 0
+    just_accepted: int = 0
     clock_s: float = 0.0
     received_s: float = 0.0
     began_s: float = 0.0

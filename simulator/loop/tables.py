@@ -39,6 +39,7 @@ class Tables(NamedTuple):
     request_s: float  # by requests that decode or begin to
     speculative_step_s: float  # on top, where anybody has drafted
     speculative_request_s: float
+    accepted_s: float  # by draft tokens that the iteration before accepted, which the engine still hands out
     verify_ratio: float
     draft_s: NDArray[np.float64]  # as attention_s, at K = query tokens - 1
     draft_row_s: Real  # by prompt rows that the drafter reads
@@ -215,7 +216,7 @@ def no_tables() -> Tables:
         row_s=flat, head_s=flat, attention_s=grid, together_s=np.zeros((2, 2)), query_axis=axis, query_below=low,
         request_axis=axis, request_below=low, context_step=1.0, prompt_s=flat, reread_s=flat, prompt_step=1.0,
         prompt_launch_s=0.0, step_s=0.0, request_s=0.0, speculative_step_s=0.0, speculative_request_s=0.0,
-        verify_ratio=0.0, draft_s=grid, draft_row_s=flat, graph_rows=0, eager_s=0.0,
+        accepted_s=0.0, verify_ratio=0.0, draft_s=grid, draft_row_s=flat, graph_rows=0, eager_s=0.0,
         prompt_host_s=0.0, overlapped=0, idle_s=0.0, idle_request_s=0.0,
         ranks=1, rank_row_s=flat,
     )  # fmt: skip

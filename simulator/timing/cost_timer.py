@@ -240,7 +240,7 @@ class CostModelTimer:
             prompt_step=float(prompt_step), prompt_launch_s=float(prompt[0]), step_s=float(plain.step_s),
             request_s=float(plain.request_s),
             speculative_step_s=speculative_s,
-            speculative_request_s=float(own.request_s - plain.request_s),
+            speculative_request_s=float(own.request_s - plain.request_s), accepted_s=float(own.accepted_s),
             verify_ratio=float(own.verify_ratio), draft_s=draft_s, draft_row_s=draft_row_s,
             graph_rows=self.passes.graph_rows if self.passes is not None else 0,
             eager_s=self.passes.eager_s if self.passes is not None else 0.0,

@@ -1,5 +1,7 @@
 """llama.cpp's server, simulated with every slot busy, against its law: one step of the cost model after the other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -61,3 +63,19 @@ def test_a_slot_that_drafts_takes_a_step_of_the_law_for_every_emitted_run():
     steps = result.counters["steps"] / 30
     decoding_s = (result.last_token_s - result.first_token_s).mean()
     assert decoding_s == pytest.approx(steps * float(step.total_s), rel=0.02)  # but for the last, shorter drafts
+
+
+def test_accepted_tokens_take_the_time_that_the_engine_states_of_each():
+    setting, accepted_s, requests = setting_of("speculative-decoding", "llama-3.2-1b"), 1e-4, 20
+    rates = DepthRates(by_depth=(0.8, 0.5, 0.3))
+    trace = drawn_recording(rates, 3, generator=np.random.default_rng(1))
+    charged = replace(setting, overhead=replace(setting.overhead, accepted_s=accepted_s))
+    free, paid = (
+        served(each, 1, requests, SpeculationOptions(topology=3, trace=trace, draft=CostModelDraft(each)))
+        for each in (setting, charged)
+    )  # fmt: skip
+    accepted = paid.counters["accepted"]
+    assert accepted == free.counters["accepted"] > 0
+    more_s = float((paid.last_token_s - paid.first_token_s).sum() - (free.last_token_s - free.first_token_s).sum())
+    # those of a request's last step come after its last token
+    assert accepted_s * (accepted - 3 * requests) <= more_s + 1e-9 <= accepted_s * accepted + 2e-9

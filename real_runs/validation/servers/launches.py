@@ -1,13 +1,15 @@
 """How are configurations measured in servers that are started for them, round after round?
 
-Every round starts one server per number of slots and configuration, with the exported flags, and runs all cells of that
-many slots in it: a start costs a second, a prompt is read from a file. A run that a server fails is noted, and the next
-one gets a new server. Leaves out what is measured of a run (`asking`) and what it should have taken (`predict`).
+Every round starts one server per number of slots and configuration, with the exported flags, in an order drawn anew,
+and runs all cells of that many slots in it: a start costs a second, a prompt is read from a file. A run that a server
+fails is noted, and the next one gets a new server. Leaves out what is measured of a run (`asking`) and what it should
+have taken (`predict`).
 """
 
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -158,7 +160,8 @@ def make_runs(
     units = _units(plan)
     total = rounds * sum(len(unit.runs) for unit in units)
     for turn in range(rounds):
-        for unit in [*units[turn % len(units) :], *units[: turn % len(units)]]:
+        # slow minutes of a shared machine must not fall on one number of slots, or on one way to draft
+        for unit in random.Random(turn).sample(units, len(units)):
             while left := [run for run in unit.runs if _place(unit, run, turn) not in known.finished]:
                 if not known.has_time_for(left[0][0]):
                     return total - len(known.finished)
