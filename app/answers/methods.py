@@ -10,6 +10,7 @@ from typing import Any
 
 from costmodel.method import Draft, Method, Refine, Routing, Samples, Shape, Spans
 from costmodel.method_library import load_method, method_names, priced_alike
+from costmodel.pace import EXACT_COMMITS
 from costmodel.transforms.declared import (
     CacheTransform,
     ContextTransform,
@@ -54,6 +55,23 @@ _TEXTS = {
     "own_weights": "the text is that of a target trained for the method",
     "lossy": "the text changes",
 }
+_LOSSY_RULES = {
+    "typical": "draft tokens stay that the target finds likely enough",
+    "near_match": "draft tokens stay that are nearly as likely as the target's likeliest",
+}
+_LOSSY_CHANGES = {
+    WeightTransform: "weights are rounded or left out",
+    CacheTransform: "cached keys and values are rounded or left out",
+    SparseAttention: "attention leaves tokens out",
+    ContextTransform: "fewer vectors stand for a text",
+    SparseFeedForward: "feed-forward layers leave neurons out",
+    LayerSchedule: "tokens leave layers out",
+}
+_LOSSY_PACES = {
+    Spans: "most layers see a span of tokens as one",
+    Samples: "the answer is chosen among several",
+    Routing: "steps that another model wrote stay",
+}
 _PROBABILITIES = ("token_rejection", "with_replacement", "without_replacement", "block", "multi_path_block", "typical",
                   "near_match")  # fmt: skip
 
@@ -66,7 +84,8 @@ def explained(method: Method) -> list[str]:
     """
     if method.refusal:
         return [f"Predictions refuse it: it {method.refusal}."]
-    text = f"Text: {_TEXTS[method.exactness]}{_when(method)}."
+    why = f": {'; '.join(changes(method))}" if method.exactness == "lossy" else ""
+    text = f"Text: {_TEXTS[method.exactness]}{why}{_when(method)}."
     found = [*_drafting(method), *_own_pace(method), *_changed(method), text]
     level = trace_level(method)
     if level:
@@ -74,6 +93,22 @@ def explained(method: Method) -> list[str]:
     first = priced_alike()[method.slug]
     if first != method.slug:
         found.append(f"Apart from stated numbers a prediction for it is that for {first}.")
+    return found
+
+
+def changes(method: Method) -> list[str]:
+    """What of an entry makes a text another one than the target's; empty where nothing does."""
+    refine, verify = method.refine, method.verify
+    found = [_LOSSY_RULES[verify.rule]] if verify.rule in _LOSSY_RULES else []
+    if verify.relaxed:
+        found.append("more of a draft stays than the rule alone would keep")
+    if refine is not None and refine.commit not in EXACT_COMMITS:
+        found.append("tokens are committed while others around them are unknown")
+    for each in method.target:
+        if not (isinstance(each, WeightTransform) and each.is_exact):
+            found.append(_LOSSY_CHANGES[type(each)])
+    if method.advance is not None:
+        found.append(_LOSSY_PACES[type(method.advance)])
     return found
 
 

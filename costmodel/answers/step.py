@@ -175,22 +175,26 @@ def verify_passes(
     on = np.asarray(speculates, dtype=np.float64)
     parts = m.batch.parts if np.all(on > 0) else 1
     rows = 1.0 + draft_tokens + riding_tokens(drafter, on)
-    if m.verify.pruned_after < 1.0 and np.all(on > 0):
-        return _pruned_passes(deployment, drafter, batch=batch, rows=rows, draft_tokens=draft_tokens, context=context)
-    if drafter.exit_layers is None or not m.verify.remaining_layers:
+    if m.verify.pruned_after < 1.0 and np.any(on > 0):
+        found = _pruned_passes(
+            deployment, drafter, batch=batch, rows=rows, draft_tokens=draft_tokens, context=context, often=on
+        )
+    elif drafter.exit_layers is None or not m.verify.remaining_layers:
         return [(float(parts), pass_cost(deployment, batch=batch, query_tokens=rows / parts, context=context))]
-    target = deployment.architecture
-    rest = replace(deployment, architecture=target.with_layers(target.layers - drafter.exit_layers))
-    found: list[WeightedPass] = [(on * parts, pass_cost(rest, batch=batch, query_tokens=rows / parts, context=context))]
+    else:
+        target = deployment.architecture
+        rest = replace(deployment, architecture=target.with_layers(target.layers - drafter.exit_layers))
+        found = [(on * parts, pass_cost(rest, batch=batch, query_tokens=rows / parts, context=context))]
     if not np.all(on > 0):
         found.append((1.0 - on, pass_cost(deployment, batch=batch, query_tokens=rows, context=context)))
     return found
 
 
 def _pruned_passes(
-    deployment: Deployment, drafter: Drafter, *, batch: Number, rows: Array, draft_tokens: Array, context: Number
-) -> list[WeightedPass]:
-    """The first layers over all rows, the others over those that are left."""
+    deployment: Deployment, drafter: Drafter, *, batch: Number, rows: Array, draft_tokens: Array, context: Number,
+    often: Array,
+) -> list[WeightedPass]:  # fmt: skip
+    """The first layers over all rows, the others over those that are left, as often as anything is drafted."""
     m, target = drafter.method, deployment.architecture
     early = layer_count(m.verify.pruned_after, target, "verify.pruned_after")
     first, rest = (
@@ -198,8 +202,8 @@ def _pruned_passes(
     )
     left = rows - draft_tokens * (1.0 - m.verify.pruned_ratio)
     return [
-        (1.0, pass_cost(first, batch=batch, query_tokens=rows, context=context, logits="none")),
-        (1.0, pass_cost(rest, batch=batch, query_tokens=left, context=context)),
+        (often, pass_cost(first, batch=batch, query_tokens=rows, context=context, logits="none")),
+        (often, pass_cost(rest, batch=batch, query_tokens=left, context=context)),
     ]
 
 

@@ -127,7 +127,7 @@ def draft_pass(
 
     The draft runs in the target's number formats, on the same devices where its heads divide among them. A stage by the
     target itself runs on the target's weights and cache as they are stored; another network only under the transforms
-    that reach it.
+    that reach it. A part of the cache that drafts are confined to lies on the device.
 
     Args:
         d: target, device and how they run.
@@ -151,8 +151,11 @@ def draft_pass(
     else:
         heads = stage.architecture.blocks[0][0].attention.heads
         shared = d.tensor_parallel if heads % d.tensor_parallel == 0 and not drafter.method.batch.own_device else 1
-        on_host = d.host_weights_ratio if draft.by == "target" else 0.0
-        own = replace(own, architecture=stage.architecture, tensor_parallel=shared, host_weights_ratio=on_host)
+        own = replace(
+            own, architecture=stage.architecture, tensor_parallel=shared,
+            host_weights_ratio=d.host_weights_ratio if draft.by == "target" else 0.0,
+            host_cache_ratio=d.host_cache_ratio if draft.by == "target" and draft.context_tokens is None else 0.0,
+        )  # fmt: skip
         cost = pass_cost(own, batch=requests, query_tokens=tokens, context=read, logits="all")
     cost = _with_projections(own, stage, cost, requests * tokens, sets)
     return with_launches(own, cost, layers=0.0) if stage.architecture is None else cost

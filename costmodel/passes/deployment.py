@@ -45,6 +45,7 @@ class Deployment:
         rollback: what recurrent layers keep to undo rejected tokens: a state per token, or inputs to replay.
         shared_prefix_tokens: cached tokens at the beginning of every request that are the same for all and read once.
         host_weights_ratio: share of the layers' weights that stays in the host's memory and is fetched in every pass.
+        host_cache_ratio: the same of every request's cache.
         sparse_attention: which cached tokens are attended to; None: all. Set by `transform.apply`, like the rest.
         text: how much of a text enters the cache; None: all.
         sparse_feed_forward: which part of feed-forward layers tokens use; None: all.
@@ -72,6 +73,7 @@ class Deployment:
     rollback: Rollback = "copies"
     shared_prefix_tokens: int = 0
     host_weights_ratio: float = 0.0
+    host_cache_ratio: float = 0.0
     sparse_attention: SparseAttention | None = None
     text: ContextTransform | None = None
     sparse_feed_forward: SparseFeedForward | None = None
@@ -83,11 +85,12 @@ class Deployment:
         shared = [block.attention.heads for block in blocks] + [block.state.heads for block in blocks if block.state]
         if n < 1 or any(heads % n for heads in shared):
             raise InputError(f"must be >= 1 and divide the heads of {self.architecture.name}", key="tp", value=n)
-        for name in ("expert_correlation", "host_weights_ratio"):
+        for name in ("expert_correlation", "host_weights_ratio", "host_cache_ratio"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError("must lie in [0, 1]", key=name, value=getattr(self, name))
         if self.shared_prefix_tokens < 0:
             raise InputError("must be >= 0", key="shared_prefix_tokens", value=self.shared_prefix_tokens)
-        if self.fidelity == "measured" and (self.shared_prefix_tokens or self.host_weights_ratio):
-            rule = "passes with shared prefixes or weights on the host are not measured; use calibrated"
+        on_host = self.host_weights_ratio or self.host_cache_ratio
+        if self.fidelity == "measured" and (self.shared_prefix_tokens or on_host):
+            rule = "passes with shared prefixes, weights or caches on the host are not measured; use calibrated"
             raise InputError(rule, key="fidelity", value=self.fidelity)

@@ -14,7 +14,7 @@ from costmodel.passes.deployment import Deployment, Fidelity
 from costmodel.passes.kernels import Timing
 from costmodel.passes.ops import Array, Number, Work
 from costmodel.passes.prefixes import shared_prefix_cost
-from costmodel.passes.streaming import with_streamed_weights
+from costmodel.passes.streaming import with_streaming
 from costmodel.passes.totals import Operation, Operations, PassCost, added
 from costmodel.transforms.declared import ContextTransform
 
@@ -74,8 +74,8 @@ def pass_cost(
         cost = calibrated_pass(
             deployment, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=prefill
         )
-    if deployment.host_weights_ratio:
-        cost = with_streamed_weights(deployment, cost)
+    if deployment.host_weights_ratio or deployment.host_cache_ratio:
+        cost = with_streaming(deployment, cost, batch=batch, context=context)
     if not deployment.host_layer_s:
         return cost
     schedule = deployment.schedule

@@ -12,7 +12,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.drafter import build_drafter
 from costmodel.engine_library import load_engine
 from costmodel.method import Draft, Method
-from costmodel.published.reading.names import Named, engine_of, model_of
+from costmodel.published.reading.names import Named, engine_of, model_of, offloaded_cache
 from costmodel.published.reading.stated import StatedDraftCost
 from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
@@ -67,7 +67,19 @@ def settings_of(row: PublishedRow, method: Method, drafting: StatedDraftCost) ->
     else:
         setting = build_setting(DecodingConfiguration(deployment=names, method=method.slug, draft_model=draft))
     plain = setting if method.drafts else build_setting(DecodingConfiguration(deployment=names))
+    if "kv offload" in row.hardware.casefold():
+        held = offloaded_cache(row, count)
+        if held is None:
+            raise InputError("does not state how much of the cache lies in the host's memory", key="hardware")
+        remarks.append(held.remark)
+        setting = _fetching(setting, held.row)
+        plain = _fetching(plain, held.row if held.baseline is None else held.baseline)
     return setting, plain, [*remarks, *more]
+
+
+def _fetching(setting: Setting, share: float) -> Setting:
+    """A setting that keeps a share of the cache in the host's memory."""
+    return replace(setting, deployment=replace(setting.deployment, host_cache_ratio=share))
 
 
 def device_of(row: PublishedRow) -> tuple[str, int, str]:
@@ -93,8 +105,6 @@ def _names(row: PublishedRow, model: str, engine: Named, device: str, count: int
     """The deployment by names."""
     remarks, overrides = [], []
     offloads = "cpu offload" in row.hardware.casefold()
-    if "kv offload" in row.hardware.casefold():
-        raise InputError("keeps the cache in the host's memory, which is not priced", key="hardware")
     if link := _HOST_LINK.search(row.hardware):
         overrides.append(f"device.host_link_bytes_per_s={float(link[1]) * 1e9}")
     name = "none" if offloads else engine.name

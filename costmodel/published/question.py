@@ -5,6 +5,7 @@ Leaves out masked blocks (`refined`), tables of whole services (`serving`), and 
 """
 
 import math
+import re
 from dataclasses import dataclass, replace
 
 from costmodel.acceptance_library import best_match
@@ -22,6 +23,7 @@ from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
 
+_BUDGET = re.compile(r"budget (\d+)")
 FALL_WITH_RANK = 1.06  # of acceptance with the rank of a sibling, as in `laws.acceptance.siblings`
 
 
@@ -63,13 +65,14 @@ def question_of(row: PublishedRow) -> Question:
     output = token_count(row.output) or 0
     context, assumed_context = context_of(row, output)
     drafting = stated_draft_cost(row.draft_cost)
-    known = stated_acceptance(row.acceptance, row.notes, speedup=row.speedup)
+    known = stated_acceptance(row.acceptance, row.notes, system=row.system)
     shape, acceptance, about = StatedShape(), None, ""
     if method.drafts:
         shape, acceptance, about = _drafted(row, method, known)
     setting, plain, remarks = settings_of(row, method, drafting)
     if shape.shape is not None:
         setting = _riding(setting, shape)
+    setting = _with_budget(setting, row)
     told = (as_priced, *remarks, assumed_context, shape.remark, about)
     return Question(
         setting=setting, plain=plain, acceptance=acceptance, batch=batch, context=context, drafting=drafting,
@@ -85,7 +88,7 @@ def tokens_of(row: PublishedRow) -> tuple[float, Method, tuple[str, ...]]:
         InputError: an unknown system, or no acceptance beside the number itself.
     """
     method, as_priced = _priced(row)
-    known = stated_acceptance(row.acceptance, row.notes, speedup=row.speedup)
+    known = stated_acceptance(row.acceptance, row.notes, system=row.system)
     shape, acceptance, about = _drafted(row, method, known)
     told = (as_priced, shape.remark, about)
     return acceptance.tokens_per_step, method, tuple(dict.fromkeys(each for each in told if each))
@@ -129,6 +132,15 @@ def _riding(setting: Setting, shape: StatedShape) -> Setting:
     return replace(setting, drafter=replace(setting.drafter, method=replace(own, shape=shape.shape)))
 
 
+def _with_budget(setting: Setting, row: PublishedRow) -> Setting:
+    """The setting whose drafts read as many cached tokens of the target as the row says."""
+    budget, stages = _BUDGET.search(row.shape), setting.drafter.stages
+    if budget is None or not stages or stages[0].draft.context_tokens is None:
+        return setting
+    first = replace(stages[0], draft=replace(stages[0].draft, context_tokens=int(budget[1])))
+    return replace(setting, drafter=replace(setting.drafter, stages=(first, *stages[1:])))
+
+
 def _accepted(row: PublishedRow, method: Method, known: StatedAcceptance, shape: StatedShape) -> tuple[Acceptance, str]:
     """What a step emits, and where that is from where the row does not state it.
 
@@ -141,6 +153,9 @@ def _accepted(row: PublishedRow, method: Method, known: StatedAcceptance, shape:
     rates = DepthRates(by_depth=known.by_depth, measured=len(known.by_depth)) if known.by_depth else None
     if rates is None and known.rate is not None:
         rates = DepthRates(by_depth=(known.rate,))
+    if known.siblings and isinstance(claimed, int):
+        first = DepthRates(by_depth=known.siblings[:1])
+        return rate_claim(method, first, claimed), "the stated vector's first entry is the rate at every position"
     if known.siblings:
         if not isinstance(claimed, Tree):
             raise InputError("states acceptance by sibling for a tree whose nodes are not known", key="tree_or_gamma")

@@ -18,6 +18,7 @@ from costmodel.engines.record.engine import Engine
 from costmodel.parallel.plan import Link, ParallelPlan
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.memory import kv_bytes
+from costmodel.passes.streaming import host_rate
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.units import format_bytes
@@ -193,7 +194,7 @@ def swap_block_s(setting: Setting | None, block_tokens: int) -> float:
         raise InputError("must be given beside a measured profile", key="scheduler.swap_block_s")
     d = setting.deployment
     held = kv_bytes(d.architecture, d.precision, batch=1, context=block_tokens, tensor_parallel=d.tensor_parallel)
-    return float(held) / d.device.host_link_bytes_per_s
+    return float(held) / host_rate(d.device)
 
 
 def kv_blocks(setting: Setting, plan: ParallelPlan | None, block_tokens: int, context: int) -> int:

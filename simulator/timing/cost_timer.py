@@ -295,11 +295,12 @@ class CostModelDraft:
 
     Args:
         setting: target, device, drafter and engine.
+        least: as of `CostModelTimer`.
     """
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, *, least: TableSize | None = None) -> None:
         self.setting = setting
-        self._timer = CostModelTimer(setting)
+        self._timer = CostModelTimer(setting, least=least)
 
     def __call__(
         self, decode_requests: int, draft_tokens: int, decode_context_tokens: float, prefill_tokens: int
@@ -322,7 +323,7 @@ def _doubled(least: TableSize, size: TableSize) -> TableSize:
     rows, requests, context_tokens, query_tokens = (
         have * 2 ** (-(-max(want, 1) // have) - 1).bit_length() for have, want in zip(least[:4], size[:4], strict=True)
     )
-    return TableSize(rows, requests, context_tokens, query_tokens, size.tree)
+    return TableSize(rows, requests, context_tokens, query_tokens, size.tree, size.levels)
 
 
 def query_axis(size: TableSize) -> Real:

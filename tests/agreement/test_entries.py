@@ -1,15 +1,18 @@
-"""Every entry's steps in event simulations against the cost model's answer, at a steady batch.
+"""Every entry's steps in event simulations against the cost model's answer, for one request and for sixteen.
 
 Recordings in which everything is accepted, or nothing, keep requests in step, so that both sides see one batch and one
 draft length in every iteration.
 """
 
 from dataclasses import replace
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from costmodel.answers.estimate import estimate
+from costmodel.answers.setting import Setting
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import stated
@@ -20,12 +23,12 @@ from costmodel.method_library import load_method, priced_alike
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
-from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
+from simulator.timing.cost_timer import CostModelDraft, CostModelTimer, TableSize
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.expansions import Expansions
 from traces.kinds.tree import Tree
 
-BATCH, PROMPT, OUTPUT, K = 8, 500, 240, 4
+BATCHES, PROMPT, OUTPUT, K = (1, 16), 500, 240, 4
 ONCE = sorted(set(priced_alike().values()))  # entries that differ in labels alone cost the same
 DRAFTING = [slug for slug in ONCE if load_method(slug).drafts]
 SPREAD = [slug for slug in ONCE if "context_parallel" in load_method(slug).deployment]
@@ -48,6 +51,7 @@ def setting_of(slug, engine="vllm"):
     )  # fmt: skip
 
 
+@cache
 def recorded(accepts, tokens=4000):
     """One text of which the drafter's first choice is always right, or none of its choices ever."""
     left, sure = np.arange(tokens, 0, -1), np.tile([0.6, 0.2, 0.1, 0.05], (tokens, 1))
@@ -59,6 +63,7 @@ def recorded(accepts, tokens=4000):
     )  # fmt: skip
 
 
+@cache
 def candidates(positions):
     """At every position the same tree of three levels, with three candidates at each node, none of them right."""
     parents, ranks = [], []
@@ -78,62 +83,81 @@ def candidates(positions):
     )  # fmt: skip
 
 
-def step_s(setting, options):
+class Timers(NamedTuple):
+    """Of one entry: both answer from tables that are made once for all batches and recordings."""
+
+    setting: Setting
+    target: CostModelTimer
+    draft: CostModelDraft
+
+
+@lru_cache(maxsize=2)
+def timers_of(slug, engine="vllm"):
+    setting = setting_of(slug, engine)
+    most = TableSize(rows=16 * 800, requests=16, context_tokens=800, query_tokens=K + 1)
+    return Timers(setting, CostModelTimer(setting, least=most), CostModelDraft(setting, least=most))
+
+
+def step_s(timers, options, batch):
     """Mean seconds of an iteration in which all requests decode."""
     work = Workload(
-        arrival_s=np.zeros(BATCH), prompt_tokens=np.full(BATCH, PROMPT), output_tokens=np.full(BATCH, OUTPUT)
+        arrival_s=np.zeros(batch), prompt_tokens=np.full(batch, PROMPT), output_tokens=np.full(batch, OUTPUT)
     )
     scheduler = SchedulerOptions(kv_blocks=100_000, token_budget=100_000)
-    scenario = Scenario(workload=work, scheduler=scheduler, timer=CostModelTimer(setting), speculation=options)
+    timed = replace(options, draft=timers.draft) if options is not None else None
+    scenario = Scenario(workload=work, scheduler=scheduler, timer=timers.target, speculation=timed)
     result = simulate(scenario, machine=False)
     first = result.first_token_s[0]
     return (result.clock_s - first) / (result.iterations - 1)
 
 
-def price(setting, claim):
-    return float(estimate(setting, claim, batch=float(BATCH), context=PROMPT + OUTPUT / 2.0).step_s)
+def price(setting, claim, batch):
+    return float(estimate(setting, claim, batch=float(batch), context=PROMPT + OUTPUT / 2.0).step_s)
+
+
+def assert_alike(timers, options, claim):
+    """Simulator and law say the same of a step, for every batch."""
+    found = [step_s(timers, options, batch) for batch in BATCHES]
+    assert found == pytest.approx([price(timers.setting, claim, batch) for batch in BATCHES], rel=0.02)
 
 
 @pytest.mark.parametrize(("slug", "accepts"), CASES)
 def test_a_simulated_step_costs_what_the_estimate_says(slug, accepts):
     method = load_method(slug)
     # each simulated part is a pass of the engine with an overhead of its own; the estimate counts one a step
-    setting = setting_of(slug, "none" if method.batch.parts > 1 else "vllm")
-    options = SpeculationOptions(topology=K, trace=recorded(accepts), draft=CostModelDraft(setting), batch=method.batch)
-    assert step_s(setting, options) == pytest.approx(price(setting, rate_claim(method, float(accepts), K)), rel=0.02)
+    timers = timers_of(slug, "none" if method.batch.parts > 1 else "vllm")
+    options = SpeculationOptions(topology=K, trace=recorded(accepts), batch=method.batch)
+    assert_alike(timers, options, rate_claim(method, float(accepts), K))
 
 
 @pytest.mark.parametrize("slug", ["kangaroo", "specdec-pp", "layer-skip"])
 @pytest.mark.parametrize("stop", [Stop(rule="probability", at=0.7, least_tokens=2), Stop(rule="product", at=0.5)])
 def test_a_simulated_draft_that_ends_early_costs_what_the_estimate_says(slug, stop):
-    setting, trace = setting_of(slug), recorded(False)
-    options = SpeculationOptions(topology=K, trace=trace, draft=CostModelDraft(setting), stop=stop)
-    claim = stopped_chain(trace, K, stop, np.ones((1, 1)))
-    assert step_s(setting, options) == pytest.approx(price(setting, claim), rel=0.02)
+    trace = recorded(False)
+    options = SpeculationOptions(topology=K, trace=trace, stop=stop)
+    assert_alike(timers_of(slug), options, stopped_chain(trace, K, stop, np.ones((1, 1))))
 
 
 @pytest.mark.parametrize("slug", [slug for slug in TREES if load_method(slug).batch == Batch()])
 def test_a_simulated_tree_costs_what_the_estimate_says(slug):
-    setting = setting_of(slug)
-    options = SpeculationOptions(topology=STATIC, trace=recorded(False), draft=CostModelDraft(setting))
-    assert step_s(setting, options) == pytest.approx(price(setting, stated(1.0, STATIC)), rel=0.02)
+    options = SpeculationOptions(topology=STATIC, trace=recorded(False))
+    assert_alike(timers_of(slug), options, stated(1.0, STATIC))
 
 
 @pytest.mark.parametrize("slug", [slug for slug in TREES if load_method(slug).shape.kind == "dynamic_tree"])
 def test_a_simulated_dynamic_tree_costs_what_the_estimate_says(slug):
-    setting, own = setting_of(slug), load_method(slug)
+    own = load_method(slug)
     trace = replace(recorded(False), expansions=candidates(4000))
     shape = replace(own.shape, nodes=9, depth=3, width=3, beam=min(own.shape.beam, 3))
     claim = dynamic_tree(trace, shape, np.ones((1, 1)), stop=own.stop)
-    options = SpeculationOptions(topology=tree_policy(shape, own.stop), trace=trace, draft=CostModelDraft(setting))
+    options = SpeculationOptions(topology=tree_policy(shape, own.stop), trace=trace)
     assert claim.lengths.mean_tokens > 3.0
-    assert step_s(setting, options) == pytest.approx(price(setting, claim), rel=0.02)
+    assert_alike(timers_of(slug), options, claim)
 
 
 @pytest.mark.parametrize("slug", PLAIN)
 def test_a_simulated_pass_of_a_changed_target_costs_what_the_estimate_says(slug):
-    setting = setting_of(slug)
-    assert step_s(setting, None) == pytest.approx(price(setting, rate_claim(load_method(slug), 0.0, 0)), rel=0.02)
+    assert_alike(timers_of(slug), None, rate_claim(load_method(slug), 0.0, 0))
 
 
 def test_what_is_not_run_sets_its_own_pace():

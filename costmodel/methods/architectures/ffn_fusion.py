@@ -6,6 +6,7 @@ METHOD = Method(
     slug="ffn-fusion",
     title="FFN Fusion",
     citation=Citation(
+        authors="Bercovich et al.",
         title="FFN Fusion: Rethinking Sequential Computation in Large Language Models",
         year=2025,
         arxiv="2503.18908",

@@ -9,6 +9,7 @@ METHOD = Method(
     citation=Citation(
         title="Tyr-the-Pruner: Structural Pruning LLMs via Global Sparsity Distribution Optimization",
         year=2025,
+        arxiv="2503.09657",
     ),
     group="compression",
     read="abstract",

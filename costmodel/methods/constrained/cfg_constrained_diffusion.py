@@ -6,6 +6,7 @@ METHOD = Method(
     slug="cfg-constrained-diffusion",
     title="Constrained diffusion, context-free grammars",
     citation=Citation(
+        authors="Muendler, Dekoninck, Vechev",
         title="Constrained Decoding of Diffusion LLMs with Context-Free Grammars",
         year=2025,
         arxiv="2508.10111",

@@ -5,7 +5,12 @@ from costmodel.method import Citation, Method, Refine, Shape
 METHOD = Method(
     slug="dingo",
     title="DINGO",
-    citation=Citation(title="DINGO: Constrained Inference for Diffusion LLMs", year=2025, arxiv="2505.23061"),
+    citation=Citation(
+        authors="Suresh, Banerjee, Ugare, Misailovic, Singh",
+        title="DINGO: Constrained Inference for Diffusion LLMs",
+        year=2025,
+        arxiv="2505.23061",
+    ),
     group="constrained",
     read="abstract",
     shape=Shape(kind="block", nodes=32),

@@ -6,6 +6,7 @@ METHOD = Method(
     slug="jsonschemabench",
     title="JSONSchemaBench",
     citation=Citation(
+        authors="Geng et al.",
         title="Generating Structured Outputs from Language Models: Benchmark and Studies",
         year=2025,
         arxiv="2501.10868",

@@ -13,7 +13,6 @@ METHOD = Method(
     ),
     group="heads",
     read="abstract",
-    own_weights=True,
     advance=Spans(tokens=2.0, layers=2, context_tokens=16),
     systems=("HAMburger",),
     reported=(

@@ -6,6 +6,7 @@ METHOD = Method(
     slug="lexical-unit-decoding",
     title="Lexical unit decoding",
     citation=Citation(
+        authors="Sun et al.",
         title="Decoding at the Speed of Thought: Harnessing Parallel Decoding of Lexical Units for LLMs",
         year=2024,
         arxiv="2405.15208",

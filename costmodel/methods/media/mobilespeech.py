@@ -6,9 +6,10 @@ METHOD = Method(
     slug="mobilespeech",
     title="MobileSpeech",
     citation=Citation(
-        authors="Ji et al.",
+        authors="Ji, Jiang, Wang, Zuo, Zhao",
         title="MobileSpeech: A Fast and High-Fidelity Framework for Mobile Zero-Shot Text-to-Speech",
         year=2024,
+        arxiv="2402.09378",
     ),
     group="media",
     read="abstract",

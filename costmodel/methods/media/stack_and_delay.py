@@ -5,7 +5,9 @@ from costmodel.method import Citation, Method, Refine, Shape
 METHOD = Method(
     slug="stack-and-delay",
     title="Stack-and-delay",
-    citation=Citation(title="Stack-and-Delay: a new codebook pattern for music generation", year=2023),
+    citation=Citation(
+        title="Stack-and-Delay: a new codebook pattern for music generation", year=2023, arxiv="2309.08804"
+    ),
     group="media",
     read="abstract",
     shape=Shape(kind="block", nodes=64),

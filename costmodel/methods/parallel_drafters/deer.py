@@ -6,6 +6,7 @@ METHOD = Method(
     slug="deer",
     title="DEER",
     citation=Citation(
+        authors="Cheng et al.",
         title="DEER: Draft with Diffusion, Verify with Autoregressive Models",
         year=2025,
         arxiv="2512.15176",

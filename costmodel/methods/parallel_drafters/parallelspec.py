@@ -7,7 +7,7 @@ METHOD = Method(
     title="ParallelSpec",
     citation=Citation(
         authors="Xiao, Zhang, Ge, Ouyang, Ordonez, Yu",
-        title="ParallelSpec",
+        title="ParallelSpec: Parallel Drafter for Efficient Speculative Decoding",
         year=2024,
         arxiv="2410.05589",
     ),

@@ -6,6 +6,7 @@ METHOD = Method(
     slug="parallelbench",
     title="ParallelBench",
     citation=Citation(
+        authors="Kang et al.",
         title="ParallelBench: Understanding the Trade-offs of Parallel Decoding in Diffusion LLMs",
         year=2025,
         arxiv="2510.04767",

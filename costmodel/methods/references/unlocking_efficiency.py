@@ -9,6 +9,7 @@ METHOD = Method(
         authors="Xia et al.",
         title="Unlocking Efficiency in Large Language Model Inference: A Comprehensive Survey of Speculative Decoding",
         year=2024,
+        arxiv="2401.07851",
     ),
     group="references",
     read="abstract",

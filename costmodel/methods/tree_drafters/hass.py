@@ -6,6 +6,7 @@ METHOD = Method(
     slug="hass",
     title="HASS",
     citation=Citation(
+        authors="Zhang, Wang, Huang, Xu",
         title="Learning Harmonized Representations for Speculative Sampling",
         year=2024,
         arxiv="2408.15766",

@@ -7,6 +7,7 @@ METHOD = Method(
     slug="pruning-all-rounder",
     title="Pruning All-Rounder",
     citation=Citation(
+        authors="Suo, Ma, Sun, Wu, Wang, Zhang",
         title="Pruning All-Rounder: Rethinking and Improving Inference Efficiency for Large Vision Language Models",
         year=2024,
     ),

@@ -7,8 +7,10 @@ METHOD = Method(
     slug="skip-vision",
     title="Skip-Vision",
     citation=Citation(
+        authors="Zeng, Huang, Ji, Yan",
         title="Skip-Vision: Efficient and Scalable Acceleration of Vision-Language Models via Adaptive Token Skipping",
         year=2025,
+        arxiv="2503.21817",
     ),
     group="vision",
     read="abstract",

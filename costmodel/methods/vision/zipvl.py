@@ -7,6 +7,7 @@ METHOD = Method(
     slug="zipvl",
     title="ZipVL",
     citation=Citation(
+        authors="He, Chen, Liu, Shao, Zhou, Zhang, Zhuang",
         title="ZipVL: Efficient Large Vision-Language Models with Dynamic Token Sparsification",
         year=2024,
         arxiv="2410.08584",

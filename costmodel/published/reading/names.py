@@ -140,6 +140,28 @@ def captures_drafts(row: PublishedRow) -> bool:
     )
 
 
+class Offloaded(NamedTuple):
+    """Shares of the cache that lie in the host's memory: of a row, and of what it is compared with (None: unknown)."""
+
+    row: float
+    baseline: float | None
+    remark: str
+
+
+def offloaded_cache(row: PublishedRow, devices: int) -> Offloaded | None:
+    """What is known of how much of the cache a row's source keeps in the host's memory; None: nothing.
+
+    Args:
+        row: whose source is looked up.
+        devices: that it ran on.
+    """
+    for each in _table()["offloaded_caches"]:
+        share = each["by_devices"].get(str(devices))
+        if share is not None and any(word in row.source for word in each["words"]):
+            return Offloaded(share, each["baseline_by_devices"].get(str(devices)), each["because"])
+    return None
+
+
 def context_of(row: PublishedRow, output_tokens: int) -> tuple[int, str]:
     """Cached tokens in the middle of a request's answer, and what was assumed of them.
 

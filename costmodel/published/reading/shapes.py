@@ -127,7 +127,7 @@ def _by_size(text: str, method: Method, least_levels: int) -> StatedShape | None
     if most := _MOST.search(text):
         return _sized(int(most[1]), None, least_levels)
     nodes, depth = _NODES.search(text), _DEPTH.search(text)
-    bare = nodes if nodes and "tree" in text else _BARE_TREE.search(text)
+    bare = nodes if nodes and "tree" in text else None if _CHAIN.search(text) else _BARE_TREE.search(text)
     if bare is None:
         return None
     return _sized(int(bare[1]), int(depth[1]) if depth else method.shape.depth or None, least_levels)

@@ -14,7 +14,8 @@ _RATE = re.compile(rf"(?<![\w-])alpha\s*=\s*{_NUMBER}\s*(%?)", re.IGNORECASE)
 _POSITIONS = re.compile(r"per-position alpha(?:\s+[\d.]+)?\s*=\s*((?:\.\d+|\d+\.\d+)(?:\s+(?:\.\d+|\d+\.\d+))*)")
 _FIRST = re.compile(rf"(?<!\d)(\d+)-alpha\s*{_NUMBER}")
 _WITHOUT_BONUS = re.compile(r"excluding bonus|excl\. bonus|exclude the bonus", re.IGNORECASE)
-_VECTOR = re.compile(r"alpha vector[^(]*\(((?:0?\.\d+,\s*)+)")
+_ROWS_WITHOUT_BONUS = re.compile(r"(\w[\w-]*) rows exclude the bonus", re.IGNORECASE)
+_VECTOR = re.compile(r"(?:alpha|acceptance) vector\b(?:[^(;]*\()?\s*((?:0?\.\d+,\s*)+)")
 _RATIO = re.compile(rf"\bc\s*[=~]\s*{_NUMBER}")
 _PER_TOKEN = re.compile(rf"~?{_NUMBER}\s*ms/(?:token|step)")
 _PER_ROUND = re.compile(rf"~?{_NUMBER}(?:\s*-\s*{_NUMBER})?\s*ms/round|draft {_NUMBER} ms")
@@ -42,7 +43,7 @@ class StatedAcceptance:
         return self.tokens_per_step is not None or self.rate is not None or bool(self.by_depth or self.siblings)
 
 
-def stated_acceptance(text: str, notes: str = "", *, speedup: float | None = None) -> StatedAcceptance:
+def stated_acceptance(text: str, notes: str = "", *, system: str = "") -> StatedAcceptance:
     """The acceptance that a cell states; a mean that leaves out the bonus token is one more here.
 
     Per-position rates are conditional there and unconditional here. `4-alpha` is the mean over the first four positions
@@ -50,9 +51,9 @@ def stated_acceptance(text: str, notes: str = "", *, speedup: float | None = Non
 
     Args:
         text: the cell.
-        notes: of the row; vectors of siblings stand there, and whether tables mix two ways to count.
-        speedup: published beside it. Where the notes say that some rows leave out the bonus token, those do whose
-            speedup is larger than their mean.
+        notes: of the row; vectors of siblings stand there, and whose rows leave out the bonus token in tables that mix
+            two ways to count.
+        system: whose row it is.
 
     >>> stated_acceptance("tau=2.98 EXCLUDING bonus (step yields 3.98)").tokens_per_step
     3.98
@@ -62,8 +63,9 @@ def stated_acceptance(text: str, notes: str = "", *, speedup: float | None = Non
     tau, rate = _TAU.search(text), _RATE.search(text)
     tokens = float(tau[1]) if tau else None
     if tokens is not None:
-        mixed = _WITHOUT_BONUS.search(notes) is not None and speedup is not None and speedup > tokens
-        tokens = round(tokens + (1.0 if mixed or _WITHOUT_BONUS.search(text) else 0.0), 9)
+        named = {each.casefold() for each in _ROWS_WITHOUT_BONUS.findall(notes)}
+        without = _WITHOUT_BONUS.search(text) or system.partition(" ")[0].casefold() in named
+        tokens = round(tokens + (1.0 if without else 0.0), 9)
     depths: tuple[float, ...] = ()
     if positions := _POSITIONS.search(text):
         depths = _unconditional([float(each) for each in positions[1].split()])

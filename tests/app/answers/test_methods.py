@@ -1,11 +1,12 @@
 """Entries in words, their citations, and one row for every published system."""
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
 
-from app.answers.methods import bibtex, coverage, explained, trace_level
+from app.answers.methods import bibtex, changes, coverage, explained, trace_level
 from costmodel.method_library import load_method, method_names
 
 ROOT = Path(__file__).parents[3]
@@ -71,3 +72,27 @@ def test_a_citation_names_others_as_bibtex_does():
     assert "author = {Chen and others}" in bibtex(load_method("speculative-sampling"))
     assert "author = {Spector and Re}" in bibtex(load_method("staged-speculative-decoding"))
     assert "author" not in bibtex(load_method("hydragen"))
+
+
+@pytest.mark.parametrize("slug", [slug for slug in method_names() if not load_method(slug).refusal])
+def test_an_entry_that_changes_the_text_says_by_what(slug):
+    method = load_method(slug)
+    if method.exactness == "lossy":
+        assert changes(method)
+        assert f"the text changes: {changes(method)[0]}" in " ".join(explained(method))
+    elif method.exactness != "own_weights":  # whose text is that of a target which itself has the changes
+        assert not changes(method)
+
+
+def test_entries_change_the_text_where_their_sources_say_so(reference_data):
+    table = reference_data.parent / "SYSTEMS.md"
+    if not table.is_file():
+        pytest.skip("the table of published systems is not here")
+    own = {name: load_method(slug) for slug in method_names() for name in load_method(slug).systems}
+    said = re.findall(r"^- \*\*(.+?)\*\*.*\| *([^|]+)$", table.read_text(encoding="utf-8"), re.MULTILINE)
+    kept = {name for name, words in said if re.match("lossless|exact|claimed lossless|self-spec lossless", words)}
+    changed = {name for name, words in said if re.match("lossy|NOT strictly lossless", words)}
+    priced = {name: method for name, method in own.items() if not method.refusal}
+    assert len(kept & priced.keys()) > 50 and len(changed & priced.keys()) > 10
+    assert not [name for name in kept & priced.keys() if priced[name].exactness == "lossy"]
+    assert not [name for name in changed & priced.keys() if priced[name].exactness != "lossy"]

@@ -4,11 +4,13 @@ Bounds are what holds today, rounded up; none of the constants behind them was f
 narrower it stands beside the bound.
 """
 
+from dataclasses import replace
 from statistics import median
 
 import pytest
 from scipy.stats import kendalltau
 
+from app.answers.reproduction import LARGE_RATIO, percentile
 from costmodel.published.causes import cause_of
 from costmodel.published.predict import predictions
 from costmodel.published.reading.table import read_rows
@@ -47,32 +49,27 @@ def test_errors_of_rows_with_all_inputs(answers):
     numbers = [each for each in full if absolute(each)]
     measured = sizes([each for each in numbers if not each.computed])
     for name, found in (("all", sizes(full)), ("absolute", sizes(numbers)), ("measured absolute", measured)):
-        p90 = found[int(0.9 * (len(found) - 1))]
-        print(f"\nfull, {name}: {len(found)} rows, median {median(found):.3f}, p90 {p90:.3f}")
-        assert p90 <= 0.40  # the goal is 0.35
+        print(f"\nfull, {name}: {len(found)} rows, median {median(found):.3f}, p90 {percentile(found, 0.9):.3f}")
     assert len(measured) >= 190
-    assert median(sizes(full)) <= 0.12
-    assert median(sizes(numbers)) <= 0.12
-    assert median(measured) <= 0.14  # the goal is 0.12 with the numbers that their sources computed
+    assert median(sizes(full)) <= 0.12 and percentile(sizes(full), 0.9) <= 0.35
+    assert median(sizes(numbers)) <= 0.12 and percentile(sizes(numbers), 0.9) <= 0.35
+    assert median(measured) <= 0.12 and percentile(measured, 0.9) <= 0.39  # of those alone the goal is 0.35
 
 
 def test_rows_with_all_inputs_that_are_far_off_have_a_cause(answers):
-    far = [each for each in answers if each.row.group == "full" and abs(each.error_ratio or 0.0) > 0.3]
-    unknown = [(each.row.system, each.row.prompt) for each in far if not cause_of(each.row)]
-    print(f"\n{len(far)} rows of full inputs are over 30 % off, without a cause: {unknown}")
-    assert len(unknown) <= 1
+    far = [each for each in answers if each.row.group == "full" and abs(each.error_ratio or 0.0) > LARGE_RATIO]
+    print(f"\n{len(far)} rows of full inputs are over 30 % off")
+    assert not [(each.row.line, each.row.system, each.row.prompt) for each in far if not cause_of(each.row)]
 
 
-@pytest.mark.parametrize(
-    ("hardware", "least"), [("RTX 3090 24GB", 0.85), ("A100-80GB", 0.75)]
-)  # the goal is 0.8; on the A100 three systems lie within 7 % of each other
-def test_spec_bench_rankings(answers, hardware, least):
+@pytest.mark.parametrize("hardware", ["RTX 3090 24GB", "A100-80GB"])
+def test_spec_bench_rankings(answers, hardware):
     own = [each for each in of(answers, "", "Spec-Bench") if each.row.hardware == hardware and each.predicted]
     for target in {each.row.target for each in own}:
         pairs = [(each.row.speedup, each.predicted) for each in own if each.row.target == target]
         tau = kendalltau(*zip(*pairs, strict=True)).statistic
         print(f"\n{hardware}, {target}: {len(pairs)} systems, Kendall's tau {tau:.2f}")
-        assert tau >= least
+        assert tau >= 0.8
 
 
 def test_eagle_3_gains_less_at_larger_batches(answers):
@@ -89,6 +86,17 @@ def test_magicdec_gains_more_at_larger_batches(answers):
     print(f"\nMagicDec: {[(each.row.batch, each.row.speedup, round(each.predicted, 2)) for each in grid]}")
     assert len(found) == 3
     assert found == sorted(found)
+
+
+def test_magicdecs_grid_of_batches_and_contexts(answers):
+    """Acceptance of Llama 2 is not stated: that of Llama 3.1 stands in, so that the order counts and not the level."""
+    rows = [each.row for each in of(answers, "MagicDec", "Infini-AI-Lab") if each.row.target == "Llama2-7B-32K"]
+    own = [row for row in rows if row.draft.startswith("self-speculation")]
+    found = predictions([replace(row, acceptance="alpha=0.81") for row in own])
+    grid = [(row.batch, row.prompt, row.speedup, each.predicted) for row, each in zip(own, found, strict=True)]
+    print(f"\nMagicDec: batch, context, published, predicted: {grid}")
+    assert len(grid) == 4
+    assert kendalltau([cell[2] for cell in grid], [cell[3] for cell in grid]).statistic == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("temperature", "least"), [("0", 0.5), ("0.6", 0.8)])
@@ -118,6 +126,37 @@ def test_triforce_slows_down_with_the_temperature(answers):
     found = [each.predicted for each in rows]
     assert found == sorted(found, reverse=True)
     assert max(ratios) / min(ratios) <= 1.08  # levels are off by one factor, the curve is not
+
+
+def test_triforce_with_its_cache_on_the_host(answers):
+    """Steps of seconds: 31 and 64 GB of cache come over the links of one and two devices."""
+    rows = {each.row.devices: each for each in of(answers, "TriForce", "Table 3")}
+    print({count: (each.row.published, round(each.predicted), each.baseline) for count, each in rows.items()})
+    assert rows["1"].predicted == pytest.approx(312, rel=0.15)
+    assert rows["2"].predicted == pytest.approx(108, rel=0.15)
+    assert rows["2"].baseline == pytest.approx(840, rel=0.15)
+
+
+def test_weights_over_the_link(answers):
+    """DeepSpeed's baseline fetches all layers of a 70B model for every token."""
+    rows = [each for each in of(answers, "", "2402.12374") if "CPU offload" in each.row.hardware and each.predicted]
+    assert len(rows) == 4
+    assert all(each.baseline == pytest.approx(5.7, rel=0.1) for each in rows)
+    assert sizes(rows)[-1] <= 0.25
+
+
+def test_trees_win_over_chains_side_by_side_as_published(answers):
+    """Sequoia's tree against SpecInfer's chains on the same texts: on A100, and on L40 with all weights in memory."""
+    rows = of(answers, "Sequoia", "Table 1/3") + of(answers, "Sequoia", "Table 4")
+    others = of(answers, "SpecInfer (baseline in Sequoia)", "")
+    seen = 0
+    for tree in rows:
+        key = (tree.row.source, tree.row.target, tree.row.data, tree.row.temperature)
+        chains = next(each for each in others
+                      if (each.row.source, each.row.target, each.row.data, each.row.temperature) == key)  # fmt: skip
+        assert (tree.speedup > chains.speedup) == (tree.row.speedup > chains.row.speedup), key
+        seen += 1
+    assert seen >= 18
 
 
 def test_prompt_decodings_passes(answers):

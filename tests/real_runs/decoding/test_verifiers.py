@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from costmodel.method_library import load_method, method_names
 from hardware_profiles.errors import InputError, UnknownNameError
 from real_runs.decoding.sampled import candidates, judging
 from real_runs.decoding.speculative import Draft
@@ -364,3 +365,12 @@ def test_unknown_names_and_missing_distributions_are_refused():
     with pytest.raises(InputError, match="drafter"):
         rejection(np.array([0.5, 0.5]), None, [0], distinct=False)
     assert not VERIFIERS["typical"].lossless
+
+
+def test_entries_that_keep_the_text_are_verified_by_rules_that_pass():
+    """Rules of every entry of the catalogue whose text is the target's are among those that are walked above."""
+    drafting = [method for method in map(load_method, method_names()) if method.drafts]
+    kept = {method.verify.rule for method in drafting if method.exactness != "lossy"}
+    assert kept <= {name for name, _ in WALKED} and all(VERIFIERS[rule].lossless for rule in kept)
+    relaxed = {method.verify.rule for method in drafting if method.exactness == "lossy" and not method.verify.relaxed}
+    assert relaxed & {name for name, verifier in VERIFIERS.items() if not verifier.lossless}

@@ -8,6 +8,7 @@ import yaml
 
 from costmodel.engine_library import load_engine
 from costmodel.parallel.plan import BETWEEN_NODES_BYTES_PER_S
+from costmodel.passes.streaming import HOST_LINK_EFFICIENCY
 from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
 from hardware_profiles.loader import load_device
 from simulator.engine import simulate
@@ -112,7 +113,9 @@ def test_replicas_and_disaggregation():
 def test_moving_a_cache_takes_time_unless_it_is_said_to_be_free():
     swapping = SECTIONS | {"scheduler": {"preemption": "swap"}}
     block = 16 * 131072  # bytes of 16 tokens
-    assert prepare(checked_scenario(swapping)).scheduler.swap_block_s == pytest.approx(block / 64e9)
+    assert prepare(checked_scenario(swapping)).scheduler.swap_block_s == pytest.approx(
+        block / (HOST_LINK_EFFICIENCY * 64e9)
+    )
     free = SECTIONS | {"scheduler": {"preemption": "swap", "swap_block_s": 0.0}}
     assert prepare(checked_scenario(free)).scheduler.swap_block_s == 0.0
     split = SECTIONS | {"disaggregation": {"prefill_replicas": 2}}
