@@ -25,7 +25,8 @@ VerifyRule = Literal["none", "match", "token_rejection", "with_replacement", "wi
                      "block", "multi_path_block", "typical", "near_match"]  # fmt: skip
 _TREE_RULES = ("match", "with_replacement", "without_replacement", "fixed_candidates", "multi_path_block", "typical")
 Exactness = Literal["bit_exact", "distribution", "own_weights", "lossy"]
-LABELS = ("slug", "title", "citation", "group", "read", "exact_when", "systems", "reproduced", "reported", "assumed")
+LABELS = ("slug", "title", "citation", "group", "read", "exact_when", "systems", "recorded", "reproduced", "reported",
+          "assumed")  # fmt: skip
 """Fields that say what an entry is, and not what a prediction does."""
 Group = Literal["plain", "draft models", "draft trees", "parallel drafters", "tree drafters", "heads",
                 "self speculation", "model free", "vision", "serving", "parallelism", "masked", "commit rules",
@@ -170,6 +171,7 @@ class Method:
         asked_as: what to ask instead, where it is no way of decoding by itself but priced; predictions refuse with it.
         out_of_scope: why nothing of it can be priced; predictions refuse with it.
         needs: the mechanism that is missing to price it; predictions refuse with it.
+        recorded: names of shipped recordings of it, which predictions take as `--trace NAME`.
         reproduced: tests that hold one of its published numbers against a prediction.
         reported: published numbers.
         assumed: fields that the source does not state, with the reason for their value.
@@ -198,6 +200,7 @@ class Method:
     asked_as: str = ""
     out_of_scope: str = ""
     needs: str = ""
+    recorded: tuple[str, ...] = ()
     reproduced: tuple[str, ...] = ()
     reported: tuple[Reported, ...] = ()
     assumed: tuple[str, ...] = ()

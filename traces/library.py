@@ -28,16 +28,22 @@ def default_traces() -> list[Path]:
 
 
 def trace_file(name: str | Path) -> Path:
-    """The file of a recording that is named by path, or by the name of a shipped one.
+    """The file of a recording that is named by path, or by the name of a shipped one (`catalogue/NAME` in a folder).
 
     Example:
         >>> trace = read_trace(trace_file("smollm2-135m--early-exit--greedy"))
         >>> trace.requests, trace.level, trace.provenance.method
         (48, 2, 'early-exit')
     """
-    return {path.stem: path for path in shipped_traces()}.get(str(name), Path(name))
+    return _by_name().get(str(name), Path(name))
 
 
 def trace_name(path: Path) -> str:
     """What names a recording on any machine: the name of a shipped one, else its path."""
-    return path.stem if path.resolve() in [each.resolve() for each in shipped_traces()] else str(path)
+    names = {shipped.resolve(): name for name, shipped in _by_name().items()}
+    return names.get(path.resolve(), str(path))
+
+
+def _by_name() -> dict[str, Path]:
+    """Shipped recordings by their names, those of folders with the folder before them: `catalogue/NAME`."""
+    return {path.relative_to(_FOLDER).with_suffix("").as_posix(): path for path in sorted(_FOLDER.rglob("*.parquet"))}

@@ -47,14 +47,25 @@ class PromptLookup:
                     self._continues[tuple(self._tokens[end - size :])] = end
             self._tokens.append(token)
 
-    def propose(self, most: int) -> list[int]:
-        """Up to `most` tokens; none where no n-gram occurred before."""
-        end = len(self._tokens)
+    @property
+    def length(self) -> int:
+        """Known tokens."""
+        return len(self._tokens)
+
+    def propose(self, most: int, drafts: Sequence[int] = ()) -> list[int]:
+        """Up to `most` tokens; none where no n-gram occurred before.
+
+        Args:
+            most: tokens.
+            drafts: tokens behind the known text that are not known yet: they are looked up with, and not among.
+        """
+        longest = self._sizes[0]
+        end = (*self._tokens[-longest:], *drafts)[-longest:]
         for size in self._sizes:
-            if size < end:
-                found = self._continues.get(tuple(self._tokens[end - size :]))
-                if found is not None:
-                    return self._tokens[found : found + most]
+            if size <= len(end):
+                place = self._continues.get(tuple(end[-size:]))
+                if place is not None:
+                    return self._tokens[place : place + most]
         return []
 
     def __call__(self, known: Sequence[int], cache: object, most: int) -> list[int]:

@@ -35,9 +35,15 @@ DRAFTERS = (
     "medusa-heads",
     "draft-model",
     "token-recycling",
+    "lookahead",
+    "rest",
+    "cascade",
+    "hydra",
+    "ppd",
 )
 
 Observation = Callable[[Sequence[int], Generation], Mapping[str, NDArray[Any] | Expansions]]
+Count = Callable[[Sequence[int], Generation], Mapping[str, int]]
 Decoding = Callable[[Sequence[int], Sampler, int], SpeculativeRun]
 
 
@@ -53,6 +59,7 @@ class RecordedDrafter:
         notes: what a reader of the trace must know.
         observe: prompt ids and generation -> `emitted` and, where they apply, `drafted`, `rank`, `draft_ids`,
             `draft_probs` and `expansions`.
+        count: prompt ids and generation -> numbers of the whole request, which become columns; None: it has none.
         trace_fields: further fields of the trace.
         capture_layer: layers after which it reads the target's hidden states; None: it reads none.
         decode: of a drafter that cannot watch a finished text: prompt ids, sampler and length limit -> a run of
@@ -66,6 +73,7 @@ class RecordedDrafter:
     parameters: Mapping[str, Any]
     notes: str
     observe: Observation
+    count: Count | None = None
     trace_fields: Mapping[str, Any] = field(default_factory=dict)
     capture_layer: int | None = None
     decode: Decoding | None = None

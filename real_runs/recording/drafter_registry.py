@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from hardware_profiles.errors import UnknownNameError
 from real_runs.drafters.bridge_fit import FitRecipe, fit_bridge, load_bridge, save_bridge
+from real_runs.drafters.cascade import Cascade
 from real_runs.drafters.draft_model import DraftModelReader, load_draft_model
 from real_runs.drafters.early_exit import EarlyExit
 from real_runs.drafters.heads.feature_head import FeatureHeadReader
 from real_runs.drafters.heads.fit_data import FitData
 from real_runs.drafters.heads.head_data import HeadData
 from real_runs.drafters.heads.head_store import HeadStore
+from real_runs.drafters.heads.hydra_heads import HydraReader
 from real_runs.drafters.heads.medusa_heads import MedusaReader
 from real_runs.drafters.layer_skip import GapLlama, GapRecipe, LayerSkip, default_gap, fit_gap
 from real_runs.drafters.prompt_lookup import PromptLookup
+from real_runs.drafters.retrieval import RetrievedChain, TextStore
 from real_runs.drafters.suffix_automaton import SuffixAutomaton
 from real_runs.drafters.token_recycling import TokenRecycling
 from real_runs.models.bridge import Bridge
@@ -167,20 +170,29 @@ def _early_exit(target: Target) -> Drafter:
 def _layer_skip(target: Target) -> Drafter:
     from real_runs.decoding.tree_speculative import by_levels
 
+    shorter, (start, stop) = _shorter(target), _gap(target)
+    return Drafter(
+        title=f"layers {start} to {stop - 1} of {target.model.config.layers} skipped",
+        chain=lambda: LayerSkip(shorter),
+        tree=lambda: by_levels(LayerSkip(shorter)),
+        reader=lambda: LayerSkip(shorter),
+    )
+
+
+def _gap(target: Target) -> tuple[int, int]:
+    return target.options.skipped_layers or default_gap(target.model.config.layers)
+
+
+def _shorter(target: Target) -> GapLlama:
+    """The target less its skipped layers, with a fitted bridge or none in their place."""
     model, options = target.model, target.options
-    start, stop = options.skipped_layers or default_gap(model.config.layers)
+    start, stop = _gap(target)
     bridge = None
     if options.skip_bridge:
         recipe = GapRecipe(exit_layer=start, stop_layer=stop, **_recipe(target))
         fit = partial(fit_gap, model, start=start, stop=stop, ridge=options.ridge)
         bridge = _fitted(target, f"skip{start}-{stop}-bridge.safetensors", recipe, fit)
-    shorter = GapLlama(model, start=start, stop=stop, bridge=bridge)
-    return Drafter(
-        title=f"layers {start} to {stop - 1} of {model.config.layers} skipped",
-        chain=lambda: LayerSkip(shorter),
-        tree=lambda: by_levels(LayerSkip(shorter)),
-        reader=lambda: LayerSkip(shorter),
-    )
+    return GapLlama(model, start=start, stop=stop, bridge=bridge)
 
 
 def _feature_head(target: Target) -> Drafter:
@@ -191,6 +203,24 @@ def _feature_head(target: Target) -> Drafter:
 def _medusa_heads(target: Target) -> Drafter:
     heads, _ = target.heads.medusa_heads()
     return _read(f"{heads.heads} independent heads", lambda: MedusaReader(target.model, heads))
+
+
+def _hydra_heads(target: Target) -> Drafter:
+    heads, _ = target.heads.hydra_heads()
+    return _read(f"{heads.heads} heads that read drafted tokens", lambda: HydraReader(target.model, heads))
+
+
+def _rest(target: Target) -> Drafter:
+    store = TextStore(target.heads.texts()[0])
+    return Drafter(title=f"store of {len(store):,} tokens", chain=lambda: RetrievedChain(store))
+
+
+def _cascade(target: Target) -> Drafter:
+    shorter, inner = _shorter(target), target.options.cascade_tokens[1]
+    return Drafter(
+        title=f"{shorter.config.layers} of the layers, drafted for by prompt lookup",
+        chain=lambda: Cascade(shorter, inner_tokens=inner, sizes=target.options.ngram_sizes),
+    )
 
 
 def _draft_model(target: Target) -> Drafter:
@@ -256,4 +286,7 @@ _MAKERS: Mapping[str, Maker] = {
     "feature-head": _feature_head,
     "medusa-heads": _medusa_heads,
     "draft-model": _draft_model,
+    "hydra": _hydra_heads,
+    "rest": _rest,
+    "cascade": _cascade,
 }

@@ -26,7 +26,9 @@ from real_runs.drafters.heads.observed_heads import (
     observed_early_exit,
     observed_layer_skip,
 )
-from real_runs.drafters.layer_skip import GapRecipe, fit_gap
+from real_runs.drafters.layer_skip import GapLlama, GapRecipe, fit_gap
+from real_runs.drafters.lookahead import LookaheadSizes
+from real_runs.drafters.observed import cascade_drafter, lookahead_drafter, retrieval_drafter
 from real_runs.drafters.recorded import (
     RecordedDrafter,
     early_exit_drafter,
@@ -35,9 +37,11 @@ from real_runs.drafters.recorded import (
     suffix_automaton_drafter,
     token_recycling_drafter,
 )
+from real_runs.drafters.retrieval import TextStore
 from real_runs.models.bridge import Bridge
 from real_runs.prompt_set import fit_questions
 from real_runs.recording.heads import Heads
+from real_runs.recording.options import RecordOptions
 from real_runs.recording.session import Session
 
 if TYPE_CHECKING:
@@ -86,6 +90,11 @@ class _Maker:
             "draft-model": self._draft_model,
             "feature-head": lambda: self._watching(self._heads.feature_head()),
             "medusa-heads": lambda: self._watching(self._heads.medusa_heads()),
+            "hydra": lambda: self._watching(self._heads.hydra_heads()),
+            "ppd": lambda: self._watching(self._heads.prompt_tokens(options.prompt_tokens)),
+            "lookahead": lambda: lookahead_drafter(self._model, _lookahead_sizes(options)),
+            "rest": self._rest,
+            "cascade": self._cascade,
         }
         return makers[name]()
 
@@ -102,6 +111,25 @@ class _Maker:
         return self._watching(observed_early_exit(self._model, bridge, parameters=parameters, limits=self._limits))
 
     def _layer_skip(self) -> RecordedDrafter:
+        gap, bridge, parameters = self._gap
+        if not self._probabilities_wanted:
+            return layer_skip_drafter(self._model, gap, bridge, parameters=parameters)
+        made = observed_layer_skip(self._model, gap, bridge, parameters=parameters, limits=self._limits)
+        return self._watching(made)
+
+    def _cascade(self) -> RecordedDrafter:
+        (start, stop), bridge, parameters = self._gap
+        drafter = GapLlama(self._model, start=start, stop=stop, bridge=bridge)
+        draft_tokens, inner_tokens = self._options.cascade_tokens
+        return cascade_drafter(drafter, inner_tokens=inner_tokens, draft_tokens=draft_tokens, parameters=parameters)
+
+    def _rest(self) -> RecordedDrafter:
+        texts, parameters = self._heads.texts()
+        return retrieval_drafter(TextStore(texts), nodes=self._options.retrieval_nodes, parameters=parameters)
+
+    @cached_property
+    def _gap(self) -> tuple[tuple[int, int], Bridge | None, dict[str, Any]]:
+        """The span of layers that is left out, what crosses it, and the parameters that say so."""
         start, stop = self._session.setup["skipped_layers"]
         layers, ridge = self._model.config.layers, self._options.ridge
         parameters = {"skipped_layers": [start, stop], "layers": layers, "draft_layers": layers - (stop - start)}
@@ -113,11 +141,7 @@ class _Maker:
                 lambda: fit_gap(self._model, self._fit_sequences, start=start, stop=stop, ridge=ridge),
             )
             parameters |= fitted
-        gap = (start, stop)
-        if not self._probabilities_wanted:
-            return layer_skip_drafter(self._model, gap, bridge, parameters=parameters)
-        made = observed_layer_skip(self._model, gap, bridge, parameters=parameters, limits=self._limits)
-        return self._watching(made)
+        return (start, stop), bridge, parameters
 
     def _draft_model(self) -> RecordedDrafter:
         from real_runs.drafters.draft_model import load_draft_model
@@ -190,3 +214,8 @@ class _Maker:
             "fit_tokens": bridge.fit_tokens,
             "bridge_sha256": bridge_sha256(bridge),
         }
+
+
+def _lookahead_sizes(options: RecordOptions) -> LookaheadSizes:
+    window, ngram, guesses = options.lookahead
+    return LookaheadSizes(window=window, ngram=ngram, guesses=guesses)

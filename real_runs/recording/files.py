@@ -34,6 +34,10 @@ _COLUMNS = (
     "decode_cpu_s",
     "observe_wall_s",
     "observe_cpu_s",
+    "drafted_tokens",
+    "draft_passes",
+    "judged_tokens",
+    "accepted_tokens",
 )
 
 

@@ -7,16 +7,25 @@ the training itself (`drafters.head_store`).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from real_runs.drafters.expansion import ExpansionLimits
 from real_runs.drafters.heads.head_data import HeadData
-from real_runs.drafters.heads.head_store import DRAFT_TRAINING, FEATURE_TRAINING, MEDUSA_TRAINING, HeadStore
+from real_runs.drafters.heads.head_store import (
+    DRAFT_TRAINING,
+    FEATURE_TRAINING,
+    HYDRA_TRAINING,
+    MEDUSA_TRAINING,
+    PROMPT_TRAINING,
+    HeadStore,
+)
 from real_runs.drafters.heads.head_training import HeadTraining
 from real_runs.drafters.heads.observed_heads import (
     observed_draft_model,
     observed_feature_head,
+    observed_hydra_heads,
     observed_medusa_heads,
+    observed_prompt_tokens,
 )
 from real_runs.drafters.recorded import RecordedDrafter
 from real_runs.prompt_set import fit_questions
@@ -60,6 +69,20 @@ class Heads:
         """The independent heads, trained or read."""
         heads, parameters = self._store.medusa_heads(self._asked(MEDUSA_TRAINING))
         return observed_medusa_heads(self._model, heads, parameters=parameters, limits=self._limits)
+
+    def texts(self) -> tuple[list[list[int]], dict[str, Any]]:
+        """Texts for a store, written or read, and the parameters that say which."""
+        return self._store.texts()
+
+    def hydra_heads(self) -> RecordedDrafter:
+        """Heads that read drafted tokens, trained or read."""
+        heads, parameters = self._store.hydra_heads(self._asked(HYDRA_TRAINING))
+        return observed_hydra_heads(self._model, heads, parameters=parameters, limits=self._limits)
+
+    def prompt_tokens(self, count: int) -> RecordedDrafter:
+        """Prompt tokens, trained or read."""
+        prompts, parameters = self._store.prompt_tokens(self._asked(PROMPT_TRAINING), count=count)
+        return observed_prompt_tokens(self._model, prompts, parameters=parameters, limits=self._limits)
 
     def draft_model(self) -> RecordedDrafter:
         """A small model made out of the target, trained or read."""

@@ -41,6 +41,11 @@ class RecordOptions:
         draft_model: of the drafter "draft-model": a `.gguf` file or a Hugging Face folder; None: one is made out of
             the target.
         recycling_nodes: nodes of token recycling's tree, root included.
+        retrieval_nodes: most draft tokens of the tree that a store of texts drafts.
+        lookahead: window, n-gram size and guesses of the lookahead pool.
+        cascade_tokens: draft tokens of a step of the cascade, and the most that are proposed to its draft model.
+        prompt_tokens: trained embeddings that are read behind the text.
+        requests_at_once: requests that are decoded in one batch at level 2; their times are shares of the batch's.
         head_steps: training steps of heads and of a draft model; None: what each kind is known to need.
         head_rows: rows of text that the model writes for heads to be trained on.
         head_row_tokens: tokens of every such row.
@@ -72,6 +77,11 @@ class RecordOptions:
     skip_bridge: bool = True
     draft_model: Path | None = None
     recycling_nodes: int = 80
+    retrieval_nodes: int = 64
+    lookahead: tuple[int, int, int] = (7, 5, 7)
+    cascade_tokens: tuple[int, int] = (5, 3)
+    prompt_tokens: int = 3
+    requests_at_once: int = 1
     head_steps: int | None = None
     head_rows: int = 160
     head_row_tokens: int = 320
@@ -93,6 +103,14 @@ class RecordOptions:
             "candidates": 1 <= self.candidates <= 8,
             "expansion_nodes": 0 <= self.expansion_nodes <= 4096,
             "recycling_nodes": 1 <= self.recycling_nodes <= 1024,
+            "retrieval_nodes": 1 <= self.retrieval_nodes <= 128,
+            "lookahead": len(self.lookahead) == 3
+            and all(low <= value <= 64 for low, value in zip((1, 2, 1), self.lookahead, strict=True)),
+            "cascade_tokens": len(self.cascade_tokens) == 2
+            and 1 <= self.cascade_tokens[0] <= 1000
+            and 0 <= self.cascade_tokens[1] <= 1000,
+            "prompt_tokens": 1 <= self.prompt_tokens <= 16,
+            "requests_at_once": 1 <= self.requests_at_once <= (256 if self.level == 2 else 1),
             "head_steps": self.head_steps is None or 1 <= self.head_steps <= 1_000_000,
             "head_rows": 1 <= self.head_rows <= 100_000,
             "head_row_tokens": 8 <= self.head_row_tokens <= 8192,

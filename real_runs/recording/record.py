@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from hardware_profiles.errors import InputError
 from real_runs.models.loading.weights import find_model, load_weights
 from real_runs.prompt_set import Prompt, read_prompts
 from real_runs.recording.files import RecordReport, mode_name, write_recordings
@@ -85,33 +86,56 @@ def _record_missing(session: Session, drafters: Sequence[RecordedDrafter], log: 
     prompts = session.prompts.prompts
     jobs = [(temperature, prompt) for temperature in session.options.temperatures for prompt in prompts]
     finished = {(entry["temperature"], entry["request"]) for entry in log.finished}
+    if session.options.requests_at_once > 1 and any(item.capture_layer is not None for item in drafters):
+        raise InputError("must be 1 for a drafter that looks at layers", key="requests_at_once")
+    written = _Written(session, [job for job in jobs if (job[0], job[1].id) not in finished])
     for done, (temperature, prompt) in enumerate(jobs, start=1):
         if (temperature, prompt.id) not in finished:
-            log.append(_recorded(session, drafters, prompt, temperature))
+            log.append(_recorded(session, drafters, prompt, temperature, written))
         session.report("record", done, len(jobs), f"{mode_name(temperature)} {prompt.id}")
 
 
-def _recorded(
-    session: Session, drafters: Sequence[RecordedDrafter], prompt: Prompt, temperature: float
-) -> dict[str, Any]:
-    """Run one request and let every drafter watch it."""
-    from real_runs.decoding.generate import generate
+class _Written:
+    """Texts of requests that are decoded together, a batch as soon as the first of it is asked for."""
+
+    def __init__(self, session: Session, jobs: Sequence[tuple[float, Prompt]]) -> None:
+        self._session, self._left = session, list(jobs)
+        self._texts: dict[tuple[float, str], tuple[Generation, dict[str, float]]] = {}
+
+    def text(self, temperature: float, prompt: Prompt) -> tuple[Generation, dict[str, float]]:
+        """A request's text and its share of the batch's seconds."""
+        from real_runs.decoding.batch_generate import generate_batch
+
+        options = self._session.options
+        while (temperature, prompt.id) not in self._texts:
+            jobs, self._left = self._left[: options.requests_at_once], self._left[options.requests_at_once :]
+            ids = [self._session.tokenizer.chat_ids(job.text) for _, job in jobs]
+            samplers = [_sampler(options, job, at) for at, job in jobs]
+            clock = _Clock()
+            texts = generate_batch(self._session.model, ids, samplers, max_new_tokens=options.max_new_tokens)
+            seconds = {name: value / len(jobs) for name, value in clock.seconds("").items()}
+            self._texts |= {(at, job.id): (text, seconds) for (at, job), text in zip(jobs, texts, strict=True)}
+        return self._texts.pop((temperature, prompt.id))
+
+
+def _sampler(options: RecordOptions, prompt: Prompt, temperature: float) -> Sampler:
     from real_runs.decoding.sampling import Sampler
 
+    return Sampler(temperature=temperature, seed=options.seed, request=prompt.id, positions=options.max_new_tokens)
+
+
+def _recorded(
+    session: Session, drafters: Sequence[RecordedDrafter], prompt: Prompt, temperature: float, written: _Written
+) -> dict[str, Any]:
+    """Run one request and let every drafter watch it."""
     options = session.options
     ids = session.tokenizer.chat_ids(prompt.text)
-    sampler = Sampler(temperature=temperature, seed=options.seed, request=prompt.id, positions=options.max_new_tokens)
+    sampler = _sampler(options, prompt, temperature)
     capture = next((item.capture_layer for item in drafters if item.capture_layer is not None), None)
-    clock = _Clock()
-    generation = generate(
-        session.model,
-        ids,
-        sampler,
-        max_new_tokens=options.max_new_tokens,
-        capture_layer=capture,
-        keep_logits=options.level >= 3,
-    )
-    seconds = clock.seconds("")
+    if options.requests_at_once > 1:
+        generation, seconds = written.text(temperature, prompt)
+    else:
+        generation, seconds = _generated(session, ids, sampler, capture)
     return {
         "temperature": temperature,
         "request": prompt.id,
@@ -121,6 +145,24 @@ def _recorded(
         **generation.seconds,
         "drafters": {item.name: _watched(item, ids, generation, sampler, options) for item in drafters},
     }
+
+
+def _generated(
+    session: Session, ids: Sequence[int], sampler: Sampler, capture: int | None
+) -> tuple[Generation, dict[str, float]]:
+    """A request's text and its seconds."""
+    from real_runs.decoding.generate import generate
+
+    options, clock = session.options, _Clock()
+    generation = generate(
+        session.model,
+        ids,
+        sampler,
+        max_new_tokens=options.max_new_tokens,
+        capture_layer=capture,
+        keep_logits=options.level >= 3,
+    )
+    return generation, clock.seconds("")
 
 
 def _watched(
@@ -137,7 +179,8 @@ def _watched(
         columns = _text_columns(run.tokens, run.ended) | clock.seconds("")
         return {"arrays": {key: encoded(value) for key, value in walked_lengths(run).items()}, "columns": columns}
     arrays = dict(drafter.observe(ids, generation))
-    columns = clock.seconds("observe_")
+    counts = dict(drafter.count(ids, generation)) if drafter.count else {}
+    columns = clock.seconds("observe_") | counts
     if "draft_ids" in arrays:
         arrays |= target_arrays(generation, arrays["draft_ids"], sampler.temperature)
     return {"arrays": {key: encoded(value) for key, value in arrays.items()}, "columns": columns}

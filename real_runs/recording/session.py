@@ -34,6 +34,11 @@ _AS_ASKED = (
     "candidates",
     "expansion_nodes",
     "recycling_nodes",
+    "retrieval_nodes",
+    "lookahead",
+    "cascade_tokens",
+    "prompt_tokens",
+    "requests_at_once",
     "head_steps",
     "head_rows",
     "head_row_tokens",
@@ -88,7 +93,7 @@ def recording_setup(options: RecordOptions, source: ModelSource, prompts: Prompt
     if "early-exit" in options.drafters and not 1 <= exit_layer < layers:
         raise InputError(f"must lie in 1..{layers - 1}", key="exit_layer", value=exit_layer)
     skipped = options.skipped_layers or default_gap(layers)
-    if "layer-skip" in options.drafters:
+    if {"layer-skip", "cascade"} & set(options.drafters):
         check_gap(*skipped, layers)
     return {
         "recorder": RECORDER_VERSION,

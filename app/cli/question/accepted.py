@@ -214,10 +214,16 @@ def lengths_for(source: "Source | None", given: list[int] | None, usual: list[in
         usual: where nothing was asked.
 
     Returns:
-        Lengths; empty where stated tokens per step belong to a length or shape of their own.
+        Lengths, of a recording of one policy its own; empty where stated tokens per step belong to a length or shape of
+        their own.
     """
-    if given is not None or source is None or source.positions is not None:
+    from traces.kinds.provenance import POLICY_KEY
+
+    if given is not None or source is None:
         return usual if given is None else given
+    if source.positions is not None:
+        policy = source.positions.provenance.extra.get(POLICY_KEY)
+        return usual if policy is None else [0, policy]
     if source.rates is None or source.rates.tokens_per_step is not None:
         return []
     known = source.rates.measured

@@ -127,7 +127,7 @@ def _show(method: "Method") -> None:
             say(f"  {path}: {value}")
 
     for part in ("target", "draft", "shape", "stop", "verify", "refine", "advance", "batch", "host_s", "deployment",
-                 "own_weights", "engines", "systems", "reproduced"):  # fmt: skip
+                 "own_weights", "engines", "systems", "recorded", "reproduced"):  # fmt: skip
         value = getattr(method, part)
         if value not in ((), None, {}, 0.0, False):
             lines(part, value)

@@ -12,12 +12,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from hardware_profiles.errors import InputError
 from real_runs.models.config import LlamaConfig, RopeScaling
 from real_runs.models.llama import Llama, rope_frequencies
 
 Rotation = tuple[torch.Tensor, torch.Tensor]
 _INITIAL_SCALE = 0.02
 _ROPE_KINDS = ("default", "linear", "llama3")
+_WEIGHTS = ("input_norm", "ffn_norm", "qkv", "output", "gate_up", "down")
 
 
 class DecoderLayer(nn.Module):
@@ -64,7 +66,7 @@ class DecoderLayer(nn.Module):
         """Take over the weights of one of a model's layers."""
         source = model._layers[index]
         with torch.no_grad():
-            for name in ("input_norm", "ffn_norm", "qkv", "output", "gate_up", "down"):
+            for name in _WEIGHTS:
                 getattr(self, name).copy_(getattr(source, name))
 
     def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -86,6 +88,23 @@ def layer_config(config: LlamaConfig, layers: int) -> LlamaConfig:
 def has_plain_layers(config: LlamaConfig) -> bool:
     """Whether a target's layers are of the one kind that can be trained here, so that they can be copied."""
     return not (config.blocks or config.qk_norm or config.attention_bias or config.learned_positions)
+
+
+def frozen_layers(model: Llama) -> list[DecoderLayer]:
+    """A target's own layers as modules that pass gradients on and take none; float32 weights on a CPU are shared.
+
+    Raises:
+        InputError: a family whose layers cannot run here.
+    """
+    if not has_plain_layers(model.config) or model.config.rope_scaling.kind not in _ROPE_KINDS:
+        raise InputError("only plain Llama layers, without query norms or biases, pass gradients on", key="model")
+    layers = []
+    for source in model._layers:
+        layer = DecoderLayer(model.config)
+        for name in _WEIGHTS:
+            setattr(layer, name, nn.Parameter(getattr(source, name).float().cpu(), requires_grad=False))
+        layers.append(layer)
+    return layers
 
 
 def initial(rows: int, columns: int, generator: torch.Generator | None) -> nn.Parameter:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from real_runs.drafters.draft_model import load_draft_model
 from real_runs.drafters.heads.draft_model_fit import LAYERS, fit_draft_model, is_draft_model, save_draft_model
@@ -24,18 +25,35 @@ from real_runs.drafters.heads.feature_head_fit import (
 )
 from real_runs.drafters.heads.head_data import HeadData, HeadText, write_text
 from real_runs.drafters.heads.head_training import HeadRecipe, HeadTraining, head_sha256, load_head, save_head
+from real_runs.drafters.heads.hydra_fit import fit_hydra_heads
+from real_runs.drafters.heads.hydra_heads import HEADS as HYDRA_HEADS
+from real_runs.drafters.heads.hydra_heads import HydraHeads
 from real_runs.drafters.heads.medusa_fit import fit_medusa_heads
 from real_runs.drafters.heads.medusa_heads import HEADS, MedusaHeads
+from real_runs.drafters.heads.prompt_tokens import PROMPT_TOKENS, PromptTokens
+from real_runs.drafters.heads.prompt_tokens_fit import PromptTraining, fit_prompt_tokens
 from real_runs.models.llama import Llama
 from real_runs.models.loading.tokenizer import Tokenizer
 
 Report = Callable[[str, int, int], None]
 """What is being done, how much of it is done, how much there is."""
 
-# each takes four minutes or less of one CPU core for a target of 135M parameters
+# each takes a few minutes of one CPU core for a target of 135M parameters
 FEATURE_TRAINING = FeatureHeadTraining(steps=85, learning_rate=1e-3)
 MEDUSA_TRAINING = HeadTraining(steps=60, learning_rate=5e-4)
+HYDRA_TRAINING = HeadTraining(steps=60, learning_rate=5e-4)
+PROMPT_TRAINING = PromptTraining(steps=120, learning_rate=1e-2)
 DRAFT_TRAINING = HeadTraining(steps=120, learning_rate=1e-3)
+
+
+class _Rows(nn.Module):
+    """Token ids [R, T] as they are stored."""
+
+    tokens: torch.Tensor
+
+    def __init__(self, rows: int, length: int) -> None:
+        super().__init__()
+        self.register_buffer("tokens", torch.zeros(rows, length, dtype=torch.int64))
 
 
 @dataclass(kw_only=True, slots=True)
@@ -82,6 +100,39 @@ class HeadStore:
         if not load_head(made, recipe, path):
             report = self._steps("Medusa heads")
             made = fit_medusa_heads(self.model, self._written(), training, heads=heads, report=report)
+            save_head(made, recipe, path)
+        return made, _parameters(recipe) | {"head_sha256": head_sha256(made)}
+
+    def texts(self) -> tuple[list[list[int]], dict[str, Any]]:
+        """Token ids of the text that heads are trained on, row by row, and the parameters that tell it from others."""
+        recipe, path = self._recipe("text", {}, HeadTraining()), self._path("text.safetensors")
+        rows = _Rows(self.data.rows + self.data.help_rows, self.data.row_tokens)
+        if not load_head(rows, recipe, path):
+            rows.tokens.copy_(self._written().tokens)
+            save_head(rows, recipe, path)
+        return rows.tokens.tolist(), {"store": recipe.data, "store_sha256": recipe.data_sha256}
+
+    def hydra_heads(
+        self, training: HeadTraining = HYDRA_TRAINING, *, heads: int = HYDRA_HEADS
+    ) -> tuple[HydraHeads, dict[str, Any]]:
+        """Heads that read drafted tokens and the parameters that tell them from others."""
+        recipe = self._recipe("hydra-heads", {"heads": heads}, training)
+        made, path = HydraHeads(self.model.config, heads=heads), self._path("hydra-heads.safetensors")
+        if not load_head(made, recipe, path):
+            report = self._steps("Hydra heads")
+            made = fit_hydra_heads(self.model, self._written(), training, heads=heads, report=report)
+            save_head(made, recipe, path)
+        return made, _parameters(recipe) | {"head_sha256": head_sha256(made)}
+
+    def prompt_tokens(
+        self, training: PromptTraining = PROMPT_TRAINING, *, count: int = PROMPT_TOKENS
+    ) -> tuple[PromptTokens, dict[str, Any]]:
+        """Prompt tokens and the parameters that tell them from others."""
+        recipe = self._recipe("prompt-tokens", {"prompt_tokens": count}, training)
+        made, path = PromptTokens(self.model.config.width, count=count), self._path("prompt-tokens.safetensors")
+        if not load_head(made, recipe, path):
+            report = self._steps("prompt tokens")
+            made = fit_prompt_tokens(self.model, self._written(), training, count=count, report=report)
             save_head(made, recipe, path)
         return made, _parameters(recipe) | {"head_sha256": head_sha256(made)}
 

@@ -31,7 +31,9 @@ from real_runs.models.llama import Llama
 
 if TYPE_CHECKING:
     from real_runs.drafters.heads.feature_head import FeatureHead
+    from real_runs.drafters.heads.hydra_heads import HydraHeads
     from real_runs.drafters.heads.medusa_heads import MedusaHeads
+    from real_runs.drafters.heads.prompt_tokens import PromptTokens
 
 CANDIDATES = 8
 
@@ -155,6 +157,47 @@ def observed_medusa_heads(
         notes="Not depth invariant: all candidates of a step follow from the state before its last known token, so a "
         f"node's depend on its depth alone. Exact to {depth} levels, for chains and for static trees over the top "
         f"{RANK_WIDTH} candidates.",
+        observe=lambda prompt, made: observe_by_depth(reader, prompt, made.tokens, limits, depth=depth),
+        trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": False},
+    )
+
+
+def observed_hydra_heads(
+    model: Llama, heads: HydraHeads, *, parameters: Mapping[str, Any], limits: ExpansionLimits | None = None
+) -> RecordedDrafter:
+    """Heads that read the tokens drafted before theirs."""
+    from real_runs.drafters.heads.hydra_heads import HydraText
+
+    reader, depth = HydraText(model, heads), heads.heads
+    return RecordedDrafter(
+        name="hydra",
+        method="hydra",
+        title=f"{depth} heads over the target's last state and the tokens drafted before theirs",
+        parameters={**parameters, "draft_depth": depth, "candidates": RANK_WIDTH},
+        notes="Not depth invariant: a node's candidates follow from the state before the step's last known token and "
+        f"from the node's whole path. Exact to {depth} levels, for chains and for static trees over the top "
+        f"{RANK_WIDTH} candidates.",
+        observe=lambda prompt, made: observe_by_depth(reader, prompt, made.tokens, limits, depth=depth),
+        trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": False},
+    )
+
+
+def observed_prompt_tokens(
+    model: Llama, prompts: PromptTokens, *, parameters: Mapping[str, Any], limits: ExpansionLimits | None = None
+) -> RecordedDrafter:
+    """Trained prompt tokens that ride behind every node of the tree."""
+    from real_runs.drafters.heads.prompt_tokens import PromptText
+
+    reader, depth = PromptText(model, prompts), prompts.count
+    return RecordedDrafter(
+        name="ppd",
+        method="ppd",
+        title=f"{depth} trained prompt tokens",
+        parameters={**parameters, "draft_depth": depth, "candidates": RANK_WIDTH},
+        notes="Not depth invariant: all candidates of a step follow from the text before its last known token, so a "
+        f"node's depend on its depth alone. All {depth} prompt tokens ride behind every node; trees that save some of "
+        f"them draft less deeply after those nodes. Exact to {depth} levels, for chains and for static trees over the "
+        f"top {RANK_WIDTH} candidates.",
         observe=lambda prompt, made: observe_by_depth(reader, prompt, made.tokens, limits, depth=depth),
         trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": False},
     )

@@ -6,40 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
-from real_runs.decoding.generate import generate
-from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.tree_speculative import by_levels
-from real_runs.drafters.heads.head_data import HeadText
 from real_runs.drafters.heads.head_training import HeadTraining
 from real_runs.drafters.heads.medusa_fit import fit_medusa_heads
 from real_runs.drafters.heads.medusa_heads import MedusaHeads, MedusaReader, read_out
 from real_runs.drafters.heads.observed_heads import observed_medusa_heads
 from tests.real_runs.drafters.replayed import replayed_steps, run_beside_plain
+from tests.real_runs.drafters.written import written_text
 from traces.kinds.tree import Tree, chain_tree
 
 TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
-
-
-def written_text(model, rows=12, length=60):
-    """Rows that the target wrote greedily: what it will decode is alike."""
-    tokens, states, ids, chances = [], [], [], []
-    for seed in range(1, rows + 1):
-        sampler = Sampler(temperature=0.7, seed=seed, request="t", positions=length)
-        made = generate(model, [seed, 5], sampler, max_new_tokens=length - 2).tokens
-        row = [seed, 5, *made, *([1] * length)][:length]
-        read = model.forward(row, model.new_cache(length), capture=(4,))
-        best = torch.softmax(read.logits[0], dim=-1).topk(16)
-        state = read.hidden[4][0]
-        tokens.append(row)
-        states.append((state * torch.rsqrt(state.square().mean(-1, keepdim=True))).half())
-        ids.append(best.indices.int())
-        chances.append(best.values.half())
-    return HeadText(
-        tokens=torch.tensor(tokens),
-        states={4: torch.stack(states)},
-        likeliest=torch.stack(ids),
-        probabilities=torch.stack(chances),
-    )
 
 
 @pytest.fixture(scope="module")

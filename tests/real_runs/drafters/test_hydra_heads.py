@@ -1,0 +1,103 @@
+"""Hydra heads: real loops against replay, candidates by path, the start by least squares, and training."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardware_profiles.errors import InputError
+from real_runs.decoding.tree_speculative import by_levels
+from real_runs.drafters.heads.decoder_layer import embedded
+from real_runs.drafters.heads.head_training import HeadTraining
+from real_runs.drafters.heads.hydra_fit import fit_hydra_heads
+from real_runs.drafters.heads.hydra_heads import HydraHeads, HydraReader, fused, path_logits
+from real_runs.drafters.heads.observed_heads import observed_hydra_heads
+from tests.real_runs.drafters.replayed import replayed_steps, run_beside_plain
+from tests.real_runs.drafters.written import written_text
+from traces.kinds.tree import Tree, chain_tree
+
+TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
+
+
+@pytest.fixture(scope="module")
+def text(tiny_model):
+    return written_text(tiny_model)
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_model, text):
+    training = HeadTraining(steps=80, rows=12, learning_rate=2e-3, vocabulary=97, others=0)
+    losses = []
+    heads = fit_hydra_heads(tiny_model, text, training, heads=3, report=lambda *told: losses.append(told[2]))
+    assert losses[-1] < losses[0], "every step reads all rows: training improves on the least-squares start"
+    return heads
+
+
+def run_and_told(model, heads, prompt, tree, *, reader=None, **options):
+    run, plain = run_beside_plain(model, by_levels(reader or HydraReader(model, heads)), prompt, tree, **options)
+    arrays = observed_hydra_heads(model, heads, parameters={}).observe(prompt, plain)
+    assert arrays["rank"].shape == (len(plain.tokens), 3)
+    return run, replayed_steps(arrays, tree)
+
+
+@settings(max_examples=8)
+@given(
+    st.lists(st.integers(1, 96), min_size=1, max_size=10),
+    st.sampled_from([0.0, 0.7]),
+    st.sampled_from([TREE, chain_tree(1), chain_tree(3)]),
+    st.integers(1, 45),
+)
+def test_real_loop_takes_the_steps_that_its_ranks_replay(tiny_model, trained, prompt, temperature, tree, length):
+    run, told = run_and_told(tiny_model, trained, prompt, tree, temperature=temperature, length=length)
+    assert list(run.emitted) == told
+
+
+def test_trained_heads_accept(tiny_model, trained):
+    steps = tokens = 0
+    reader = HydraReader(tiny_model, trained)
+    for seed in range(1, 6):
+        run, told = run_and_told(tiny_model, trained, [seed, 5], TREE, reader=reader)
+        assert list(run.emitted) == told
+        steps, tokens = steps + len(run.emitted), tokens + sum(run.emitted)
+    assert tokens > 1.05 * steps
+
+
+def test_candidates_follow_from_the_whole_path(tiny_model, trained):
+    """Other tokens on the path make other logits; siblings of one path share them."""
+    state = torch.ones(3, 32)
+    logits = path_logits(tiny_model, trained, state, [(5, 1), (5, 2), (5, 1)])
+    torch.testing.assert_close(logits[0], logits[2])
+    assert not torch.allclose(logits[0], logits[1])
+    other = path_logits(tiny_model, trained, state[:1], [(6, 1)])
+    assert not torch.allclose(logits[0], other[0])
+
+
+def test_heads_start_as_least_squares_maps(tiny_model, text):
+    """A rate that moves nothing leaves the closed form; its residual is orthogonal to its input but for the penalty."""
+    heads = fit_hydra_heads(tiny_model, text, HeadTraining(steps=1, learning_rate=1e-12), heads=2)
+    for depth in range(2):
+        inputs, wanted = [], []
+        for row, tokens in zip(text.states[4], text.tokens, strict=True):
+            for at in range(1, len(row) - 1 - depth):
+                after = embedded(tiny_model, tokens[at + 1 : at + 2 + depth])
+                inputs.append(fused(row[at].float(), after))
+                wanted.append(row[at + 1 + depth].float())
+        x, y, weight = torch.stack(inputs), torch.stack(wanted), heads.fuse[depth]
+        torch.testing.assert_close((y - x @ weight.T).T @ x / len(x), 1e-3 * weight, atol=1e-4, rtol=1e-2)
+
+
+def test_paths_longer_than_the_heads_have_no_children(tiny_model, trained):
+    logits = path_logits(tiny_model, trained, torch.ones(2, 32), [(1, 2, 3), (1, 2, 3, 4)])
+    assert logits[0].any()
+    assert not logits[1].any()
+
+
+def test_reader_that_was_shown_nothing_says_so(tiny_model, trained):
+    with pytest.raises(InputError, match="states"):
+        HydraReader(tiny_model, trained).after_known([1, 2], tiny_model.new_cache(4))
+
+
+@pytest.mark.parametrize("heads", [0, 17])
+def test_numbers_of_heads_out_of_range_are_refused(tiny_config, heads):
+    with pytest.raises(InputError, match="heads"):
+        HydraHeads(tiny_config, heads=heads)
