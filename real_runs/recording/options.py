@@ -5,7 +5,7 @@ Plain data, checked when made. Leaves out the recording (`record`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,11 +104,8 @@ class RecordOptions:
             "expansion_nodes": 0 <= self.expansion_nodes <= 4096,
             "recycling_nodes": 1 <= self.recycling_nodes <= 1024,
             "retrieval_nodes": 1 <= self.retrieval_nodes <= 128,
-            "lookahead": len(self.lookahead) == 3
-            and all(low <= value <= 64 for low, value in zip((1, 2, 1), self.lookahead, strict=True)),
-            "cascade_tokens": len(self.cascade_tokens) == 2
-            and 1 <= self.cascade_tokens[0] <= 1000
-            and 0 <= self.cascade_tokens[1] <= 1000,
+            "lookahead": _within(self.lookahead, (1, 64), (2, 64), (1, 64)),
+            "cascade_tokens": _within(self.cascade_tokens, (1, 1000), (0, 1000)),
             "prompt_tokens": 1 <= self.prompt_tokens <= 16,
             "requests_at_once": 1 <= self.requests_at_once <= (256 if self.level == 2 else 1),
             "head_steps": self.head_steps is None or 1 <= self.head_steps <= 1_000_000,
@@ -126,6 +123,13 @@ class RecordOptions:
         for key, holds in rules.items():
             if not holds:
                 raise InputError("is out of range, empty or holds a value twice", key=key, value=getattr(self, key))
+
+
+def _within(values: Sequence[int], *limits: tuple[int, int]) -> bool:
+    """Whether there is a value for each of the limits, within them."""
+    return len(values) == len(limits) and all(
+        low <= value <= high for value, (low, high) in zip(values, limits, strict=True)
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -42,7 +42,7 @@ Report = Callable[[str, int, int], None]
 FEATURE_TRAINING = FeatureHeadTraining(steps=85, learning_rate=1e-3)
 MEDUSA_TRAINING = HeadTraining(steps=60, learning_rate=5e-4)
 HYDRA_TRAINING = HeadTraining(steps=60, learning_rate=5e-4)
-PROMPT_TRAINING = PromptTraining(steps=120, learning_rate=1e-2)
+PROMPT_TRAINING = PromptTraining(steps=100, learning_rate=1e-2)
 DRAFT_TRAINING = HeadTraining(steps=120, learning_rate=1e-3)
 
 

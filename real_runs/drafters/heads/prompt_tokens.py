@@ -89,7 +89,12 @@ class PromptText:
         cache.commit(len(text))
         self._first = len(prompt) - 1
         roots = torch.arange(self._first, len(text))
-        self._states = torch.cat([self._behind(part, cache) for part in roots.split(_ROOTS_AT_ONCE)])
+        self._states = torch.cat(
+            [
+                self._behind(roots[first : first + _ROOTS_AT_ONCE], cache)
+                for first in range(0, len(roots), _ROOTS_AT_ONCE)
+            ]
+        )
         return model.head(self._states[:, 0]).cpu()
 
     def read_nodes(self, nodes: NodeBatch) -> torch.Tensor:
@@ -105,7 +110,7 @@ class PromptText:
         """States [R, prompt tokens, width] of the prompt tokens that follow the token before each root."""
         ids, start, layers = self._model.prompt_ids, cache.length, self._model.config.layers
         count = len(ids)
-        own = torch.block_diag(*[torch.ones(count, count).tril()] * len(roots)).bool()
+        own = torch.kron(torch.eye(len(roots)), torch.ones(count, count).tril()).bool()
         seen = torch.arange(start) < roots.repeat_interleave(count)[:, None]
         return self._model.forward(
             ids * len(roots),
@@ -132,7 +137,7 @@ class PromptDraft:
                 f"must have at most {len(model.prompt_ids)} levels", key="tree", value=len(tree.level_widths())
             )
         self._model, self._tree = model, tree
-        self.capture = (model.config.layers,)
+        self.capture: tuple[int, ...] = (model.config.layers,)
         self._parents = list(tree.parents)
         for node in range(tree.nodes):
             behind = tree.nodes + node * len(model.prompt_ids)

@@ -31,7 +31,7 @@ class PromptTraining(HeadTraining):
     """How prompt tokens are trained: behind `places` drawn places of every row."""
 
     rows: int = 1
-    places: int = 96
+    places: int = 48
 
 
 def fit_prompt_tokens(
@@ -85,7 +85,7 @@ def _behind(layers: list[DecoderLayer], prompts: PromptTokens, cache: KVCache, p
     """States [P, prompt tokens, width] of prompt tokens that follow P places of the text in the cache."""
     count, length = prompts.count, cache.capacity
     turned = rotation(layers[0].config, (places[:, None] + 1 + torch.arange(count)).flatten())
-    own = torch.block_diag(*[torch.ones(count, count).tril()] * len(places)).bool()
+    own = torch.kron(torch.eye(len(places)), torch.ones(count, count).tril()).bool()
     mask = torch.cat([torch.arange(length) <= places.repeat_interleave(count)[:, None], own], dim=1)
     x = prompts.embeddings.repeat(len(places), 1)[None]
     for index, layer in enumerate(layers):
