@@ -19,7 +19,7 @@ from costmodel.transforms.declared import LayerSchedule, Transform, WeightTransf
 __all__ = ["Batch", "Citation", "Draft", "Method", "Refine", "Reported", "Routing", "Samples", "Shape", "Spans", "Stop",
            "Verify"]  # fmt: skip
 
-ShapeKind = Literal["none", "chain", "static_tree", "dynamic_tree", "window", "block"]
+ShapeKind = Literal["none", "chain", "static_tree", "dynamic_tree", "state_trees", "window", "block"]
 StopRule = Literal["length", "probability", "product", "gain", "ema", "goodput", "exit"]
 VerifyRule = Literal["none", "match", "token_rejection", "with_replacement", "without_replacement", "fixed_candidates",
                      "block", "multi_path_block", "typical", "near_match"]  # fmt: skip
@@ -39,9 +39,12 @@ class Shape:
     """What is verified together in one step.
 
     Args:
-        kind: `window`: tokens refined in place, the oldest committed first; `block`: tokens of a masked block.
-        nodes: draft tokens, root excluded; of a window or block its tokens. 0: searched by the optimiser.
-        depth: levels of a tree, root excluded; 0: no limit.
+        kind: `state_trees`: prompt tokens behind every candidate guess the next step's tree, which has as many levels
+            as stood behind the last accepted one; `window`: tokens refined in place, the oldest committed first;
+            `block`: tokens of a masked block.
+        nodes: draft tokens, root excluded; of state trees candidates and the prompt tokens behind them; of a window or
+            block its tokens. 0: searched by the optimiser.
+        depth: levels of a tree, root excluded; 0: no limit. Of state trees also the prompt tokens behind the root.
         width: children of a node that a dynamic tree looks at; 0: all.
         beam: nodes of a level of a dynamic tree that get children; 0: all.
         least_probability: path probability below which a dynamic tree leaves a node out, 0 to 1.

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from costmodel.optimizers.search import TopologyBest
 
 Json = dict[str, Any]
-TOPOLOGY_WORDS = {"off": "no speculation", "chain": "chain", "tree": "static tree", "dynamic_tree": "dynamic tree"}
+TOPOLOGY_WORDS = {"off": "no speculation", "chain": "chain", "tree": "static tree", "dynamic_tree": "dynamic tree",
+                  "state_trees": "trees with prompt tokens"}  # fmt: skip
 
 
 def drafting(a: Acceptance) -> Json:
@@ -34,10 +35,12 @@ def drafting(a: Acceptance) -> Json:
 
 
 def draft_words(a: Acceptance) -> str:
-    """What is drafted, for a cell of a table: `off`, `K=5`, `tree 16`, `dynamic 16, depth 4, beam 4`."""
+    """What is drafted, for a cell of a table: `off`, `K=5`, `tree 16`, `dynamic 16, depth 4`, `prompted 48`."""
     if a.draft_tokens == 0:
         return "off"
-    if a.shape is not None:
+    if a.shape is not None and a.shape.kind == "state_trees":
+        words = [f"prompted {a.draft_tokens}", f"depth {a.shape.depth}"]
+    elif a.shape is not None:
         limits = {"depth": a.shape.depth, "beam": a.shape.beam, "least": a.shape.least_probability}
         words = [f"dynamic {a.draft_tokens}", *(f"{name} {value:g}" for name, value in limits.items() if value)]
     else:

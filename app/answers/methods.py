@@ -32,6 +32,7 @@ _SHAPES = {
     "chain": "a chain",
     "static_tree": "a tree that is fixed beforehand",
     "dynamic_tree": "a tree that is chosen anew at every step",
+    "state_trees": "a tree for each number of prompt tokens that the step before left behind",
     "window": "n-grams beside a window",
 }
 _CHANGES = {
@@ -120,7 +121,7 @@ def trace_level(method: Method) -> int:
         return 3
     if method.stop.rule in ("probability", "product", "gain"):
         return 3
-    return 2 if method.shape.kind == "static_tree" else 1
+    return 2 if method.shape.kind in ("static_tree", "state_trees") else 1
 
 
 def bibtex(method: Method) -> str:

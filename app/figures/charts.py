@@ -19,7 +19,8 @@ Figure = dict[str, Any]
 # Okabe & Ito 2008, "Color Universal Design", in the order of their contrast on white and near-black together
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-SYMBOLS = {"off": "circle-open", "chain": "circle", "tree": "diamond", "dynamic_tree": "star"}
+SYMBOLS = {"off": "circle-open", "chain": "circle", "tree": "diamond", "dynamic_tree": "star",
+           "state_trees": "hexagon"}  # fmt: skip
 PHASES = (("draft", "#E69F00"), ("verify", "#0072B2"), ("overhead", "#949494"))
 NEUTRAL = "#8A8F98"
 HEIGHT_PIXELS = 340
@@ -52,6 +53,7 @@ def draft_words(row: Json) -> str:
         "chain": f"K = {tokens}",
         "tree": f"tree of {tokens}",
         "dynamic_tree": f"dynamic tree of {tokens}",
+        "state_trees": f"trees of {tokens} with prompt tokens",
     }
     return words[row["topology"]]
 
@@ -146,7 +148,8 @@ def acceptance_figure(answer: Json) -> Figure | None:
     data: list[Figure] = []
     for name, points in groups.items():
         place = order.index(name)
-        for topology, group in (("chain", ""), ("tree", ", trees"), ("dynamic_tree", ", dynamic trees")):
+        for topology, group in (("chain", ""), ("tree", ", trees"), ("dynamic_tree", ", dynamic trees"),
+                                ("state_trees", ", trees with prompt tokens")):  # fmt: skip
             best: dict[int, Json] = {}  # several trees may have one size
             for point in sorted(points, key=lambda p: float(p["tokens_per_step"])):
                 if point["topology"] == topology:

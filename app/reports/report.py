@@ -56,7 +56,8 @@ def headline(answer: Json) -> str:
     if first["topology"] == "off":
         return f"Run without speculation {where}: nothing that was compared is faster"
     plural = "s" if first["draft_tokens"] != 1 else ""
-    shape = {"tree": "a tree of ", "dynamic_tree": "dynamic trees of "}.get(first["topology"], "")
+    shapes = {"tree": "a tree of ", "dynamic_tree": "dynamic trees of ", "state_trees": "prompted trees of "}
+    shape = shapes.get(first["topology"], "")
     span = first["speedup_interval"]
     sure = "" if not span or None in span or span[0] > 1 else ", so it may be no faster"
     return (
@@ -70,7 +71,7 @@ def across_batches(answer: Json) -> str:
     first = _first(answer)
     winners = sorted((r for r in answer["choices"] if r["context"] == first["context"]), key=lambda r: r["batch"])
     words = schedule_words(answer.get("schedule") or ())
-    chains = " of chains" if first["topology"] in ("tree", "dynamic_tree") else ""
+    chains = " of chains" if first["topology"] in ("tree", "dynamic_tree", "state_trees") else ""
     parts = [f"as a schedule{chains}, {words}"] if words else []
     for before, row in pairwise(winners):
         name, previous = ("no speculation" if r["topology"] == "off" else str(r["drafter"]) for r in (row, before))

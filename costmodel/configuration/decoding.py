@@ -48,7 +48,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "shape.least_probability": (0, 1),
     "shape.riding": (0, MOST_DRAFT_TOKENS),
 }
-_SHAPES_OF_NUMBERS = ("dynamic_tree", "window", "block")
+_SHAPES_OF_NUMBERS = ("dynamic_tree", "state_trees", "window", "block")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,7 +133,7 @@ class DecodingConfiguration:
 
     @property
     def topology(self) -> str:
-        """`off`, `chain`, `tree` (static), or the kind of a shape given by numbers (`dynamic_tree`)."""
+        """`off`, `chain`, `tree` (static), or the kind of a shape given by numbers (`dynamic_tree`, ..)."""
         if not self.speculates:
             return "off"
         if self.shape is None:

@@ -28,6 +28,7 @@ from costmodel.optimizers.candidates import (
 from costmodel.optimizers.dynamic_candidates import dynamic_candidates, stopped_candidates
 from costmodel.optimizers.search import Choice, Optimum, search
 from costmodel.optimizers.sources import Source, names_of, trace_source
+from costmodel.optimizers.state_candidates import SIZES, state_candidates
 from hardware_profiles.errors import InputError
 from traces.replay.statistics import resample_counts
 
@@ -122,8 +123,8 @@ def recommend(
         drafters: one contender each: a source, or the path of a trace.
         batches: batch sizes, increasing, >= 1.
         contexts: cached tokens per request, >= 0.
-        draft_tokens: chain lengths to compare; None takes 1 to 8, and up to 16 for n-gram drafters, and of numbers that
-            hold up to some length no longer ones.
+        draft_tokens: chain lengths to compare, or sizes of trees that carry prompt tokens; None takes 1 to 8, and up
+            to 16 for n-gram drafters, and of numbers that hold up to some length no longer ones; trees up to 256.
         tree_sizes: draft tokens of the static trees to build where a trace holds ranks, and of dynamic ones where it
             holds expansions; empty for none.
         stop: a rule by which drafts may end early; compared beside those that it does not end.
@@ -210,8 +211,12 @@ def _candidates(
         if stop_on is not None:
             rule = "needs a recording with positions: numbers do not say when a draft would end"
             raise InputError(rule, key="stop", value=f"{stop_on[0].rule} of {source.method}")
+        if method.shape.kind == "state_trees" and source.rates is not None:
+            return state_candidates(source, [0, *(draft_tokens or SIZES)])
         return stated_candidates(source, lengths, every=draft_tokens is not None)
     counts = resample_counts(trace.prompt_kinds, generator=generator, resamples=DRAWS).astype(np.float64)
+    if method.shape.kind == "state_trees" and trace.level >= 2:
+        return state_candidates(source, [0, *(draft_tokens or SIZES)], counts)
     if trace.depth is not None:
         lengths = [k for k in lengths if k <= trace.depth] or [trace.depth]
     law = law_for(trace, method.verify.rule, lengths, at=method.verify.at)

@@ -148,7 +148,7 @@ def length_source(
     at = max(lengths, default=0)
     if not entry.has_own_pace and not at and entry.shape.kind in ("chain", "window"):
         at = entry.shape.nodes
-    if not at or entry.has_own_pace:
+    if not at or entry.has_own_pace or entry.shape.kind == "state_trees":
         return Source(method=method, kind="stated", own_tokens_per_step=tokens_per_step, about=about)
     found = length_rates(tokens_per_step, at, match_rate=share)
     return Source(method=method, kind="stated", rates=found, about=f"{about} at K={at}")

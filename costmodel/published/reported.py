@@ -33,7 +33,7 @@ def _row(method: Method, r: Reported) -> PublishedRow:
     accepted = "" if r.tokens_per_step is None else f"tau={r.tokens_per_step}"
     shape = ""
     if r.draft_tokens is not None:
-        trees = method.shape.kind in ("static_tree", "dynamic_tree") and "chain" not in r.note
+        trees = method.shape.kind in ("static_tree", "dynamic_tree", "state_trees") and "chain" not in r.note
         shape = f"static tree {r.draft_tokens} nodes" if trees else f"gamma={r.draft_tokens} chain"
     whole = bool(r.model and r.device and (accepted or method.refine is not None or r.quantity == "tokens_per_step"))
     speedup = r.quantity == "speedup"

@@ -50,6 +50,8 @@ class Drafts(NamedTuple):
     sure: Real  # the drafter's probability of its likeliest token there
     within_output: bool  # nobody drafts beyond the end of its output
     foreseen: Byte  # 1 where a draft made during verification would have begun with the recorded token
+    states: int  # trees that depend on the step before: places of one follow those of another, the first one's first
+    following: Small  # place behind a step there, where several states have places; empty: behind what it emits
 
 
 @compiled
@@ -199,6 +201,8 @@ def _walk(d: Drafts, replica: Replica, requests: Requests, r: int, drafts: int, 
         replica.recent_accepted += accepted
         replica.recent_tried += accepted + (accepted < drafts)
     step = requests[r].place + emitted
+    if d.states > 1 and drafts > 0:
+        step = d.following[requests[r].place]
     requests[r].place = step if step < len(d.emits) else 0
     return int(emitted), int(accepted)
 

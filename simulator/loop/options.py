@@ -19,6 +19,7 @@ from simulator.loop.rank_time import RankTimer
 from simulator.loop.request import Workload
 from simulator.loop.step_time import DraftTimer, StepTimer
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree
 from traces.replay.dynamic import TreePolicy
 
@@ -135,8 +136,9 @@ class SpeculationOptions:
     """What every decoding request drafts, and what becomes of it.
 
     Args:
-        topology: K of a chain, a tree, or the policy by which every step picks a tree of its own (a recording with
-            expansions).
+        topology: K of a chain, a tree, trees by the prompt tokens that the step before left behind, or the policy by
+            which every step picks a tree of its own (a recording with expansions). A step that has no room for its
+            tree keeps its prompt tokens.
         trace: recording that the simulated requests walk along, each from a place of its own; level 1 for chains,
             2 for trees.
         draft: seconds of the draft passes; None: drafting is free.
@@ -158,7 +160,7 @@ class SpeculationOptions:
             recording tells.
     """
 
-    topology: int | Tree | TreePolicy
+    topology: int | Tree | StateTrees | TreePolicy
     trace: AcceptanceTrace
     draft: DraftTimer | None = None
     schedule: tuple[tuple[int, int, int], ...] = ()
@@ -171,7 +173,7 @@ class SpeculationOptions:
     def __post_init__(self) -> None:
         if not 0 <= self.draft_tokens <= LONGEST_DRAFT:
             raise InputError(f"draft tokens must lie in 0..{LONGEST_DRAFT}", key="topology", value=self.draft_tokens)
-        self.trace.require(2 if isinstance(self.topology, Tree) else 1, "simulating speculation")
+        self.trace.require(2 if isinstance(self.topology, Tree | StateTrees) else 1, "simulating speculation")
         last = 0
         for row in self.schedule:
             first, end, draft_tokens = row
@@ -209,8 +211,8 @@ class SpeculationOptions:
             self.trace.require(3, "verifying the likeliest draft tokens of a batch")
 
     def _check_law(self) -> None:
-        if isinstance(self.topology, TreePolicy) and not self.law.by_matching:
-            rule = "dynamic trees are walked along greedy recordings, where exact rules match"
+        if isinstance(self.topology, TreePolicy | StateTrees) and not self.law.by_matching:
+            rule = "trees that differ from step to step are walked along greedy recordings, where exact rules match"
             raise InputError(rule, key="law", value=self.law.rule)
 
     def _check_branches(self) -> None:
@@ -235,6 +237,8 @@ class SpeculationOptions:
         """Most draft tokens of a request and step."""
         if isinstance(self.topology, TreePolicy):
             return self.topology.nodes
+        if isinstance(self.topology, StateTrees):
+            return max(self.topology.sizes)
         return self.topology.draft_tokens if isinstance(self.topology, Tree) else self.topology
 
 

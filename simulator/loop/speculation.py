@@ -38,8 +38,10 @@ from simulator.loop.options import LONGEST_DRAFT, BlockOptions, Scenario, Specul
 from simulator.loop.state import Byte, Real, Requests, Small, Whole
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.arrays import IntArray
+from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree
 from traces.replay.dynamic import PickedTrees, TreePolicy, pick_trees
+from traces.replay.states import state_steps
 from traces.replay.walk import child_offsets, replay_chain, replay_tree
 
 _CONTROLLERS = {"ema": EMA, "goodput": GOODPUT}
@@ -52,7 +54,7 @@ _PLAIN = Drafts(
     decoder=PLAIN, controller=ALWAYS, most=0, weight=1.0, branches=0, parts=1, prunes=False, interference_ratio=0.0,
     ragged=SPLIT, group=_EVERYBODY, by_batch=np.zeros(1, np.int32), emits=_NONE, proposes=_NONE, passes=_NONE,
     left=_NONE, branches_at=np.ones(1, np.uint8), foreseen=np.zeros(0, np.uint8), slots=ALIKE,
-    budget_per_request=np.inf, sure=np.ones(1), within_output=False,
+    budget_per_request=np.inf, sure=np.ones(1), within_output=False, states=1, following=_NONE,
 )  # fmt: skip
 
 
@@ -73,6 +75,8 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
     if options is None or most == 0:
         return _PLAIN
     batch = options.batch
+    if isinstance(options.topology, StateTrees):
+        return _by_state(options.trace, options.topology, _by_batch(options))
     emits, proposes, left, branches_at, foreseen = _steps(options, generator)
     decoder = PARALLEL if batch.drafts_during_verify else CHAIN
     passes = _NONE
@@ -92,7 +96,7 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         by_batch=_by_batch(options), emits=emits, proposes=proposes, passes=passes, left=left,
         branches_at=branches_at, foreseen=foreseen, slots=_SLOTS[batch.slots],
         budget_per_request=np.inf if batch.budget_per_request is None else float(batch.budget_per_request),
-        sure=_sure(options), within_output=bool(scenario.scheduler.drafts_within_output),
+        sure=_sure(options), within_output=bool(scenario.scheduler.drafts_within_output), states=1, following=_NONE,
     )  # fmt: skip
 
 
@@ -106,7 +110,8 @@ def lookahead_tokens(scenario: Scenario) -> int:
 def place_requests(requests: Requests, drafts: Drafts, generator: np.random.Generator) -> None:
     """Give every request a place of its own on the recording, from which its walk begins."""
     if drafts.emits.size:
-        starts = np.nonzero(drafts.left == 0)[0] if drafts.decoder == BLOCK else np.arange(drafts.emits.size)
+        whole = np.arange(drafts.emits.size // drafts.states)  # texts begin in the first state
+        starts = np.nonzero(drafts.left == 0)[0] if drafts.decoder == BLOCK else whole
         requests["place"] = starts[generator.integers(0, starts.size, requests.size)]
     requests["recent_accepted"] = drafts.most
     requests["pending"] = NOTHING if drafts.decoder == PARALLEL else WHOLE
@@ -128,6 +133,7 @@ def _steps(options: SpeculationOptions, generator: np.random.Generator) -> tuple
     is walked along in several copies, each with draws of its own.
     """
     trace, topology = options.trace, options.topology
+    assert not isinstance(topology, StateTrees)
     if not options.law.by_matching:
         copies = -(-_DRAWN_PLACES // max(trace.positions, 1))
         trace = trace.select(np.tile(np.arange(trace.requests), copies))
@@ -233,6 +239,26 @@ def _started(trace: AcceptanceTrace, values: IntArray) -> Small:
     """Values of the positions at which steps can start."""
     index = np.arange(trace.positions) - np.repeat(trace.offsets[:-1], trace.output_tokens)
     return np.ascontiguousarray(values[index >= trace.first_step_position], dtype=np.int32)
+
+
+def _by_state(trace: AcceptanceTrace, trees: StateTrees, by_batch: Small) -> Drafts:
+    """Trees that depend on the step before: every state has a place for every position, the last state's first."""
+    emitted, following = (each[::-1] for each in state_steps(trace, trees))
+    index = np.arange(trace.positions) - np.repeat(trace.offsets[:-1], trace.output_tokens)
+    starts = index >= trace.first_step_position
+    if not starts.any():
+        raise InputError("the recording has no decoding step to walk along", file=trace.file, key="trace")
+    left = (np.repeat(trace.output_tokens, trace.output_tokens) - index)[starts]
+    emits, count = emitted[:, starts], left.size
+    ahead = (np.arange(count) + emits) % count
+    state = np.where(emits == left, 0, trees.levels - following[:, starts])  # the next text begins in the last one
+    return _PLAIN._replace(
+        decoder=TREE, most=max(trees.sizes), by_batch=by_batch, states=trees.levels,
+        emits=emits.astype(np.int32).reshape(-1), left=np.tile(left, trees.levels).astype(np.int32),
+        proposes=np.repeat(trees.sizes[::-1], count).astype(np.int32),
+        following=(state * count + ahead).astype(np.int32).reshape(-1),
+        branches_at=np.ones(count * trees.levels, np.uint8),
+    )  # fmt: skip
 
 
 def _tree_steps(trace: AcceptanceTrace, tree: Tree) -> tuple[Small, Small]:

@@ -14,7 +14,7 @@ import numpy as np
 from costmodel.answers.estimate import Setting
 from costmodel.answers.settings import build_setting, method_of
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.laws.acceptance import MATCHING, drawn_recording, law_for
+from costmodel.laws.acceptance import MATCHING, drawn_ranks, drawn_recording, law_for
 from costmodel.laws.controllers import EMA_WEIGHT
 from costmodel.method import Batch, Method
 from costmodel.method_library import load_method
@@ -43,8 +43,8 @@ from simulator.scenario.sections import BlocksSection, SpeculationSection
 from simulator.timing.engine_settings import EngineSettings, read_engine
 from traces.importers.formats import read_requests_any
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
+from traces.kinds.tree import Tree
 from traces.library import trace_file
-from traces.replay.dynamic import TreePolicy
 
 if TYPE_CHECKING:
     from costmodel.optimizers.sources import Source
@@ -285,9 +285,15 @@ def _walked(written: ScenarioFile, known: Source, notes: list[str]) -> Acceptanc
     assert written.speculation is not None
     own = load_method(known.method).shape
     longest = written.speculation.longest_draft or (own.nodes if own.kind in ("chain", "window") else 0)
-    if known.rates is None or not longest:
+    if known.rates is None or not (longest or own.kind == "state_trees"):
         rule = "stated acceptance is simulated for chains; say how many draft tokens (--draft-tokens K)"
         raise InputError(rule, key="speculation.draft_tokens", value=written.speculation.draft_tokens)
+    if own.kind == "state_trees" and known.rates is not None:
+        from costmodel.optimizers.state_candidates import known_vectors
+
+        vectors, assumed = known_vectors(known, own.depth)
+        notes.append(f"acceptance {known.reference}: ranks are drawn, no step depends on another; {assumed}")
+        return drawn_ranks(vectors, generator=np.random.default_rng(0))
     notes.append(f"acceptance {known.reference}: a recording is drawn, in which no step depends on another")
     if remark := known.rates.remark_at(longest):
         notes.append(remark)
@@ -337,7 +343,7 @@ def _speculation(
     draft: DraftTimer = CostModelDraft(setting)
     verify = method.verify
     law = MATCHING
-    if known.positions is not None and not isinstance(topology, TreePolicy):
+    if known.positions is not None and isinstance(topology, int | Tree):
         law = law_for(trace, verify.rule, (topology,), at=verify.at)
     options = SpeculationOptions(
         topology=topology,

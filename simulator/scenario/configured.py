@@ -41,10 +41,12 @@ def _speculation(chosen: DecodingConfiguration) -> dict[str, Any] | None:
     if not chosen.speculates:
         return None
     chain = chosen.topology == "chain"
+    if chosen.topology == "state_trees":
+        chain = True  # told by its size, as a chain is
     if chosen.trace is None and not (chain and (chosen.acceptance_by_depth or chosen.tokens_per_step)):
         rule = "must name the recording that simulated requests walk along, or state what is accepted of a chain"
         raise InputError(rule, key="trace")
-    if chosen.topology not in ("chain", "tree", "dynamic_tree"):
+    if chosen.topology not in ("chain", "tree", "dynamic_tree", "state_trees"):
         raise InputError("simulations draft chains and trees", key="shape.kind", value=chosen.topology)
     section = {
         **_known(chosen), "method": chosen.method, "draft": chosen.draft_model, "exit_layer": chosen.exit_layers,
@@ -53,7 +55,7 @@ def _speculation(chosen: DecodingConfiguration) -> dict[str, Any] | None:
     }  # fmt: skip
     if chosen.tree is not None:
         return section | {"tree": chosen.tree.to_json()}
-    if isinstance(chosen.shape, Shape):
+    if isinstance(chosen.shape, Shape) and not chain:
         return section | {"dynamic_tree": {name: getattr(chosen.shape, name) for name in get_args(TreeLimit)}}
     return section | {"draft_tokens": chosen.draft_tokens}
 

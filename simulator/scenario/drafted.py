@@ -14,10 +14,11 @@ from hardware_profiles.errors import InputError
 from simulator.loop.options import STOPS
 from simulator.scenario.sections import SpeculationSection
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree, read_tree
 from traces.replay.dynamic import TreePolicy
 
-Topology = int | Tree | TreePolicy
+Topology = int | Tree | StateTrees | TreePolicy
 
 
 def drafted(section: SpeculationSection, method: Method, trace: AcceptanceTrace) -> tuple[Topology, Stop, str]:
@@ -36,7 +37,7 @@ def drafted(section: SpeculationSection, method: Method, trace: AcceptanceTrace)
     stop = _stop(section, method, trace, chain=isinstance(shape, int))
     if isinstance(shape, Shape):
         return tree_policy(shape, stop), Stop(), note
-    if isinstance(shape, Tree) and stop.rule != "length":
+    if isinstance(shape, Tree | StateTrees) and stop.rule != "length":
         raise InputError("static trees are drafted whole", key="speculation.stop", value=stop.rule)
     if isinstance(shape, int) and stop.rule not in STOPS:
         raise InputError(f"chains end by {', '.join(STOPS)}", key="speculation.stop", value=stop.rule)
@@ -45,9 +46,13 @@ def drafted(section: SpeculationSection, method: Method, trace: AcceptanceTrace)
     return shape, stop, note
 
 
-def _shape(section: SpeculationSection, method: Method, trace: AcceptanceTrace) -> tuple[int | Tree | Shape, str]:
+def _shape(
+    section: SpeculationSection, method: Method, trace: AcceptanceTrace
+) -> tuple[int | Tree | StateTrees | Shape, str]:
     if section.tree is not None:
         return read_tree(section.tree) if isinstance(section.tree, str) else Tree.from_json(section.tree), ""
+    if method.shape.kind == "state_trees" and section.dynamic_tree is None and trace.level >= 2:
+        return _prompted(section, method, trace)
     if section.draft_tokens is not None:
         return section.draft_tokens, ""
     if section.dynamic_tree is not None:
@@ -63,6 +68,15 @@ def _shape(section: SpeculationSection, method: Method, trace: AcceptanceTrace) 
         return own.nodes, ""
     rule = f"exactly one of draft_tokens, tree and dynamic_tree is needed: {method.slug} says no number of its own"
     raise InputError(rule, key="speculation")
+
+
+def _prompted(section: SpeculationSection, method: Method, trace: AcceptanceTrace) -> tuple[StateTrees, str]:
+    """The best trees with prompt tokens of the asked or the entry's own size, for the ranks of the recording."""
+    from costmodel.optimizers.state_candidates import recorded_trees  # plain scenarios need no optimiser
+
+    found = recorded_trees(trace, method, section.draft_tokens or method.shape.nodes)
+    words = ", ".join(f"{tree.draft_tokens} of {rows}" for tree, rows in zip(found.trees, found.rows, strict=True))
+    return found, f"candidates among the query tokens of a step, by prompt tokens of the step before: {words}"
 
 
 def _within(shape: Shape, method: Method, trace: AcceptanceTrace) -> tuple[Shape, str]:

@@ -214,8 +214,8 @@ def lengths_for(source: "Source | None", given: list[int] | None, usual: list[in
         usual: where nothing was asked.
 
     Returns:
-        Lengths, of a recording of one policy its own; empty where stated tokens per step belong to a length or shape of
-        their own.
+        Lengths, of a recording of one policy its own, or sizes of trees that carry prompt tokens; empty where stated
+        tokens per step belong to a length or shape of their own.
     """
     from traces.kinds.provenance import POLICY_KEY
 
@@ -223,12 +223,23 @@ def lengths_for(source: "Source | None", given: list[int] | None, usual: list[in
         return usual if given is None else given
     if source.positions is not None:
         policy = source.positions.provenance.extra.get(POLICY_KEY)
-        return usual if policy is None else [0, policy]
+        return _usual_for(source, usual) if policy is None else [0, policy]
     if source.rates is None or source.rates.tokens_per_step is not None:
         return []
+    if (sizes := _usual_for(source, usual)) is not usual:
+        return sizes
     known = source.rates.measured
     within = [k for k in usual if known is None or k <= known]
     return within if any(within) else [*within, known or 0]
+
+
+def _usual_for(source: "Source", usual: list[int]) -> list[int]:
+    """The usual lengths, or the entry's own size where candidates carry prompt tokens and ranks are known."""
+    from costmodel.method_library import load_method
+
+    shape, recorded = load_method(source.method).shape, source.positions
+    sized = shape.kind == "state_trees" and (recorded is None or recorded.level >= 2)
+    return [0, shape.nodes] if sized else usual
 
 
 def draft_lengths(text: str | None, *, least: int) -> list[int] | None:

@@ -190,5 +190,6 @@ def drafts_of(
             stop=stop,
         )  # fmt: skip
     lengths_here = sorted({chosen.draft_tokens_at(batch) for batch in batches})
-    dynamic = chosen.shape if isinstance(chosen.shape, Shape) else None
+    numbers = chosen.shape if isinstance(chosen.shape, Shape) else None
+    dynamic = None if numbers is not None and numbers.kind == "state_trees" else numbers  # those follow from their size
     return Drafts(lengths=lengths_here, tree=chosen.tree, dynamic=dynamic, stop=stop, chosen=chosen)

@@ -97,6 +97,8 @@ def compared(
     from hardware_profiles.errors import InputError
     from traces.kinds.tree import read_tree
 
+    if load_method(source.method).shape.kind == "state_trees" and tree is None and _by_rank(source):
+        return prompted(source, lengths, seed)
     if source.positions is not None:
         return replayed(source.positions, source.method, lengths, tree, seed)
     method, rates = load_method(source.method), source.rates
@@ -117,6 +119,34 @@ def compared(
     if not lengths:
         lengths = [0, rates.measured or 0]
     return [rate_claim(method, rates, k) for k in lengths]
+
+
+def prompted(source: "Source", sizes: list[int], seed: int) -> "list[Acceptance]":
+    """Trees whose candidates carry prompt tokens, of the sizes, at what is known of a drafter's acceptance.
+
+    Args:
+        source: where it is known from.
+        sizes: candidates and prompt tokens behind them; 0 is plain decoding.
+        seed: of the bootstrap.
+
+    Raises:
+        InputError: a size out of range.
+    """
+    import numpy as np
+
+    from costmodel.optimizers.state_candidates import state_candidates
+    from traces.replay.statistics import resample_counts
+
+    if source.positions is None:
+        return state_candidates(source, sizes)
+    kinds = source.positions.prompt_kinds
+    counts = resample_counts(kinds, generator=np.random.default_rng(seed)).astype(np.float64)
+    return state_candidates(source, sizes, counts)
+
+
+def _by_rank(source: "Source") -> bool:
+    """Whether anything is known of more than lengths: rates, or ranks of a recording."""
+    return source.rates is not None if source.positions is None else source.positions.level >= 2
 
 
 def plain() -> "list[Acceptance]":

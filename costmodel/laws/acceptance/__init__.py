@@ -1,6 +1,6 @@
 """How many tokens does a step emit: by a verifier's law on a recording, or as stated?"""
 
-from costmodel.laws.acceptance.imitated import drawn_recording
+from costmodel.laws.acceptance.imitated import drawn_ranks, drawn_recording
 from costmodel.laws.acceptance.per_step import Acceptance, from_replay
 from costmodel.laws.acceptance.recorded import accepted_by, drawn_lengths, replay_by, sibling_law
 from costmodel.laws.acceptance.rules import MATCHING, RULES, Law, law_for, several_chains
@@ -25,6 +25,7 @@ __all__ = [
     "accepted_by",
     "counted_rates",
     "drawn_lengths",
+    "drawn_ranks",
     "drawn_recording",
     "from_depth_rates",
     "from_replay",

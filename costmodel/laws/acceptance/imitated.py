@@ -1,16 +1,21 @@
 """Which recording has the acceptance that somebody states?
 
 Simulated requests walk along a recording; for acceptance that is known as numbers one is drawn, in which every step's
-length is independent of all others. Leaves out how steps of one text resemble each other, which numbers do not tell.
+length, or the rank of the right candidate on every level, is independent of all others. Leaves out how steps of one
+text resemble each other, which numbers do not tell.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.laws.acceptance.stated import DepthRates
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
+from traces.kinds.arrays import leading_hits
 
 REQUESTS = 256
 TOKENS = 1024
@@ -56,3 +61,42 @@ def drawn_recording(
         emitted=(1 + np.where(proposed, accepted, 0)).astype(np.int16),
         drafted=None if rates.proposal_ratio >= 1.0 else np.where(proposed, draft_tokens, 0).astype(np.int16),
     )
+
+
+def drawn_ranks(
+    vectors: Sequence[Sequence[float]],
+    *,
+    generator: np.random.Generator,
+    requests: int = REQUESTS,
+    tokens: int = TOKENS,
+) -> AcceptanceTrace:
+    """A recording of level 2 in which candidates are right by level and rank as the vectors say.
+
+    Example:
+        >>> trace = drawn_ranks([(0.6, 0.2), (0.5, 0.1)], generator=np.random.default_rng(0))
+        >>> trace.depth, np.mean(trace.rank == 0, axis=0).round(2).tolist()
+        (2, [0.6, 0.5])
+
+    Args:
+        vectors: probability that the k-th candidate of a level is the right one, given that those above were; one
+            vector per level, at least one, sums at most 1.
+        generator: of the draws.
+        requests: texts, >= 1.
+        tokens: of each text, >= 1.
+
+    Raises:
+        InputError: no vector, or one that holds no probabilities.
+    """
+    if not vectors or not all(len(row) and min(row) >= 0.0 and sum(row) <= 1.0 + 1e-6 for row in vectors):
+        raise InputError("must be one vector of probabilities per level, sums at most 1", key="vectors", value=vectors)
+    offsets = np.arange(requests + 1, dtype=np.int64) * tokens
+    draws = generator.random((requests * tokens, len(vectors)))
+    found = np.stack(
+        [np.searchsorted(np.cumsum(row), draws[:, level], side="right") for level, row in enumerate(vectors)], axis=1
+    )
+    ranks: NDArray[np.int16] = np.where(found < [len(row) for row in vectors], found, -1).astype(np.int16)
+    return AcceptanceTrace(
+        provenance=Provenance(notes="drawn from stated acceptance, every level by itself"),
+        offsets=offsets, emitted=(1 + leading_hits(ranks, offsets)).astype(np.int16), rank=ranks,
+        rank_width=max(len(row) for row in vectors),
+    )  # fmt: skip

@@ -89,8 +89,8 @@ def stated_shape(text: str, method: Method, *, least_levels: int = 1) -> StatedS
     if states := _STATES.search(text):
         trees, inputs = ([int(each) for each in part.split(",")] for part in states.groups())
         remark = "every step is taken to be in the last state, the one with most prompt tokens"
-        riding = max(inputs[-1] - trees[-1] - 1, 0)
-        shape = Shape(kind="static_tree", nodes=_bounded(trees[-1]), depth=len(trees), riding=riding)
+        # inputs are candidates and prompt tokens behind them; the code puts the root and its prompt tokens on top
+        shape = Shape(kind="state_trees", nodes=_bounded(inputs[-1]), depth=len(trees), riding=len(trees))
         return StatedShape(shape=shape, remark=remark)
     for reads in (_dynamic, _levelled, _by_size, _of_unknown_size):
         tree = reads(text, method, least_levels)

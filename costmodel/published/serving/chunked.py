@@ -1,16 +1,21 @@
-"""What do tokens cost in decode-only, prefill-only and mixed passes: rows of SARATHI?
+"""What do tokens and requests cost in decode-only, prefill-only and mixed passes: rows of SARATHI?
 
-A decode token that rides on a chunk of a prompt costs what it adds to the pass. Leaves out whole traces of requests,
-which the simulator answers.
+A decode token that rides on a chunk of a prompt costs what it adds to the pass. A whole schedule is the passes of B
+requests: prompts in chunks with decodes on top, against prompts and decodes in passes of their own. Leaves out requests
+that arrive over time, which the simulator plays, and pipelines.
+
+Reference: Agrawal et al. 2023, "SARATHI" (arXiv:2308.16369), sections 3 to 5.
 """
 
 import re
+from dataclasses import dataclass
 
 from costmodel.answers.estimate import mixed_prefill_s, prefill_s, step_cost
 from costmodel.answers.setting import Setting
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
+from costmodel.passes.forward import pass_cost
 from costmodel.published.answer import Prediction
 from costmodel.published.deployed import batch_of, device_of, dtype_of
 from costmodel.published.reading.amounts import token_count
@@ -19,6 +24,9 @@ from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 
 _MIXED = re.compile(r"chunk (\d+) \+ (\d+) decodes")
+_CHUNK = re.compile(r"chunk (?:size )?(\d+)")
+_RATIO = re.compile(r"P:D (\d+):1")
+_TILE = 128  # query tokens that the source rounds passes to
 
 
 def answers(row: PublishedRow) -> bool:
@@ -27,19 +35,15 @@ def answers(row: PublishedRow) -> bool:
 
 
 def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
-    """Milliseconds per token of the pass that a row describes.
+    """Milliseconds per token of the pass that a row describes, or what a schedule takes and gains.
 
     Args:
         row: for which `answers` holds.
         beside: rows of the same source.
 
     Raises:
-        InputError: a model, batch or length that the row does not state.
-
-    Reference: Agrawal et al., "SARATHI" (arXiv:2308.16369), section 3 and table 2.
+        InputError: a model, batch, length or chunk that the row does not state.
     """
-    if not row.unit.startswith("ms/token"):
-        raise InputError("asks for schedules of whole traces, which the simulator answers and a step does not")
     model, (device, count, remark) = model_of(row.target), device_of(row)
     names = DeploymentNames(model=model.name, device=device, engine="transformers", dtype=dtype_of(row),
                             tensor_parallel=count)  # fmt: skip
@@ -48,19 +52,126 @@ def predict(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
     if context is None:
         raise InputError("states no length of the requests", key="prompt_len", value=row.prompt)
     told = tuple(filter(None, (model.remark, remark, "run layer by layer, as the source's own system")))
-    return Prediction(row=row, predicted=1e3 * _token_s(setting, row, context), remarks=told)
+    if row.unit.startswith("ms/token"):
+        return Prediction(row=row, predicted=1e3 * _token_s(setting, row, context), remarks=told)
+    schedule, assumed = _schedule(row, context)
+    if row.data.startswith("decode speedup"):
+        return Prediction(row=row, predicted=_decode_speedup(setting, schedule, context), remarks=told)
+    told = (*told, *assumed)
+    separate, mixed = _separate_s(setting, schedule), _mixed_s(setting, schedule)
+    if row.unit == "s":
+        return Prediction(row=row, predicted=mixed, speedup=separate / mixed, baseline=separate, remarks=told)
+    return Prediction(row=row, predicted=separate / mixed, remarks=told)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Schedule:
+    """B requests of one length, whose prompts are computed in chunks.
+
+    Args:
+        batch: requests B.
+        pass_tokens: query tokens of a pass with a chunk: the chunk, and B - 1 decodes.
+        prompt: tokens of a prompt.
+        output: tokens of an answer.
+    """
+
+    batch: int
+    pass_tokens: int
+    prompt: float
+    output: float
+
+    @property
+    def chunk(self) -> int:
+        """Prompt tokens of a pass."""
+        return self.pass_tokens - self.batch + 1
+
+    @property
+    def chunks(self) -> float:
+        """Passes with a chunk that all prompts take."""
+        return self.batch * self.prompt / self.chunk
+
+    @property
+    def decodes(self) -> float:
+        """Requests that decode in each of them, until no answer is left."""
+        return min(self.batch - 1.0, self.batch * self.output / self.chunks)
+
+
+def _schedule(row: PublishedRow, length: int) -> tuple[_Schedule, tuple[str, ...]]:
+    """The schedule that a row describes, and what was assumed of it.
+
+    Raises:
+        InputError: neither a chunk nor a ratio of prompt to answer, or a chunk that leaves no room for a prompt.
+    """
+    batch, chunk, ratio = batch_of(row), _CHUNK.search(row.data), _RATIO.search(row.prompt)
+    if chunk is None and ratio is None:
+        raise InputError("states neither a chunk nor a ratio of prompt to answer", key="dataset", value=row.data)
+    if batch < 2:
+        raise InputError("a chunk and a decode are two requests", key="batch", value=batch)
+    assumed = []
+    if ratio is not None:
+        parts = float(ratio[1])
+    else:
+        assert chunk is not None
+        parts = int(chunk[1]) / (batch - 1)
+        assumed.append(f"prompts ASSUMED {parts:.3g} times as long as answers, so that chunks and decodes end together")
+    tokens = int(chunk[1]) if chunk is not None else _TILE * max(round(parts * (batch - 1) / _TILE), 1)
+    if chunk is None:
+        assumed.append(f"the chunk is not stated: {tokens} tokens ASSUMED, with which chunks and decodes end together")
+    if tokens <= batch:
+        raise InputError("leaves no room for a prompt beside the decodes", key="dataset", value=row.data)
+    output = length / (1.0 + parts)
+    return _Schedule(batch=batch, pass_tokens=tokens, prompt=length - output, output=output), tuple(assumed)
+
+
+def _separate_s(setting: Setting, s: _Schedule) -> float:
+    """Seconds of all requests whose prompts and decodes have passes of their own."""
+    prompts = float(prefill_s(setting, prompt_tokens=s.prompt, batch=float(s.batch), drafts=False))
+    return prompts + s.output * _decode_s(setting, float(s.batch), s.prompt + s.output / 2.0)
+
+
+def _mixed_s(setting: Setting, s: _Schedule) -> float:
+    """Seconds of all requests whose decodes ride on the chunks of prompts, as long as there are any."""
+    context = s.prompt + s.output / 2.0
+    each = _decode_s(setting, s.decodes, context)
+    each += float(mixed_prefill_s(setting, prompt_tokens=float(s.chunk), decode_rows=s.decodes, drafts=False))
+    each += _reread_s(setting, float(s.chunk), max(s.prompt - s.chunk, 0.0) / 2.0)
+    left = max(s.batch * s.output - s.chunks * s.decodes, 0.0) / s.batch
+    return s.chunks * each + left * _decode_s(setting, float(s.batch), context)
+
+
+def _decode_speedup(setting: Setting, s: _Schedule, context: int) -> float:
+    """How much less a token takes that rides on a chunk than one in a pass of decodes alone."""
+    alone = _decode_s(setting, float(s.batch), float(context)) / s.batch
+    return alone / _riding_token_s(setting, s.chunk, s.batch - 1, context)
 
 
 def _token_s(setting: Setting, row: PublishedRow, context: int) -> float:
     mixed = _MIXED.search(row.batch)
     if mixed:
-        chunk, decodes = int(mixed[1]), int(mixed[2])
-        whole = float(prefill_s(setting, prompt_tokens=float(chunk), drafts=False))
-        alone = float(step_cost(setting, geometric(0.0, 0), batch=float(decodes), context=float(context)).total_s)
-        beside = float(mixed_prefill_s(setting, prompt_tokens=float(chunk), decode_rows=float(decodes), drafts=False))
-        return (alone + beside - whole) / decodes
+        return _riding_token_s(setting, int(mixed[1]), int(mixed[2]), context)
     if row.data.startswith("prefill"):
         return float(prefill_s(setting, prompt_tokens=float(context), drafts=False)) / context
     batch = batch_of(row)
-    step = step_cost(setting, geometric(0.0, 0), batch=float(batch), context=float(context))
-    return float(step.total_s) / batch
+    return _decode_s(setting, float(batch), float(context)) / batch
+
+
+def _riding_token_s(setting: Setting, chunk: int, decodes: int, context: int) -> float:
+    """What each decode token adds to a pass with a chunk."""
+    whole = float(prefill_s(setting, prompt_tokens=float(chunk), drafts=False))
+    alone = _decode_s(setting, float(decodes), float(context))
+    beside = float(mixed_prefill_s(setting, prompt_tokens=float(chunk), decode_rows=float(decodes), drafts=False))
+    return (alone + beside - whole) / decodes
+
+
+def _decode_s(setting: Setting, batch: float, context: float) -> float:
+    """Seconds of a pass in which requests decode and nothing else."""
+    return float(step_cost(setting, geometric(0.0, 0), batch=batch, context=context).total_s)
+
+
+def _reread_s(setting: Setting, chunk: float, before: float) -> float:
+    """Seconds in which the attention of a chunk reads what stands before it in its prompt."""
+    reads, fresh = (
+        pass_cost(setting.deployment, batch=1.0, query_tokens=chunk, context=each, logits="none", prefill=True).seconds
+        for each in (before, 0.0)
+    )
+    return float(reads["attention"] - fresh["attention"])

@@ -101,4 +101,28 @@ def test_chunks_hide_decodes():
     )
     assert prompt < rides < alone / 4.0
     (schedule,) = predictions([row(**(cells | {"unit": "s"}), batch="18")])
-    assert "simulator" in schedule.reason
+    assert "neither a chunk nor a ratio" in schedule.reason
+
+
+def test_schedules_of_chunks_gain_what_rides_on_them():
+    cells = {"source": "arXiv:2308.16369", "system": "SARATHI", "target": "LLaMA-13B", "hardware": "RTX A6000 48GB",
+             "precision": "fp16", "speedup": 1.0}  # fmt: skip
+    few, many, longer = (
+        predicted(row(**cells, batch=batch, prompt=prompt, data="decode speedup, chunk 256 (Fig 8)"))[0]
+        for batch, prompt in (("2", "1K"), ("18", "1K"), ("2", "2K"))
+    )
+    assert (
+        few > many > 1.0 and few > longer > 1.0
+    )  # a read of the weights is shared by fewer, a read of the cache by none
+    short, whole = (
+        predicted(row(**cells, batch="18", prompt="1K", data=f"e2e throughput, chunk {chunk} (Fig 9)"))[0]
+        for chunk in (32, 256)
+    )
+    assert short < 1.0 < whole  # tiny chunks read the weights for nearly nothing
+    (chunkless,) = predictions([row(**cells, batch="6", prompt="1K, P:D 50:1", data="e2e throughput (Table 4)")])
+    assert chunkless.predicted > 1.0 and "256 tokens ASSUMED" in " ".join(chunkless.remarks)
+    (seconds,) = predictions([row(**(cells | {"value": 6.7, "unit": "s"}), batch="18", prompt="1K",
+                                  data="iteration time, chunk 256 (Fig 10)")])  # fmt: skip
+    assert seconds.baseline / seconds.predicted == pytest.approx(seconds.speedup)
+    (full,) = predictions([row(**cells, batch="18", prompt="1K", data="e2e throughput, chunk 16")])
+    assert "no room" in full.reason

@@ -120,6 +120,17 @@ def test_sequoias_milliseconds(answers):
     assert sizes(rows)[-1] <= 0.25
 
 
+def test_schedules_of_chunked_prompts(answers):
+    """SARATHI's figures 8 to 10 and table 4 on an A6000: decodes that ride on chunks, and whole schedules."""
+    found = [each for each in of(answers, "SARATHI", "2308.16369") if not each.row.unit.startswith("ms/token")]
+    for each in found:
+        print(f"\n{each.row.data}, batch {each.row.batch}, {each.row.prompt}: {each.error_ratio:+.1%}")
+    assert len(found) == 7
+    assert sizes(found)[-1] <= 0.13 and median(sizes(found)) <= 0.08
+    seconds = [each for each in found if each.row.unit == "s"]
+    assert all(each.baseline == pytest.approx(each.row.baseline, rel=0.07) for each in seconds)
+
+
 def test_triforce_slows_down_with_the_temperature(answers):
     rows = [each for each in of(answers, "TriForce", "Table 2") if each.predicted]
     ratios = [each.predicted / each.row.speedup for each in rows]
