@@ -11,7 +11,9 @@ from typing import Literal
 from costmodel.drafting_stage import Draft
 
 Commit = Literal["static", "threshold", "factor", "entropy", "neighbours", "learned", "credit", "capped", "history",
-                 "auxiliary", "doubling", "in_order", "self_verified", "fixed_point", "window_rejection"]  # fmt: skip
+                 "auxiliary", "doubling", "cosine", "arccos", "in_order", "self_verified", "fixed_point",
+                 "window_rejection"]  # fmt: skip
+GROWING_COMMITS = ("doubling", "cosine", "arccos")
 EXACT_COMMITS = ("self_verified", "fixed_point", "window_rejection")
 
 
@@ -20,31 +22,46 @@ class Refine:
     """Decoding of masked blocks or windows: several passes, each of which commits some of their tokens.
 
     Args:
-        forward: what a pass computes: prompt and canvas (`full`), from the block on (`suffix`), the `block`, or no more
-            tokens than it commits (`group`).
+        forward: what a pass computes: prompt and canvas (`full`), the `canvas` over the prompt's cache, from the block
+            on (`suffix`), the `block`, or no more tokens than it commits (`group`).
         commit: which tokens a pass commits. `static`: an even share, in a whole number of passes. By confidence, one at
             least: beyond a `threshold`, a `factor` that falls with their number, a bound of `entropy`, near surer
             `neighbours`, by a `learned` filter, with `credit` of earlier passes, at most so many (`capped`), by their
-            `history`, as an `auxiliary` model agrees, from the left (`in_order`). `doubling`: twice as many in every
-            pass. What would be committed anyway: drafts of later states that a pass confirms (`self_verified`), a
-            `fixed_point` of greedy decoding, tokens that `window_rejection` keeps.
-        tokens_per_pass: mean number of tokens that a pass commits, where none is stated with the question.
+            `history`, as an `auxiliary` model agrees, from the left (`in_order`). In groups that grow: `doubling` in
+            every pass, or as the `cosine` or `arccos` of the passes' share leaves fewer masks. What would be committed
+            anyway: drafts of later states that a pass confirms (`self_verified`), a `fixed_point` of greedy decoding,
+            tokens that `window_rejection` keeps.
+        tokens_per_pass: mean number of tokens that a pass commits, of all blocks that it computes, where none is stated
+            with the question.
         canvas_tokens: tokens behind the prompt that a full pass computes.
+        begin_ratio: share of a block that is committed when the next one begins, 0 to 1; 1: one block at a time.
         full_passes: passes of a block over prompt and canvas, which renew the cache and commit as the others do.
+        full_every: of the other passes, one in so many is full too; 0: none, 1: all of them.
+        canvas_every: of those that are left, one in so many computes the whole canvas over the prompt's cache; 0: none.
+        computed_ratio: share of its tokens that a pass which renews nothing computes; the others' cached values stay.
+        stores_along: what was committed is computed once more within a later pass, which stores it.
         closing_passes: passes that only store a finished block.
         copies: sequences that such a pass computes per request: 2 with and without the prompt (guidance), or the
             drafts of a block that are confirmed together. Full passes beside others compute one.
-        auxiliary_ratio: layers of another model that runs over the same tokens, as a share of the target's.
+        auxiliary: name of another model that reads the same tokens in a pass of its own; empty: none.
+        vocab_state_bytes: bytes of a value that is kept per token of a block and entry of the vocabulary, and read and
+            written in every pass; 0: none is.
     """
 
-    forward: Literal["full", "suffix", "block", "group"]
+    forward: Literal["full", "canvas", "suffix", "block", "group"]
     commit: Commit
     tokens_per_pass: float
     canvas_tokens: int
+    begin_ratio: float = 1.0
     full_passes: int = 0
+    full_every: int = 0
+    canvas_every: int = 0
+    computed_ratio: float = 1.0
+    stores_along: bool = False
     closing_passes: int = 0
     copies: int = 1
-    auxiliary_ratio: float = 0.0
+    auxiliary: str = ""
+    vocab_state_bytes: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.answers.planned_step import planned_footprint, planned_pass_seconds, planned_step_cost
+from costmodel.answers.refine_step import refine_footprint
 from costmodel.answers.setting import Setting, group_step_cost
 from costmodel.answers.step import StepCost
 from costmodel.answers.uncertainty import DRAWS, StepDraws, draw_steps, interval, paired
@@ -259,13 +260,16 @@ def footprint_of(
     share = d.tensor_parallel
     shared = np.minimum(d.shared_prefix_tokens, context)  # held once for all requests
     block = block_tokens or setting.engine.memory.block_tokens
-    own = footprint(
-        setting.target, d.precision, batch=batch, context=context - shared, tensor_parallel=share,
-        query_tokens=1 + acceptance.draft_tokens,
-        drafter_bytes=drafter.resident_values * d.precision.weight_bytes / share if used else 0.0,
-        drafter_kv_bytes_per_token=drafter.kv_values_per_token * d.precision.kv_bytes / share if used else 0.0,
-        rollback=d.rollback, page_tokens=block,
-    )  # fmt: skip
+    if drafter.method.refine is not None and used:
+        own = refine_footprint(d, drafter.method, batch=batch, context=context - shared, page_tokens=block)
+    else:
+        own = footprint(
+            setting.target, d.precision, batch=batch, context=context - shared, tensor_parallel=share,
+            query_tokens=1 + acceptance.draft_tokens,
+            drafter_bytes=drafter.resident_values * d.precision.weight_bytes / share if used else 0.0,
+            drafter_kv_bytes_per_token=drafter.kv_values_per_token * d.precision.kv_bytes / share if used else 0.0,
+            rollback=d.rollback, page_tokens=block,
+        )  # fmt: skip
     held_once = kv_bytes(
         setting.target, d.precision, batch=1, context=shared, tensor_parallel=share, page_tokens=block
     )  # fmt: skip

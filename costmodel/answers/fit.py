@@ -136,7 +136,8 @@ def room(setting: Setting, acceptance: Acceptance, *, context: float) -> Room:
     shared = float(one.cache_bytes) - exact  # held once for all requests
     given = _given(setting, one.weights_bytes) - shared
     buffers = engine.buffer_bytes(setting.target, d.precision, d.tensor_parallel)
-    each, new = exact + waste, float(one.pass_bytes)
+    new = float(one.pass_bytes)
+    each = exact + waste or new  # what caches nothing still needs its pass
     batch = given / each
     if batch * new > buffers:  # the buffers serve verify passes as well, up to their size
         slope = engine.memory.activations_ratio

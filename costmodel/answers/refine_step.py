@@ -1,68 +1,173 @@
-"""What does a pass over a masked block cost, on average over the passes of the block?
+"""What does a pass over masked blocks cost, on average over the passes that commit?
 
-Full passes over prompt and canvas, passes over the block alone or from the block on, and passes that store a finished
-block. Leaves out how many tokens a pass commits (`costmodel.laws.refining`).
+Full passes over prompt and canvas, passes over a part of them on cached values, renewals, passes that store, another
+model beside. Leaves out how many tokens a pass commits and how often passes of each kind run
+(`costmodel.laws.refining`).
 """
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from costmodel.answers.step import StepCost, total_cost
+from costmodel.architectures.library import named_model
 from costmodel.drafters.drafter import Drafter
 from costmodel.drafters.pass_costs import WeightedPass
-from costmodel.drafters.stage import layer_count
 from costmodel.engines.record.overhead import Overhead
+from costmodel.laws.refining import group_sizes, live_tokens, pass_counts, refine_of, waiting_ratio
+from costmodel.method import Method
+from costmodel.pace import GROWING_COMMITS
 from costmodel.passes.forward import Deployment, PassCost, pass_cost
-from costmodel.passes.ops import Number
-from hardware_profiles.errors import InputError
+from costmodel.passes.memory import Footprint, activation_bytes, kv_bytes, weight_bytes
+from costmodel.passes.ops import Array, Number
+from costmodel.passes.totals import Tally
+from costmodel.passes.transformed_operations import kept_logits
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Canvas:
+    """Tokens per request of the passes of a method.
+
+    Args:
+        method: that refines blocks.
+        prompt: tokens before the canvas.
+        tokens: that a pass commits.
+    """
+
+    method: Method
+    prompt: Array
+    tokens: float
+
+    @property
+    def width(self) -> float:
+        """Tokens of the canvas."""
+        return float(max(refine_of(self.method).canvas_tokens, self.method.shape.nodes))
+
+    @property
+    def whole(self) -> Array:
+        """Tokens of prompt and canvas."""
+        return self.prompt + self.width
+
+    def own(self) -> Iterator[tuple[float, Number, Array]]:
+        """(share, rows, cached tokens) of the passes that renew nothing."""
+        r, live = refine_of(self.method), min(live_tokens(self.method), self.width)
+        along = self.tokens if r.stores_along else 0.0
+        if r.forward == "group" and r.commit in GROWING_COMMITS:
+            yield from self._groups(along > 0.0)
+            return
+        rows = {
+            "canvas": self.width,
+            "suffix": (self.width + live) / 2.0 + along,  # from the first open block on, over its mean place
+            "block": live + along,
+            "group": self.tokens + along,  # of a canvas that is half done
+        }[r.forward]
+        rows = np.minimum(rows * r.computed_ratio, self.whole)
+        behind = (self.width - self.tokens) / 2.0 - along
+        cached = self.prompt + max(behind, 0.0) if r.forward == "group" else self.whole - rows
+        yield 1.0, rows, np.asarray(cached)
+
+    def _groups(self, along: bool) -> Iterator[tuple[float, Number, Array]]:
+        """The same of groups that grow, one after the other."""
+        sizes = group_sizes(self.method, max(round(self.width / self.tokens), 1))
+        before = stored = 0
+        for size in sizes:
+            rows = size + (before - stored if along else 0)
+            yield 1.0 / len(sizes), float(rows), self.prompt + float(stored if along else before)
+            stored = before
+            before += size
 
 
 def refine_step(
     d: Deployment, drafter: Drafter, overhead: Overhead, *, tokens_per_step: float, batch: Number, context: Number
 ) -> StepCost:
-    """The mean pass of a block: what its passes cost together, over those that commit.
+    """The mean pass over masked blocks: what all passes cost together, over those that commit for one request.
 
     Args:
         d: target, device and how they run.
         drafter: of a method that refines blocks; it drafts nothing.
         overhead: the engine's share of a pass.
         tokens_per_step: tokens that a pass commits on average, >= 1.
-        batch: requests.
+        batch: requests. Where they wait for each other, a pass of one that waits is billed to the others.
         context: tokens per request before the canvas.
 
     Raises:
-        InputError: a method that does not refine.
+        InputError: a method that does not refine, an auxiliary model that is not known.
 
-    Reference: Wu et al. 2025, "Fast-dLLM" (arXiv:2505.22618), section 3.2, for the caches of a block's two sides.
+    Reference: Wu et al. 2025, "Fast-dLLM" (arXiv:2505.22618), section 3.2, for the caches of a block's two sides;
+    Ma et al. 2025, "dKV-Cache" (arXiv:2505.15781), section 3.3, for their renewal; Liu et al. 2025, "dLLM-Cache"
+    (arXiv:2506.06295), section 3, for responses that are computed in part.
     """
     m = drafter.method
-    if m.refine is None:
-        raise InputError("does not decode masked blocks", key="method", value=m.slug)
-    r, block, prompt = m.refine, float(m.shape.nodes), np.asarray(context, dtype=np.float64)
-    canvas = max(float(r.canvas_tokens), block)
+    r, block = refine_of(m), float(m.shape.nodes)
+    canvas = _Canvas(method=m, prompt=np.asarray(context, dtype=np.float64), tokens=tokens_per_step)
     passes = block / tokens_per_step
-    behind = (canvas + block) / 2.0  # canvas from the block on, over the blocks' mean place
-
     copies = np.asarray(batch, dtype=np.float64) * r.copies
 
-    def over(rows: Number, cached: Number, *, whole: bool = False, one: bool = False) -> PassCost:
-        return pass_cost(d, batch=batch if one else copies, query_tokens=rows, context=cached, prefill=whole)
+    def over(rows: Number, cached: Number, *, whole: bool = False, requests: Number = copies) -> PassCost:
+        return pass_cost(d, batch=requests, query_tokens=rows, context=cached, prefill=whole)
 
-    every = {"full": over(prompt + canvas, 0.0, whole=True, one=r.forward != "full")}
-    if r.forward == "suffix":
-        every["suffix"] = over(behind, prompt + canvas - behind)
-    if r.forward == "group":  # of a canvas that is half done
-        every["group"] = over(tokens_per_step, prompt + (canvas - tokens_per_step) / 2.0)
-    every["block"] = over(block, prompt + canvas - block)
-    renewed = float(r.full_passes) if r.forward != "full" else passes
-    weights = {"full": renewed / passes}
-    if r.forward != "full":
-        weights[r.forward] = (passes - renewed) / passes
-    weights["block"] = weights.get("block", 0.0) + r.closing_passes / passes
-    verify: list[WeightedPass] = [(weight, every[kind]) for kind, weight in weights.items() if weight > 0.0]
-    if r.auxiliary_ratio:
-        layers = layer_count(r.auxiliary_ratio, d.architecture, "refine.auxiliary_ratio")
-        other = replace(d, architecture=d.architecture.with_layers(layers))
-        verify.append((1.0, pass_cost(other, batch=batch, query_tokens=block, context=prompt)))
+    counts = pass_counts(m, passes * waiting_ratio(m, tokens_per_step, batch))
+    verify: list[WeightedPass] = []
+    if np.any(counts["full"] > 0.0):
+        one = copies if r.forward == "full" else batch
+        verify.append((counts["full"] / passes, over(canvas.whole, 0.0, whole=True, requests=one)))
+    if np.any(counts["canvas"] > 0.0):
+        verify.append((counts["canvas"] / passes, over(canvas.width, canvas.prompt)))
+    if np.any(counts["own"] > 0.0):
+        own = counts["own"] / passes
+        verify += [(share * own, over(rows, cached)) for share, rows, cached in canvas.own()]
+    if r.closing_passes:
+        verify.append((counts["closing"] / passes, over(block, canvas.whole - block)))
+    verify += [(1.0, each) for each in _beside(d, m, batch=batch, prompt=canvas.prompt)]
     return total_cost([], verify, drafter, overhead, speculates=np.asarray(False), requests=batch)
+
+
+def _beside(d: Deployment, m: Method, *, batch: Number, prompt: Array) -> Iterator[PassCost]:
+    """What runs in every pass beside the target: another model over the same tokens, values of the vocabulary."""
+    r, live = refine_of(m), live_tokens(m)
+    if r.auxiliary:
+        other = replace(d, architecture=named_model(r.auxiliary))
+        yield pass_cost(other, batch=batch, query_tokens=live, context=prompt)
+    if r.vocab_state_bytes:
+        tally = Tally()
+        values = np.asarray(batch, dtype=np.float64) * live * d.architecture.vocab / d.tensor_parallel
+        tally.add(kept_logits(d, values * r.vocab_state_bytes))
+        yield tally.cost()
+
+
+def refine_footprint(d: Deployment, m: Method, *, batch: Number, context: Number, page_tokens: int) -> Footprint:
+    """Bytes on each device: weights, caches of prompt and canvas, the largest pass with its logits.
+
+    Args:
+        d: target, device and how they run.
+        m: a method that refines blocks. Where every pass is full, nothing is cached.
+        batch: requests.
+        context: tokens per request before the canvas.
+        page_tokens: of a page of the cache, to which every request is rounded up.
+
+    Raises:
+        InputError: a method that does not refine, an auxiliary model that is not known.
+    """
+    r, b = refine_of(m), np.asarray(batch, dtype=np.float64)
+    canvas = _Canvas(method=m, prompt=np.asarray(context, dtype=np.float64), tokens=r.tokens_per_pass)
+    share, form = d.tensor_parallel, d.precision
+    shape = {"tensor_parallel": share, "page_tokens": page_tokens}
+    held = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(context)))
+    if r.forward != "full":
+        held = held + kv_bytes(d.architecture, form, batch=b * r.copies, context=canvas.whole, **shape)
+    weights = weight_bytes(d.architecture, form, share)
+    if r.auxiliary:
+        other = named_model(r.auxiliary)
+        weights += weight_bytes(other, form, share)
+        held = held + kv_bytes(other, form, batch=b, context=canvas.whole, **shape)
+    live = live_tokens(m)
+    held = held + b * live * d.architecture.vocab * r.vocab_state_bytes / share
+    widest = canvas.whole * (r.copies if r.forward == "full" else 1)
+    if r.forward != "full" and not (r.full_passes or r.full_every):
+        widest = np.asarray(max(float(np.max(rows)) for _, rows, _ in canvas.own()) * r.copies)
+    return Footprint(
+        weights_bytes=weights,
+        cache_bytes=np.asarray(held),
+        pass_bytes=np.asarray(activation_bytes(d.architecture, form, tokens=b * widest) / share),
+    )
