@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from costmodel.laws.refining import blocks_in_flight
 from costmodel.method import Draft, Method, Refine, Routing, Samples, Shape, Spans
 from costmodel.method_library import load_method, method_names, priced_alike
 from costmodel.pace import EXACT_COMMITS
@@ -46,6 +47,7 @@ _CHANGES = {
 _ADVANCE = "costmodel/answers/advance_step.py"
 _FORWARDS = {
     "full": "whole canvas",
+    "canvas": "canvas over the prompt's cache",
     "suffix": "canvas from the block on",
     "block": "block",
     "group": "tokens that it commits",
@@ -209,9 +211,11 @@ def _own_pace(method: Method) -> Iterator[str]:
             copies = f", of {r.copies} sequences a request" if r.copies > 1 else ""
             pace = f"{r.tokens_per_pass:g} committed a pass ({r.commit})"
             yield f"Refines: blocks of {method.shape.nodes} tokens, {pace} (costmodel/laws/refining.py)."
-            yield f"A pass computes the {_FORWARDS[r.forward]}{copies} (costmodel/answers/refine_step.py)."
+            part = "" if r.computed_ratio == 1.0 else f"{r.computed_ratio:.0%} of "
+            yield f"A pass computes {part}the {_FORWARDS[r.forward]}{copies} (costmodel/answers/refine_step.py)."
             if r.full_passes or r.closing_passes:
                 yield f"A block takes {r.full_passes} full passes and {r.closing_passes} that only store it."
+            yield from _beside(method, r)
         case Spans() as spans:
             yield f"Spans: most layers run once for {spans.tokens:g} tokens, the others for each ({_ADVANCE})."
         case Samples() as samples:
@@ -222,6 +226,23 @@ def _own_pace(method: Method) -> Iterator[str]:
             yield f"{routing.accepted_ratio:.0%} of them stay; the target writes the others again."
         case None:
             return
+
+
+def _beside(method: Method, r: Refine) -> Iterator[str]:
+    """What else passes over masked blocks do, where they do."""
+    if r.begin_ratio < 1.0:
+        yield f"A block begins at {r.begin_ratio:.0%} of the one before: {blocks_in_flight(method):.1f} at once."
+    for every, whole in ((r.full_every, "prompt and canvas"), (r.canvas_every, "the canvas")):
+        if every:
+            yield f"One in {every} of the other passes renews {whole}."
+    if r.stores_along:
+        yield "What was committed is computed once more within a later pass, which stores it."
+    if r.auxiliary:
+        yield f"{r.auxiliary} reads the same tokens in every pass."
+    if r.vocab_state_bytes:
+        yield f"{r.vocab_state_bytes:g} bytes are kept per open token and entry of the vocabulary."
+    if method.batch.ragged == "pad":
+        yield "Requests of a batch begin blocks together: each waits for the slowest."
 
 
 def _changed(method: Method) -> Iterator[str]:

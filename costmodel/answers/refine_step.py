@@ -56,13 +56,13 @@ class _Canvas:
         if r.forward == "group" and r.commit in GROWING_COMMITS:
             yield from self._groups(along > 0.0)
             return
-        rows = {
+        own = {
             "canvas": self.width,
             "suffix": (self.width + live) / 2.0 + along,  # from the first open block on, over its mean place
             "block": live + along,
             "group": self.tokens + along,  # of a canvas that is half done
         }[r.forward]
-        rows = np.minimum(rows * r.computed_ratio, self.whole)
+        rows = np.minimum(own * r.computed_ratio, self.whole)
         behind = (self.width - self.tokens) / 2.0 - along
         cached = self.prompt + max(behind, 0.0) if r.forward == "group" else self.whole - rows
         yield 1.0, rows, np.asarray(cached)
@@ -120,7 +120,9 @@ def refine_step(
     if r.closing_passes:
         verify.append((counts["closing"] / passes, over(block, canvas.whole - block)))
     verify += [(1.0, each) for each in _beside(d, m, batch=batch, prompt=canvas.prompt)]
-    return total_cost([], verify, drafter, overhead, speculates=np.asarray(False), requests=batch)
+    cost = total_cost([], verify, drafter, overhead, speculates=np.asarray(False), requests=batch)
+    more = cost.overhead_s * (sum(counts.values()) / passes - 1.0)  # every pass is an engine's step of its own
+    return replace(cost, overhead_s=cost.overhead_s + more, launch_s=cost.launch_s + more)
 
 
 def _beside(d: Deployment, m: Method, *, batch: Number, prompt: Array) -> Iterator[PassCost]:

@@ -182,7 +182,7 @@ def waiting_ratio(method: Method, tokens_per_pass: float, batch: Number) -> Arra
 
 def _done_after(nodes: int, ratio: float) -> Array:
     """Probability that a block is committed after 1, 2, ... passes, of which each commits open tokens with a ratio."""
-    from scipy.stats import binom
+    from scipy.stats import binom  # type: ignore[import-untyped]
 
     tokens = np.arange(nodes + 1)
     moves = np.zeros((nodes + 1, nodes + 1))  # from so many open tokens to so many
@@ -193,17 +193,17 @@ def _done_after(nodes: int, ratio: float) -> Array:
         moves[open_tokens, : open_tokens - 1] = drawn[2:][::-1]
     state = np.zeros(nodes + 1)
     state[nodes] = 1.0
-    done = []
+    done: list[float] = []
     while len(done) < nodes and state[0] < 1.0 - _NEGLIGIBLE:
         state = state @ moves
-        done.append(state[0])
+        done.append(float(state[0]))
     return np.array(done)
 
 
 @lru_cache(maxsize=256)
 def _commit_ratio(nodes: int, tokens_per_pass: float) -> float:
     """Probability of a token in a pass with which a block takes as many passes as are stated, on average."""
-    from scipy.optimize import brentq
+    from scipy.optimize import brentq  # type: ignore[import-untyped]
 
     def beyond(ratio: float) -> float:
         return 1.0 + float(np.sum(1.0 - _done_after(nodes, ratio)[:-1])) - nodes / tokens_per_pass

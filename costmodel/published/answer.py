@@ -46,7 +46,7 @@ def in_unit(unit: str, tokens: float, step_s: float, batch: float) -> float:
     """A step's speed in a published unit.
 
     Args:
-        unit: such as `ms/token`, `s/token`, `tok/s` or `ktok/s`; what stands in parentheses says nothing.
+        unit: such as `ms/token`, `s/token`, `ms/step`, `tok/s` or `ktok/s`; what stands in parentheses says nothing.
         tokens: emitted per step and request.
         step_s: seconds of a step, > 0.
         batch: requests.
@@ -65,6 +65,10 @@ def in_unit(unit: str, tokens: float, step_s: float, batch: float) -> float:
             return step_s / tokens
         case ["tok/s"]:
             return batch * tokens / step_s
+        case ["ms/step"]:
+            return 1e3 * step_s
+        case ["s/step"]:
+            return step_s
         case ["ktok/s"]:
             return 1e-3 * batch * tokens / step_s
         case _:

@@ -1,35 +1,34 @@
-"""What does the cost model say of a masked model's rows: forwards over a canvas, over what lies behind, over a block?
+"""What does the cost model say of a masked model's rows: forwards over a canvas, over what lies behind, over blocks?
 
-Tokens per forward and the kind of forward come from the row; the pass is priced by `costmodel.answers.refine_step`.
-Rows of the same tables that decode one token after another go to `prediction`. Leaves out when a policy commits which
-token.
+Tokens per forward come from the row, the kind of forward from the entry that its system stands for (`forwards`); the
+pass is priced by `costmodel.answers.refine_step`. Rows of the same tables that decode one token after another go to
+`prediction`. Leaves out when a policy commits which token.
 """
 
 import re
+from contextlib import suppress
 from dataclasses import replace
+
+import numpy as np
 
 from costmodel.answers.estimate import estimate
 from costmodel.answers.setting import Setting
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.refining import refined
-from costmodel.method import Method, Refine, Shape
-from costmodel.method_library import load_method
+from costmodel.method import Method
+from costmodel.passes.ops import Array, Number
 from costmodel.published.answer import Prediction, in_unit, plain_reason
 from costmodel.published.deployed import batch_of, device_of, dtype_of
-from costmodel.published.reading.amounts import number, token_count
-from costmodel.published.reading.names import context_of, engine_of, model_of
+from costmodel.published.forwards import canvas_method, method_of_row, plain_tokens, tokens_per_forward
+from costmodel.published.reading.amounts import number
+from costmodel.published.reading.names import ASSUMED_CONTEXT, context_of, engine_of, model_of
 from costmodel.published.reading.table import PublishedRow
 from hardware_profiles.errors import InputError
 
 _DRAFTING = re.compile(r"^(HASS|EAGLE|DEER|CLLM|Lookahead|Jacobi Forcing)", re.IGNORECASE)
-_TPF = re.compile(r"(?:TPF|tau|S=?)\s*=?\s*(\d+(?:\.\d+)?)")
-_SUFFIX = re.compile(r"prefix ?cache", re.IGNORECASE)
-_DUAL = re.compile(r"dual ?cache", re.IGNORECASE)
-_SEVERAL = re.compile(r"\bD2F\b|multi-block|pipelined|\bAPD\b", re.IGNORECASE)
-_EXACT_CACHE = re.compile(r"SDAR|TraDo|TDAR|Fast-dLLM.v2|LLaDA-?2\.0|DMax|Hierarchical|dInfer", re.IGNORECASE)
 _UNTIL_END = re.compile(r"counts tokens until EOS", re.IGNORECASE)
-_UNPRICED = re.compile(r"dKV-Cache|Sparse-dLLM|dLLM-Cache|LPD|ARPG|LocalLeap|NAP", re.IGNORECASE)
+_LONGEST_PROMPT = 8192
 
 
 def drafts(row: PublishedRow) -> bool:
@@ -39,10 +38,11 @@ def drafts(row: PublishedRow) -> bool:
 
 def as_drafting(row: PublishedRow) -> PublishedRow:
     """A row of a refining table in the words of a drafting one."""
-    tokens = _TPF.search(row.acceptance)
     window = number(row.shape.partition("n=")[2].partition(",")[0]) if "n=" in row.shape else None
     shape = f"block <= {round(window) - 1} chain" if window else row.shape
-    words = f"tau={tokens[1]}" if tokens else row.acceptance
+    words = row.acceptance
+    with suppress(InputError):
+        words = f"tau={tokens_per_forward(row)}"
     return replace(
         row, kind="drafting", acceptance=words, shape=shape, draft="0.5B dLLM" if "DEER" in row.system else ""
     )
@@ -76,30 +76,60 @@ def refined_prediction(row: PublishedRow) -> Prediction:
                             tensor_parallel=count)  # fmt: skip
     setting = build_setting(DecodingConfiguration(deployment=names, method=method.slug))
     setting = replace(setting, drafter=replace(setting.drafter, method=method))
-    prompt, assumed = context_of(replace(row, prompt="" if "shot" in row.prompt else row.prompt), 0)
+    static = _static(row, setting, method)
+    prompt, by_baseline, assumed = _prompt(row, static)
     remarks = tuple(filter(None, (model.remark, engine.remark, device_remark, assumed)))
-    found = _answered(row, setting, method, tokens, batch_of(row), prompt, remarks)
+    found = _answered(row, setting, static, tokens, prompt, remarks)
     if row.value is not None and _UNTIL_END.search(row.notes):
         reason = "counts the tokens of the text alone, whose number the row does not state; the ratio stands beside"
         return replace(found, predicted=None, baseline=None, reason=reason)
-    return found
+    return replace(found, baseline=None) if by_baseline else found
+
+
+def _static(row: PublishedRow, setting: Setting, method: Method) -> Setting | None:
+    """The same model with a static schedule, which a row's baseline is; None where it is another one."""
+    tokens = plain_tokens(row)
+    if tokens is None or method.refine is None:
+        return None
+    plain = canvas_method(method.refine.canvas_tokens, method.shape.nodes, tokens)
+    return replace(setting, drafter=replace(setting.drafter, method=plain))
+
+
+def _static_s(static: Setting, batch: int, prompt: Number) -> Array:
+    """Seconds of a forward of a static schedule."""
+    return estimate(static, refined(static.drafter.method), batch=float(batch), context=prompt).step.total_s
+
+
+def _prompt(row: PublishedRow, static: Setting | None) -> tuple[float, bool, str]:
+    """Tokens of the prompt, whether the baseline tells them, and what was assumed.
+
+    A static baseline computes prompt and canvas in every forward: its speed says how long they are together, where the
+    row says nothing of the prompt.
+    """
+    stated, assumed = context_of(replace(row, prompt="" if "shot" in row.prompt else row.prompt), 0)
+    is_told = static is not None and row.baseline is not None and not _UNTIL_END.search(row.notes)
+    if not is_told or stated != ASSUMED_CONTEXT or not assumed:
+        return float(stated), False, assumed
+    assert static is not None and row.baseline is not None
+    lengths = np.arange(0.0, _LONGEST_PROMPT + 1.0, 32.0)
+    batch, tokens = batch_of(row), refined(static.drafter.method).tokens_per_step
+    found = np.interp(batch * tokens / row.baseline, np.maximum.accumulate(_static_s(static, batch, lengths)), lengths)
+    return float(found), True, f"a prompt of {found:.0f} tokens, with which the baseline is as fast as stated"
 
 
 def _answered(
-    row: PublishedRow, setting: Setting, method: Method, tokens: float, batch: int, prompt: int,
+    row: PublishedRow, setting: Setting, static: Setting | None, tokens: float, prompt: float,
     remarks: tuple[str, ...],
 ) -> Prediction:  # fmt: skip
-    a = refined(method, max(tokens, 1.0))
-    step = estimate(setting, a, batch=float(batch), context=float(prompt)).step
-    predicted = in_unit("tok/s", tokens, float(step.total_s), batch)
+    batch, method = batch_of(row), setting.drafter.method
+    step_s = float(estimate(setting, refined(method), batch=float(batch), context=prompt).step.total_s)
+    committed = refined(method).tokens_per_step
+    asked = row.unit if row.value is not None else "tok/s"
+    predicted = in_unit(asked, committed, step_s, batch)
     baseline = None
-    plain_tokens = _plain_tokens(row)
-    if plain_tokens is not None:
-        canvas = method.refine.canvas_tokens if method.refine is not None else 0
-        static = _canvas_method(canvas, method.shape.nodes, plain_tokens)
-        plain = replace(setting, drafter=replace(setting.drafter, method=static))
-        own = estimate(plain, refined(static, plain_tokens), batch=float(batch), context=float(prompt)).step
-        baseline = in_unit("tok/s", plain_tokens, float(own.total_s), batch)
+    if static is not None:
+        plain = refined(static.drafter.method).tokens_per_step
+        baseline = in_unit("tok/s", plain, float(_static_s(static, batch, prompt)), batch)
     speedup = predicted / baseline if baseline is not None else None
     number_asked = predicted if row.value is not None else speedup
     if number_asked is None:
@@ -108,76 +138,12 @@ def _answered(
                       method=method.slug)  # fmt: skip
 
 
-def tokens_per_forward(row: PublishedRow) -> float:
-    """Tokens that a forward commits on average.
-
-    Raises:
-        InputError: neither tokens per forward nor steps of a canvas of stated length.
-    """
-    stated = _TPF.search(row.acceptance)
-    if stated:
-        return float(stated[1])
-    steps, canvas = number(row.acceptance), token_count(row.output)
-    if steps and canvas:
-        return canvas / steps
-    each = re.search(r"(\d+) tok/step", row.system)
-    if each:
-        return float(each[1])
-    raise InputError("states neither tokens per forward nor the number of forwards", key="steps")
-
-
-def _plain_tokens(row: PublishedRow) -> float | None:
-    """Tokens per forward of a baseline that is the same model with a static schedule; None for another one."""
-    steps, canvas = number(row.plain_steps), token_count(row.output)
-    return canvas / steps if steps and canvas and row.baseline is not None else None
-
-
 def _hardware_free_speedup(row: PublishedRow, method: Method, tokens: float) -> float | None:
     """Ratio of forwards, where both sides compute the whole canvas in every one."""
-    plain = _plain_tokens(row)
+    plain = plain_tokens(row)
     whole = method.refine is not None and method.refine.forward == "full"
     return tokens / plain if whole and plain is not None else None
 
 
 def _is_hardware_free(row: PublishedRow) -> bool:
     return "hardware-free" in row.hardware
-
-
-def method_of_row(row: PublishedRow, tokens: float) -> Method:
-    """The entry that a row's forwards are priced as, with its canvas and block.
-
-    Raises:
-        InputError: a system whose forwards no entry prices.
-    """
-    if _SEVERAL.search(row.system) and "FullAttn" not in row.system:
-        raise InputError("keeps several blocks in flight, which is not priced", key="system", value=row.system)
-    if _UNPRICED.search(row.system):
-        raise InputError("has forwards that are not priced", key="system", value=row.system)
-    canvas, block = token_count(row.output) or 256, token_count(row.shape) or 32
-    block = min(block, canvas)
-    if _EXACT_CACHE.search(row.system):
-        return _block_method(load_method("sdar"), block, tokens)
-    if _DUAL.search(row.system):
-        return _cached_method("fast-dllm", canvas, block, tokens)
-    if _SUFFIX.search(row.system):
-        return _cached_method("fast-dllm-prefix", canvas, block, tokens)
-    return _canvas_method(canvas, block, tokens)
-
-
-def _canvas_method(canvas: int, block: int, tokens: float) -> Method:
-    """Every forward over prompt and canvas."""
-    refine = Refine(forward="full", commit="threshold", tokens_per_pass=tokens, canvas_tokens=canvas)
-    return replace(load_method("llada"), shape=Shape(kind="block", nodes=block), refine=refine)
-
-
-def _cached_method(slug: str, canvas: int, block: int, tokens: float) -> Method:
-    own = load_method(slug)
-    assert own.refine is not None
-    refine = replace(own.refine, canvas_tokens=canvas, tokens_per_pass=tokens)
-    return replace(own, shape=Shape(kind="block", nodes=block), refine=refine)
-
-
-def _block_method(own: Method, block: int, tokens: float) -> Method:
-    assert own.refine is not None
-    refine = replace(own.refine, canvas_tokens=block, tokens_per_pass=tokens)
-    return replace(own, shape=Shape(kind="block", nodes=block), refine=refine)

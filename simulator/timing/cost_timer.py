@@ -225,7 +225,8 @@ class CostModelTimer:
         reread = self._parts(one, one, prompts, "none", True)[0]
         plain, own = setting.plain_overhead, setting.overhead
         host_s = sum(stage.draft.host_s for stage in setting.drafter.stages)
-        speculative_s = float(own.step_s + own.draft_s + host_s - plain.step_s)
+        drafting = float(setting.drafter.method.drafts)  # passes over open blocks have several tokens and draft none
+        speculative_s = float(own.step_s + drafting * own.draft_s + host_s - plain.step_s)
         if self._speculates(np.ones(1)).all():  # then a step with one token each has this on top as well
             attention, speculative_s = attention + speculative_s, 0.0
         draft_s, draft_row_s = np.zeros_like(attention), np.zeros(2)
@@ -241,7 +242,7 @@ class CostModelTimer:
             request_s=float(plain.request_s),
             speculative_step_s=speculative_s,
             speculative_request_s=float(own.request_s - plain.request_s), accepted_s=float(own.accepted_s),
-            verify_ratio=float(own.verify_ratio), draft_s=draft_s, draft_row_s=draft_row_s,
+            verify_ratio=drafting * float(own.verify_ratio), draft_s=draft_s, draft_row_s=draft_row_s,
             graph_rows=self.passes.graph_rows if self.passes is not None else 0,
             eager_s=self.passes.eager_s if self.passes is not None else 0.0,
             prompt_host_s=self._prompt_host_s,

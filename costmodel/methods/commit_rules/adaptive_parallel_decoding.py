@@ -14,7 +14,9 @@ METHOD = Method(
     group="commit rules",
     read="code",
     shape=Shape(kind="block", nodes=256),
-    refine=Refine(forward="full", commit="auxiliary", tokens_per_pass=5.7, auxiliary_ratio=0.07, canvas_tokens=256),
+    refine=Refine(
+        forward="full", commit="auxiliary", tokens_per_pass=5.7, auxiliary="qwen2.5-0.5b", canvas_tokens=256
+    ),
     systems=("APD",),
     reported=(
         Reported(
@@ -28,6 +30,5 @@ METHOD = Method(
     ),
     assumed=(
         "refine.tokens_per_pass: of its figure at R = 0.5 without windows",
-        "refine.auxiliary_ratio: 0.5B beside 7B",
     ),
 )  # fmt: skip

@@ -14,7 +14,9 @@ METHOD = Method(
     group="commit rules",
     read="code",
     shape=Shape(kind="block", nodes=64),
-    refine=Refine(forward="full", commit="credit", tokens_per_pass=5.48, canvas_tokens=256),
+    refine=Refine(
+        forward="full", commit="credit", tokens_per_pass=5.48, canvas_tokens=256, vocab_state_bytes=4.0
+    ),
     systems=("CreditDecoding",),
     reported=(
         Reported(
@@ -23,6 +25,7 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        "refine.tokens_per_pass: the stated speedup; the state of credits, as large as the vocabulary, is not billed",
+        "refine.tokens_per_pass: the stated speedup",
+        "refine.vocab_state_bytes: credits in 32 bits",
     ),
 )  # fmt: skip

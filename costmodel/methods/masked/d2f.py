@@ -13,8 +13,10 @@ METHOD = Method(
     ),
     group="masked",
     read="code",
-    shape=Shape(kind="block", nodes=64),
-    refine=Refine(forward="block", commit="threshold", tokens_per_pass=2.88, canvas_tokens=64),
+    shape=Shape(kind="block", nodes=32),
+    refine=Refine(
+        forward="block", commit="threshold", tokens_per_pass=2.88, canvas_tokens=256, begin_ratio=0.7, stores_along=True
+    ),
     reported=(
         Reported(
             quantity="tokens_per_s", value=76.24, source="d3LLM, AUP leaderboard", model="llada-8b",
@@ -26,7 +28,7 @@ METHOD = Method(
         ),
     ),
     assumed=(
-        "shape.nodes: two blocks of 32 in flight",
-        "refine.tokens_per_pass: of GSM8K-CoT",
+        "refine.tokens_per_pass: of GSM8K-CoT in blocks of 32, the next begun at 0.7, as d3LLM ran it",
+        "refine.begin_ratio: its own scripts have 0.1 to 0.9 by task",
     ),
 )  # fmt: skip

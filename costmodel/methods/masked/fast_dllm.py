@@ -1,6 +1,6 @@
 """Fast-dLLM: a masked model commits all tokens of a block that it is sure of, with caches beside the block."""
 
-from costmodel.method import Citation, Method, Refine, Reported, Shape
+from costmodel.method import Batch, Citation, Method, Refine, Reported, Shape
 
 METHOD = Method(
     slug="fast-dllm",
@@ -15,6 +15,7 @@ METHOD = Method(
     read="code",
     shape=Shape(kind="block", nodes=32),
     refine=Refine(forward="block", commit="threshold", tokens_per_pass=2.77, canvas_tokens=256, full_passes=1),
+    batch=Batch(ragged="pad"),
     systems=("Fast-dLLM",),
     reported=(
         Reported(
@@ -27,5 +28,8 @@ METHOD = Method(
             relative_to="plain decoding of Qwen2.5-7B in Transformers",
         ),
     ),
-    assumed=("refine.tokens_per_pass: of GSM8K-CoT at a threshold of 0.9, as d3LLM ran it; it depends on the text",),
+    assumed=(
+        "refine.tokens_per_pass: of GSM8K-CoT at a threshold of 0.9, as d3LLM ran it; it depends on the text",
+        "batch.ragged: its code begins a block when all requests have finished theirs",
+    ),
 )  # fmt: skip

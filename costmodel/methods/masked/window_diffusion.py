@@ -15,7 +15,7 @@ METHOD = Method(
     group="masked",
     read="code",
     shape=Shape(kind="block", nodes=32),
-    refine=Refine(forward="block", commit="static", tokens_per_pass=1.0, canvas_tokens=64, full_passes=1),
+    refine=Refine(forward="block", commit="static", tokens_per_pass=1.0, canvas_tokens=64, full_every=32),
     systems=("Window-Diffusion",),
     assumed=(
         "shape.nodes: 16 active tokens and those decoded since the last of the full passes, one in 32: 16 on average",

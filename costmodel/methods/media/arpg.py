@@ -13,7 +13,7 @@ METHOD = Method(
     group="media",
     read="code",
     shape=Shape(kind="block", nodes=256),
-    refine=Refine(forward="group", commit="static", tokens_per_pass=4.0, canvas_tokens=256, copies=2),
+    refine=Refine(forward="group", commit="arccos", tokens_per_pass=4.0, canvas_tokens=256, copies=2),
     systems=("ARPG",),
     reported=(
         Reported(
@@ -23,5 +23,6 @@ METHOD = Method(
     ),
     assumed=(
         "refine.copies: with and without the class",
+        "refine.forward: half of the layers compute the group before, which is stored, the others the group itself",
     ),
 )  # fmt: skip

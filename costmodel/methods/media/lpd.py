@@ -14,7 +14,9 @@ METHOD = Method(
     group="media",
     read="code",
     shape=Shape(kind="block", nodes=256),
-    refine=Refine(forward="group", commit="static", tokens_per_pass=12.8, canvas_tokens=256, copies=2),
+    refine=Refine(
+        forward="group", commit="cosine", tokens_per_pass=12.8, canvas_tokens=256, stores_along=True, copies=2
+    ),
     systems=("LPD",),
     reported=(
         Reported(
@@ -28,6 +30,5 @@ METHOD = Method(
     ),
     assumed=(
         "refine.copies: with and without the class",
-        "refine.tokens_per_pass: 256 tokens in 20 passes, as a mean over groups that grow",
     ),
 )  # fmt: skip

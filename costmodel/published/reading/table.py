@@ -7,17 +7,19 @@ what the words mean (`shapes`, `stated`, `names`).
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from costmodel.published.reading.amounts import is_range, number
+from costmodel.published.reading.amounts import is_range, number, token_count
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.importers.files import read_text
 
 Group = Literal["full", "partial", "headline"]
 GROUPS: tuple[Group, ...] = ("full", "partial", "headline")
+_STEP = re.compile(r"latency \S+ at bs1 => (\d+(?:\.\d+)?) ms/step|latency \S+ => (\d+(?:\.\d+)?) ms/step")
 MOST_ROWS = 100_000
 MOST_CHARACTERS = 1 << 16  # of a cell
 _SHARED = ("system", "source", "hardware", "precision", "batch", "prompt_len", "dataset", "speedup", "notes",
@@ -162,6 +164,15 @@ def _row(line: int, kind: str, header: Sequence[str], cells: Sequence[str]) -> P
         "speedup": number(of("speedup", "")), "problem": _problem(header, cells, given),
     }  # fmt: skip
     if kind == "refining":
+        if shared["group"] == "full" and not _states_prompt(of("prompt_len", ""), of("dataset", "")):
+            shared["group"] = "partial"  # every forward computes the prompt, or attends to it
+        step = _STEP.search(shared["notes"])
+        if step:  # time at batch 1 beside images per second of another batch, or alone
+            return PublishedRow(
+                **shared | {"batch": "1"}, target=of("model", ""), output=of("gen_len", ""), shape=of("block_len", ""),
+                plain_steps=of("steps_baseline", ""), acceptance=of("steps", ""), value=float(step[1] or step[2]),
+                unit="ms/step",
+            )  # fmt: skip
         return PublishedRow(
             **shared, target=of("model", ""), output=of("gen_len", ""), shape=of("block_len", ""),
             plain_steps=of("steps_baseline", ""), acceptance=of("steps", ""), value=number(of("tps", "")),
@@ -174,6 +185,11 @@ def _row(line: int, kind: str, header: Sequence[str], cells: Sequence[str]) -> P
         draft_cost=of("draft_cost", ""), baseline=number(of("baseline_value", "")),
         baseline_unit=of("baseline_unit", ""), value=number(of("value", "")), unit=of("unit", ""),
     )  # fmt: skip
+
+
+def _states_prompt(prompt: str, data: str) -> bool:
+    """Whether a masked model's prompts have a stated length; images of a class have none."""
+    return ("shot" not in prompt and token_count(prompt) is not None) or data.startswith("ImageNet")
 
 
 def _problem(header: Sequence[str], cells: Sequence[str], given: Mapping[str, str]) -> str:

@@ -6,8 +6,7 @@ import pytest
 
 from costmodel.published.predict import predictions
 from costmodel.published.reading.table import PublishedRow
-from costmodel.published.refined import as_drafting, drafts, method_of_row, tokens_per_forward
-from hardware_profiles.errors import InputError
+from costmodel.published.refined import as_drafting, drafts
 
 ROW = PublishedRow(
     line=2, kind="refining", system="Fast-dLLM DualCache tau=0.9", source="a compiled loop", group="full",
@@ -20,27 +19,9 @@ def one(**changes):
     return predictions([replace(ROW, **changes)])[0]
 
 
-@pytest.mark.parametrize(
-    ("changes", "tokens"),
-    [({}, 2.77), ({"acceptance": "64"}, 4.0), ({"acceptance": "", "system": "Few-step (4 tok/step)"}, 4.0)],
-)
-def test_tokens_of_a_forward(changes, tokens):
-    assert tokens_per_forward(replace(ROW, **changes)) == tokens
-
-
 def test_more_tokens_of_a_forward_are_more_tokens_per_second():
     slow, fast = (one(acceptance=f"TPF {tokens}").predicted for tokens in (2.0, 8.0))
     assert slow < fast < 4.0 * slow  # a block is renewed once however few forwards it takes
-
-
-@pytest.mark.parametrize(
-    ("system", "forward"),
-    [("LLaDA (static)", "full"), ("Fast-dLLM +PrefixCache", "suffix"), ("Fast-dLLM +Parallel+DualCache", "block"),
-     ("SDAR-8B-Chat", "block"), ("dParallel", "full")],
-)  # fmt: skip
-def test_kinds_of_forwards(system, forward):
-    method = method_of_row(replace(ROW, system=system), 2.0)
-    assert (method.refine.forward, method.shape.nodes) == (forward, 32)
 
 
 def test_caches_make_forwards_cheaper():
@@ -50,10 +31,25 @@ def test_caches_make_forwards_cheaper():
     assert canvas < suffix < block
 
 
-@pytest.mark.parametrize("system", ["D2F pipelined blocks", "d3LLM multi-block", "dKV-Cache (static 1 tok/step)"])
-def test_forwards_that_nothing_prices_are_refused(system):
-    with pytest.raises(InputError, match="not priced"):
-        method_of_row(replace(ROW, system=system), 2.0)
+def test_a_prompt_that_is_not_stated_is_told_by_a_static_baseline():
+    known = {"data": "unheard of", "acceptance": "256", "plain_steps": "256", "baseline_unit": "tok/s"}
+    slow, fast = (one(**known, baseline=baseline) for baseline in (20.0, 60.0))
+    assert slow.speedup > fast.speedup
+    assert (slow.baseline, "baseline is as fast" in slow.remarks[-1]) == (None, True)
+    length = int(slow.remarks[-1].split()[3])
+    again = one(**known | {"prompt": str(length)}, baseline=20.0)
+    assert again.baseline == pytest.approx(20.0, rel=0.02)  # rows are computed in tiles
+    assert again.predicted == pytest.approx(slow.predicted, rel=0.02)
+    assert "ASSUMED" in one(**known | {"plain_steps": ""}, baseline=20.0).remarks[-1]
+
+
+def test_steps_of_images_are_times():
+    found = one(system="LPD-XL", target="LPD-XL 752M", value=20.6, unit="ms/step", acceptance="32", shape="",
+                data="ImageNet 256x256", prompt="")  # fmt: skip
+    faster = one(system="LPD-L", target="LPD-L 337M", value=20.6, unit="ms/step", acceptance="32", shape="",
+                 data="ImageNet 256x256", prompt="")  # fmt: skip
+    assert found.method == "lpd"
+    assert faster.predicted < found.predicted < 100.0
 
 
 def test_without_hardware_forwards_over_the_whole_canvas_still_have_a_ratio():
