@@ -50,7 +50,7 @@ def test_errors_of_rows_with_all_inputs(answers):
     measured = sizes([each for each in numbers if not each.computed])
     for name, found in (("all", sizes(full)), ("absolute", sizes(numbers)), ("measured absolute", measured)):
         print(f"\nfull, {name}: {len(found)} rows, median {median(found):.3f}, p90 {percentile(found, 0.9):.3f}")
-    assert len(measured) >= 190
+    assert len(measured) >= 180  # of masked models those whose prompts have a stated length
     assert median(sizes(full)) <= 0.12 and percentile(sizes(full), 0.9) <= 0.35
     assert median(sizes(numbers)) <= 0.12 and percentile(sizes(numbers), 0.9) <= 0.35
     assert median(measured) <= 0.12 and percentile(measured, 0.9) <= 0.39  # of those alone the goal is 0.35
