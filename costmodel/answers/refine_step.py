@@ -22,7 +22,7 @@ from costmodel.passes.forward import Deployment, PassCost, pass_cost
 from costmodel.passes.memory import Footprint, activation_bytes, kv_bytes, weight_bytes
 from costmodel.passes.ops import Array, Number
 from costmodel.passes.totals import Tally
-from costmodel.passes.transformed_operations import kept_logits
+from costmodel.passes.transformed_operations import stored_logits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,7 +134,7 @@ def _beside(d: Deployment, m: Method, *, batch: Number, prompt: Array) -> Iterat
     if r.vocab_state_bytes:
         tally = Tally()
         values = np.asarray(batch, dtype=np.float64) * live * d.architecture.vocab / d.tensor_parallel
-        tally.add(kept_logits(d, values * r.vocab_state_bytes))
+        tally.add(stored_logits(d, values * r.vocab_state_bytes))
         yield tally.cost()
 
 

@@ -107,14 +107,14 @@ def prompt_selection(d: Deployment, attention: Attention, b: Array, n: Array) ->
     return _small(d, "select", moved, d.sparse_attention.prompt_kernels)
 
 
-def kept_logits(d: Deployment, kept_bytes: Number) -> Operation:
+def stored_logits(d: Deployment, stored_bytes: Number) -> Operation:
     """A value per entry of the vocabulary that lasts from pass to pass: read and written once.
 
     Args:
         d: the deployment.
-        kept_bytes: of all tokens that have such values, on one device.
+        stored_bytes: of all tokens that have such values, on one device.
     """
-    return _small(d, "kept_logits", 2.0 * np.asarray(kept_bytes, dtype=np.float64), 1)
+    return _small(d, "stored_logits", 2.0 * np.asarray(stored_bytes, dtype=np.float64), 1)
 
 
 def choosing(d: Deployment, rows: Number, hidden: int, launches: int) -> Operation:
