@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 from app.cli.options import (
     Acceptance,
     AsFamily,
+    Count,
     Device,
     Draft,
     DraftBytes,
@@ -25,11 +26,16 @@ from app.cli.options import (
     HostWeights,
     KvDtype,
     MatchRate,
+    OutputTokens,
     Overrides,
+    PromptTokens,
+    Rate,
+    RequestFile,
     SharedPrefix,
     SplitVerify,
     TensorParallel,
     TokensPerStep,
+    Users,
 )
 
 
@@ -80,6 +86,27 @@ class Accepted:
     tokens_per_step: TokensPerStep = None
     drafter: Drafters = None
     match_rate: MatchRate = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requests:
+    """The requests of a load: recorded, or drawn by arrivals or users."""
+
+    requests: RequestFile = None
+    rate: Rate = None
+    users: Users = None
+    count: Count = None
+    prompt_tokens: PromptTokens = None
+    output_tokens: OutputTokens = None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """By the keys of a scenario; None where an option was not given."""
+        return {
+            "requests.file": None if self.requests is None else str(self.requests), "requests.rate_per_s": self.rate,
+            "requests.users": self.users, "requests.count": self.count, "requests.prompt_tokens": self.prompt_tokens,
+            "requests.output_tokens": self.output_tokens,
+        }  # fmt: skip
 
 
 def grouped(verb: Callable[..., Any]) -> Callable[..., Any]:

@@ -254,3 +254,20 @@ def byte_count(value: float | None, option: str) -> float | None:
     if value is not None and not 0.0 < value <= MOST_BYTES:
         raise InputError(f"must be a number of bytes above 0 and at most {MOST_BYTES:.0e}", key=option, value=value)
     return value
+
+
+RequestFile = Annotated[
+    Path | None,
+    typer.Option("--requests", help="Recorded requests: request trace, or a file that `traces import` knows."),
+]
+Rate = Annotated[float | None, typer.Option("--rate", help="Mean requests per second, Poisson arrivals.")]
+Users = Annotated[int | None, typer.Option("--users", help="Closed loop: users, each with one request.")]
+Count = Annotated[int | None, typer.Option("--count", help="Requests; default: all of the file.")]
+PromptTokens = Annotated[
+    str | None,
+    typer.Option(
+        "--prompt-tokens",
+        help="Without a file: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION.",
+    ),
+]
+OutputTokens = Annotated[str | None, typer.Option("--output-tokens", help="Tokens to generate, in the same forms.")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import completion
-from app.cli.option_groups import Accepted, grouped
+from app.cli.option_groups import Accepted, Requests, grouped
 from app.cli.options import Csv, Json, Out, Quiet, Seed, milliseconds, read_model
 from app.cli.output import Answered
 from app.cli.question.accepted import KNOWN_BY, acceptance_values
@@ -30,23 +30,7 @@ _OPTIONS = {
 @grouped
 def simulate(
     accepted: Accepted,
-    requests: Annotated[
-        Path | None,
-        typer.Option("--requests", help="Recorded requests: request trace, or a file that `traces import` knows."),
-    ] = None,
-    rate: Annotated[float | None, typer.Option("--rate", help="Mean requests per second, Poisson arrivals.")] = None,
-    users: Annotated[int | None, typer.Option("--users", help="Closed loop: users, each with one request.")] = None,
-    count: Annotated[int | None, typer.Option("--count", help="Requests; default: all of the file.")] = None,
-    prompt_tokens: Annotated[
-        str | None,
-        typer.Option(
-            "--prompt-tokens",
-            help="Without a file: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION.",
-        ),
-    ] = None,
-    output_tokens: Annotated[
-        str | None, typer.Option("--output-tokens", help="Tokens to generate, in the same forms.")
-    ] = None,
+    asked: Requests,
     model: Annotated[
         str | None,
         typer.Option(
@@ -151,10 +135,8 @@ def simulate(
         if path is not None:
             require_file(path, option)
     named = {
-        "requests.file": None if requests is None else str(requests), "requests.rate_per_s": rate,
-        "requests.users": users, "requests.count": count, "requests.prompt_tokens": prompt_tokens,
-        "requests.output_tokens": output_tokens, "deployment.model": model, "deployment.device": device,
-        "deployment.engine": engine, "speculation.draft_tokens": draft_tokens,
+        **asked.named, "deployment.model": model, "deployment.device": device, "deployment.engine": engine,
+        "speculation.draft_tokens": draft_tokens,
         **acceptance_values(accepted, trace, draft_tokens, model, config),
         "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"), "slo.tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
     }  # fmt: skip

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.cli.option_groups import Requests, grouped
 from app.cli.options import Json, Quiet, Seed
 from app.cli.output import Answered
 
@@ -24,28 +25,13 @@ Timeout = Annotated[
 ]
 
 
+@grouped
 def load(
     url: Url,
     out: Annotated[Path, typer.Option("--out", help="Folder for the answers; unfinished work is kept there too.")],
-    requests: Annotated[
-        Path | None,
-        typer.Option("--requests", help="Recorded requests: request trace, or a file that `traces import` knows."),
-    ] = None,
-    rate: Annotated[float | None, typer.Option("--rate", help="Mean requests per second, Poisson arrivals.")] = None,
-    users: Annotated[int | None, typer.Option("--users", help="Closed loop: users, each with one request.")] = None,
-    count: Annotated[int | None, typer.Option("--count", help="Requests; default: all of the file.")] = None,
+    asked: Requests,
     duration: Annotated[
         str | None, typer.Option("--duration", help="With --rate in place of --count: a time such as 60s or 5m.")
-    ] = None,
-    prompt_tokens: Annotated[
-        str | None,
-        typer.Option(
-            "--prompt-tokens",
-            help="Without a file: N, uniform:LOW:HIGH, exponential:MEAN or lognormal:MEAN:VARIATION.",
-        ),
-    ] = None,
-    output_tokens: Annotated[
-        str | None, typer.Option("--output-tokens", help="Tokens to generate, in the same forms.")
     ] = None,
     prompts: Annotated[
         Path | None,
@@ -96,14 +82,10 @@ def load(
     from real_runs.servers.load import Load, run_load
 
     require_folder(out)
-    named = {
-        "requests.file": None if requests is None else str(requests), "requests.rate_per_s": rate,
-        "requests.users": users, "requests.count": request_count(count, rate, duration),
-        "requests.prompt_tokens": prompt_tokens, "requests.output_tokens": output_tokens,
-    }  # fmt: skip
+    named = asked.named | {"requests.count": request_count(asked.count, asked.rate, duration)}
     patience = Patience(silence_s=timeout)
     further = request_options(option)
-    whole = prompts is not None and prompt_tokens is None and requests is None
+    whole = prompts is not None and asked.prompt_tokens is None and asked.requests is None
     workload, assumed = drawn_workload(named, assigned, prompts if whole else None, seed)
     server = identify(Address.parse(url).with_key_of(key_env), model=model, patience=patience)
     sent, note = prompts_of(server, workload, prompts, seed, patience, whole=whole)

@@ -57,7 +57,8 @@ def calibrate(
     Without tables it measures this machine: --here cpu or --here cuda says which device, --server or --engine llama.cpp
     which engine, of which --budget, --results, --resume, --base, --threads and --out hold too.
     """
-    from app.cli.output import emit_json, progress_line, require_file
+    from app.cli.output import emit_json, progress_line
+    from app.cli.verbs.machine.profile_file import check_profile_file, write_profile_file
     from costmodel.calibration.calibrate import calibrate as calibrated
     from costmodel.calibration.tables import read_all, shipped_model
     from hardware_profiles.errors import InputError
@@ -87,9 +88,9 @@ def calibrate(
         raise InputError("measures this machine: leave out tables and --score-only", key="--here", value=here)
     if not tables:
         raise InputError("at least one table of kernel timings is needed", key="--kernels")
-    if out is not None:
-        _check_out(out, score_only)
-        require_file(out)
+    if out is not None and score_only:
+        raise InputError("writes fitted constants, and --score-only fits none", key="--out", value=str(out))
+    check_profile_file(out)
     if model is not None:
         shipped_model(model)
     profile = load_device(device, overrides or [])
@@ -97,8 +98,7 @@ def calibrate(
         tell("reading tables")
         rows = read_all(tables, model=model)
         found = calibrated(rows, profile, fit=not score_only, dtype=dtype, seed=seed, share=share, progress=tell)
-    if out is not None:
-        _write(found.device, out)
+    write_profile_file(found.device, out)
     if json:
         inputs = {
             "kernels": [str(each) for each in tables], "device": profile.name, "score_only": score_only, "dtype": dtype,
@@ -127,23 +127,6 @@ def _print_scores(title: str, scores: Mapping[str, "Score"]) -> None:
         lines,
         caption="errors are |predicted / measured - 1|; the interval is to hold 80 % of the scored rows",
     )
-
-
-def _check_out(out: Path, score_only: bool) -> None:
-    from hardware_profiles.errors import InputError
-
-    if score_only:
-        raise InputError("writes fitted constants, and --score-only fits none", key="--out", value=str(out))
-    if out.suffix.casefold() != ".toml":
-        raise InputError("must be a .toml file", key="--out", value=str(out))
-
-
-def _write(device: Any, out: Path) -> None:
-    from hardware_profiles.whole_file import make_folder
-    from hardware_profiles.writer import write_device
-
-    make_folder(out.parent)
-    write_device(device, out)
 
 
 def _plain(score: "Score") -> dict[str, Any]:

@@ -28,26 +28,20 @@ def calibrate_here(
     Raises:
         InputError: bad options, or too little was measured.
     """
-    from app.cli.output import emit_json, print_table, progress_lines, require_file, require_folder, say
+    from app.cli.output import emit_json, print_table, progress_lines, require_folder, say
     from app.cli.verbs.machine.campaign import seconds
-    from hardware_profiles.errors import InputError
-    from hardware_profiles.writer import write_device
+    from app.cli.verbs.machine.profile_file import check_profile_file, write_profile_file
     from real_runs.calibration.device import calibrate_device
 
     limit_s = seconds(budget, "--budget")
     require_folder(results, "--results")
-    if out is not None:
-        if out.suffix.casefold() != ".toml":
-            raise InputError("must be a .toml file", key="--out", value=str(out))
-        require_file(out)
+    check_profile_file(out)
 
     found = calibrate_device(
         out=results, device=device or _default(), model=model, threads=threads, budget_s=limit_s, base=base,
         resume=resume, progress=progress_lines(quiet),
     )  # fmt: skip
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_device(found.device, out)
+    write_profile_file(found.device, out)
     profile = out or found.profile
     if json:
         emit_json({

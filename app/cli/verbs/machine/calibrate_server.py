@@ -29,11 +29,11 @@ def calibrate_server(
     Raises:
         InputError: bad options, no server, or too little was measured.
     """
-    from app.cli.output import emit_json, print_table, progress_lines, require_file, require_folder, say
+    from app.cli.output import emit_json, print_table, progress_lines, require_folder, say
     from app.cli.verbs.machine.campaign import seconds
+    from app.cli.verbs.machine.profile_file import check_profile_file, write_profile_file
     from costmodel.engine_library import load_engine
     from hardware_profiles.errors import InputError
-    from hardware_profiles.writer import write_device
     from real_runs.calibration.server.calibrate import calibrate_server as calibrated
 
     if server is not None and engine is not None:
@@ -43,17 +43,12 @@ def calibrate_server(
         raise InputError(rule, key="--engine", value=engine)
     limit_s = seconds(budget, "--budget")
     require_folder(results, "--results")
-    if out is not None:
-        if out.suffix.casefold() != ".toml":
-            raise InputError("must be a .toml file", key="--out", value=str(out))
-        require_file(out)
+    check_profile_file(out)
     calibration = calibrated(
         out=results, server=server, model=model, threads=threads, budget_s=limit_s, base=base, resume=resume,
         progress=progress_lines(quiet),
     )  # fmt: skip
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_device(calibration.device, out)
+    write_profile_file(calibration.device, out)
     if json:
         inputs = {"server": server, "engine": engine, "model": model, "threads": threads, "budget_s": limit_s}
         emit_json({"inputs": inputs, **_plain(calibration)})
