@@ -11,12 +11,14 @@ from dataclasses import replace
 
 from costmodel.published import refined
 from costmodel.published.answer import Prediction, plain_reason
+from costmodel.published.noise import source_of
 from costmodel.published.prediction import drafting_prediction
 from costmodel.published.reading.names import system_name
 from costmodel.published.reading.table import PublishedRow
 from costmodel.published.serving import chunked, context_parallel, prefixes, rooflines, split_layers, token_cost
 from hardware_profiles.errors import RooftreeError
 
+_VERIFYING = re.compile(r"verify \d+(?:\.\d+)? ms per round")
 _TREE_OF = re.compile(r"\+ ([\w-]+) tree$")
 _Answers = Callable[[PublishedRow], bool]
 _Predict = Callable[[PublishedRow, tuple[PublishedRow, ...]], Prediction]
@@ -45,28 +47,30 @@ def predictions(
         progress: told what is at work.
     """
     beside: dict[str, list[PublishedRow]] = defaultdict(list)
+    published: dict[str, list[PublishedRow]] = defaultdict(list)
     for row in table or rows:
         beside[row.source].append(row)
+        published[source_of(row)].append(row)
     found = []
     for index, row in enumerate(rows):
         if index % 50 == 0:
             progress(f"{index} of {len(rows)} rows")
-        found.append(_prediction(row, tuple(beside[row.source])))
+        found.append(_prediction(row, tuple(beside[row.source]), tuple(published[source_of(row)])))
     return found
 
 
-def _prediction(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
+def _prediction(row: PublishedRow, beside: tuple[PublishedRow, ...], published: tuple[PublishedRow, ...]) -> Prediction:
     if row.problem:
         return Prediction(row=row, reason=row.problem)
     if row.published is None:
         return Prediction(row=row, reason="states no number")
     try:
-        return _answered(row, beside)
+        return _answered(row, beside, published)
     except RooftreeError as error:
         return Prediction(row=row, reason=plain_reason(error))
 
 
-def _answered(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction:
+def _answered(row: PublishedRow, beside: tuple[PublishedRow, ...], published: tuple[PublishedRow, ...]) -> Prediction:
     if row.kind == "refining":
         if refined.drafts(row):
             return replace(drafting_prediction(refined.as_drafting(row)), row=row)
@@ -74,7 +78,17 @@ def _answered(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> Prediction
     for answers, predict in _SERVED:
         if answers(row):
             return predict(row, beside)
-    return replace(drafting_prediction(_with_shape(row, beside)), row=row)
+    return replace(drafting_prediction(_with_verifying(_with_shape(row, beside), published)), row=row)
+
+
+def _with_verifying(row: PublishedRow, published: tuple[PublishedRow, ...]) -> PublishedRow:
+    """A row with what verifying takes on the host, where rows of the same publication state it of the same system."""
+    if "verify" in row.draft_cost:
+        return row
+    name = system_name(row.system)
+    stated = (_VERIFYING.search(each.draft_cost) for each in published if system_name(each.system) == name)
+    found = next((each[0] for each in stated if each), "")
+    return replace(row, draft_cost=f"{row.draft_cost}; {found}") if found else row
 
 
 def _with_shape(row: PublishedRow, beside: tuple[PublishedRow, ...]) -> PublishedRow:

@@ -57,6 +57,7 @@ def _answered(row: PublishedRow, asked: Question) -> Prediction:
             stated_s = _captured_draft_s(asked)
         if stated_s is not None:
             step_s += stated_s - float(step.draft_s) - setting.overhead.draft_s
+        step_s += asked.drafting.verify_s
     other = "offload" in row.baseline_unit.casefold()  # a baseline that runs another way than the system itself
     speedup = None if other else tokens * plain_s / step_s
     baseline = in_unit(row.baseline_unit, 1.0, plain_s, batch) if row.baseline is not None and not other else None

@@ -17,7 +17,8 @@ _WITHOUT_BONUS = re.compile(r"excluding bonus|excl\. bonus|exclude the bonus", r
 _ROWS_WITHOUT_BONUS = re.compile(r"(\w[\w-]*) rows exclude the bonus", re.IGNORECASE)
 _VECTOR = re.compile(r"(?:alpha|acceptance) vector\b(?:[^(;]*\()?\s*((?:0?\.\d+,\s*)+)")
 _RATIO = re.compile(rf"\bc\s*[=~]\s*{_NUMBER}")
-_PER_TOKEN = re.compile(rf"~?{_NUMBER}\s*ms/(?:token|step)")
+_PER_TOKEN = re.compile(rf"~?{_NUMBER}\s*ms/(?:token|step)|draft [\d.]+ s/\d+ tok = {_NUMBER} ms")
+_VERIFYING = re.compile(rf"verify {_NUMBER} ms per round")
 _PER_ROUND = re.compile(rf"~?{_NUMBER}(?:\s*-\s*{_NUMBER})?\s*ms/round|draft {_NUMBER} ms")
 
 
@@ -100,17 +101,19 @@ def _spread(means: dict[int, float]) -> list[float]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedDraftCost:
-    """What drafting takes, as stated; at most one of them is known.
+    """What a step takes beside the target's pass, as stated; at most one of drafting's times is known.
 
     Args:
         ratio: of a draft pass to a plain step.
         pass_s: seconds of a draft pass.
         step_s: seconds of all drafting of a step.
+        verify_s: seconds of verifying a step's draft beside the target's pass: choosing the path, moving its cache.
     """
 
     ratio: float | None = None
     pass_s: float | None = None
     step_s: float | None = None
+    verify_s: float = 0.0
 
     def seconds(self, passes: int, plain_s: float) -> float | None:
         """Seconds of drafting in a step of so many draft passes; None where nothing is stated."""
@@ -121,15 +124,17 @@ class StatedDraftCost:
 
 
 def stated_draft_cost(text: str) -> StatedDraftCost:
-    """What a cell states of the time that drafting takes.
+    """What a cell states of the time that drafting, and verifying beside the pass, takes.
 
     >>> stated_draft_cost("0.5 ms/token").pass_s, stated_draft_cost("~8.9-9.3 ms/round on 7B").step_s
     (0.0005, 0.0091)
     """
-    if ratio := _RATIO.search(text):
-        return StatedDraftCost(ratio=float(ratio[1]))
+    verifying = _VERIFYING.search(text)
+    verify_s = round(1e-3 * float(verifying[1]), 12) if verifying else 0.0
     if whole := _PER_ROUND.search(text):
         ends = [float(each) for each in whole.groups() if each]
-        return StatedDraftCost(step_s=round(1e-3 * sum(ends) / len(ends), 12))
-    per_pass = _PER_TOKEN.search(text)
-    return StatedDraftCost(pass_s=1e-3 * float(per_pass[1])) if per_pass else StatedDraftCost()
+        return StatedDraftCost(step_s=round(1e-3 * sum(ends) / len(ends), 12), verify_s=verify_s)
+    if each := _PER_TOKEN.search(text):
+        return StatedDraftCost(pass_s=1e-3 * float(each[1] or each[2]), verify_s=verify_s)
+    ratio = _RATIO.search(text)
+    return StatedDraftCost(ratio=float(ratio[1]) if ratio else None, verify_s=verify_s)

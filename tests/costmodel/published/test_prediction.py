@@ -1,5 +1,7 @@
 """Predictions of rows: laws, units, stated costs, refusals with reasons."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -156,6 +158,17 @@ def test_a_tree_of_another_system_is_that_of_the_rows_beside(row):
     alone, beside = predictions([both])[0], predictions([own, both])[1]
     assert beside.predicted > alone.predicted  # five levels instead of the entry's seven
     assert beside.row is both
+
+
+def test_verifying_on_the_host_is_lent_by_rows_of_the_same_publication_and_system(row):
+    """Six milliseconds a round beside the pass, on whatever target."""
+    own = row(system="LongSpec", source="arXiv:2502.17421 Table 5", target="LongChat-7B", acceptance="tau=4.0",
+              draft_cost="draft 8.91 ms + target 25.63 ms + verify 6.00 ms per round", value=100.0, unit="ms/token",
+              shape="tree beam [4,16,16,16,16] (68 nodes, depth 5)")  # fmt: skip
+    borrowing = replace(own, source="arXiv:2502.17421 Table 1", draft_cost="~8.91 ms/round on 7B")
+    stated, lent = (each.predicted for each in predictions([own, borrowing]))
+    assert lent == pytest.approx(stated)
+    assert lent - one(borrowing).predicted == pytest.approx(6.0 / 4.0)
 
 
 def test_numbers_of_the_catalogue_are_rows_and_are_answered():

@@ -53,7 +53,7 @@ def test_errors_of_rows_with_all_inputs(answers):
     assert len(measured) >= 180  # of masked models those whose prompts have a stated length
     assert median(sizes(full)) <= 0.12 and percentile(sizes(full), 0.9) <= 0.35
     assert median(sizes(numbers)) <= 0.12 and percentile(sizes(numbers), 0.9) <= 0.35
-    assert median(measured) <= 0.12 and percentile(measured, 0.9) <= 0.39  # of those alone the goal is 0.35
+    assert median(measured) <= 0.1 and percentile(measured, 0.9) <= 0.38  # of those alone the goal is 0.35
 
 
 def test_rows_with_all_inputs_that_are_far_off_have_a_cause(answers):
@@ -210,7 +210,7 @@ def test_longspec_slows_down_with_the_prompt(answers):
     longest_last = sorted(buckets, key=lambda each: int(each.row.prompt.partition("-")[0].rstrip("k")))
     steps = [float(each.row.acceptance.partition("=")[2]) / each.predicted for each in longest_last]  # tau over tok/s
     assert len(steps) == 6 and steps == sorted(steps)
-    assert median(sizes(of(answers, "LongSpec", "2502.17421"))) <= 0.16
+    assert median(sizes(of(answers, "LongSpec", "2502.17421"))) <= 0.08
 
 
 def test_falcons_draft_passes(answers):

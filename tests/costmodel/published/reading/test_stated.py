@@ -65,11 +65,19 @@ def test_a_vector_of_siblings_in_the_notes_counts_where_the_cell_is_empty():
     [("0.5 ms/token", 9, 4.5e-3), ("1.8 ms/token", 4, 7.2e-3), ("c=0.02", 7, 7 * 0.02 * 0.1),
      ("~8.9-9.3 ms/round on 7B (Table 5)", 5, 9.1e-3),
      ("draft 8.91 ms + target 25.63 ms + verify 6.18 ms per round", 5, 8.91e-3),
+     ("draft 2.795 s/134 tok = 20.9 ms; target 25.65 s/203 tok = 126.4 ms; c=0.165", 3, 62.7e-3),
      ("~25 ms/step; target ~5 s/step overlapped (15 s naive)", 7, 0.175), ("68M", 7, None),
      ("step 25.0-27.1 ms", 4, None), ("0 extra passes; L_fp=22 ms vs vanilla 20 ms", 3, None)],
 )  # fmt: skip
 def test_what_drafting_takes(text, passes, seconds):
     assert stated_draft_cost(text).seconds(passes, plain_s=0.1) == pytest.approx(seconds)
+
+
+def test_what_verifying_takes_beside_the_pass():
+    stated = stated_draft_cost("draft 8.91 ms + target 25.63 ms + verify 6.18 ms per round")
+    assert (stated.step_s, stated.verify_s) == (pytest.approx(8.91e-3), pytest.approx(6.18e-3))
+    assert stated_draft_cost("verify 6.18 ms per round").seconds(5, 0.1) is None
+    assert stated_draft_cost("0.5 ms/token").verify_s == 0.0
 
 
 @given(st.text(max_size=60))
