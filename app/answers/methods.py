@@ -5,16 +5,22 @@ themselves (`rooftree methods NAME` prints them) and predictions.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from app.answers.reproduction import LARGE_RATIO
 from costmodel.laws.refining import blocks_in_flight
 from costmodel.method import Draft, Method, Refine, Routing, Samples, Shape, Spans
 from costmodel.method_library import load_method, method_names, priced_alike
 from costmodel.pace import EXACT_COMMITS
+from costmodel.published.answer import Prediction
+from costmodel.published.predict import predictions
+from costmodel.published.reported import reported_rows
 from costmodel.transforms.declared import (
     CacheTransform,
     ContextTransform,
+    EncoderSplit,
+    FusedFeedForward,
     LayerSchedule,
     SparseAttention,
     SparseFeedForward,
@@ -43,6 +49,8 @@ _CHANGES = {
     ContextTransform: "fewer vectors stand for a text (costmodel/passes/forward.py)",
     SparseFeedForward: "tokens use parts of the feed-forward layers (costmodel/passes/calibrated.py)",
     LayerSchedule: "tokens run some of the layers (costmodel/passes/calibrated.py)",
+    EncoderSplit: "some layers read the prompt and the others write (costmodel/architectures/rearranged.py)",
+    FusedFeedForward: "feed-forward layers run side by side as one (costmodel/architectures/rearranged.py)",
 }
 _ADVANCE = "costmodel/answers/advance_step.py"
 _FORWARDS = {
@@ -69,6 +77,8 @@ _LOSSY_CHANGES = {
     ContextTransform: "fewer vectors stand for a text",
     SparseFeedForward: "feed-forward layers leave neurons out",
     LayerSchedule: "tokens leave layers out",
+    EncoderSplit: "layers read or write where all did both",
+    FusedFeedForward: "layers have lost their attention, and feed-forward layers no longer see each other's work",
 }
 _LOSSY_PACES = {
     Spans: "most layers see a span of tokens as one",
@@ -138,23 +148,45 @@ def bibtex(method: Method) -> str:
 
 
 def coverage() -> list[dict[str, Any]]:
-    """One row for every published system: `works` where a test holds one of its numbers, `priced`, or why not."""
-    rows = []
+    """One row for every published system: `works`, `priced`, or why not.
+
+    A system works where a test holds one of its numbers, or where one with all its inputs is predicted within 30 %.
+    """
+    rows, numbers = [], reproduced_numbers()
     for method in map(load_method, method_names()):
         for system in method.systems:
-            status, detail = _status(method)
+            status, detail = _status(method, numbers.get(method.slug))
             rows.append({"system": system, "slug": method.slug, "group": method.group, "read": method.read,
                          "status": status, "detail": detail})  # fmt: skip
     return sorted(rows, key=lambda row: (row["group"], row["system"]))
 
 
-def _status(method: Method) -> tuple[str, str]:
+def reproduced_numbers() -> Mapping[str, str]:
+    """By slug, in words: which of an entry's numbers with all inputs is predicted best, where that is within 30 %."""
+    asked = [(slug, row) for slug in method_names() for row in reported_rows([slug]) if row.group == "full"]
+    answers: dict[str, list[Prediction]] = {}
+    for (slug, _), answer in zip(asked, predictions([row for _, row in asked]), strict=True):
+        answers.setdefault(slug, []).append(answer)
+    best = {}
+    for slug, own in answers.items():
+        near = [(abs(each.error_ratio), each) for each in own if each.error_ratio is not None]
+        near = sorted((pair for pair in near if pair[0] <= LARGE_RATIO), key=lambda pair: pair[0])
+        if near:
+            p, row = near[0][1].predicted, near[0][1].row
+            words = f"{row.quantity}: {p:.3g} predicted, {row.published:g} published ({row.source})"
+            best[slug] = f"{words}; {len(near)} of {len(own)} numbers with all inputs are within {LARGE_RATIO:.0%}"
+    return best
+
+
+def _status(method: Method, number: str | None) -> tuple[str, str]:
     if method.reproduced:
         return "works", method.reproduced[0]
     if method.out_of_scope:
         return "out of scope", method.out_of_scope
     if method.needs:
         return "needs", method.needs
+    if number is not None:
+        return "works", number
     return "priced", method.asked_as or "no published number is held by a test"
 
 

@@ -91,10 +91,13 @@ def parts(a: "Architecture") -> dict[str, int]:
     for block, count in a.blocks:
         f = block.feed_forward
         experts = f.experts * f.expert_parameters(a.hidden)
-        found["attention"] += count * block.attention.parameters(a.hidden)
+        cross = block.cross.parameters(a.hidden) if block.cross else 0
+        found["attention"] += count * (block.attention.parameters(a.hidden) + cross)
         found["recurrent"] += count * (block.state.parameters(a.hidden) if block.state else 0)
         found["experts"] += count * experts
         found["feed_forward"] += count * (f.parameters(a.hidden) - experts)
+    if a.encoder is not None:
+        found["encoder"] = a.encoder.parameters
     found["other"] = a.parameters + a.repeated_parameters - sum(found.values())
     if a.repeated_parameters:
         found["used_again"] = -a.repeated_parameters

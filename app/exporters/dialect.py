@@ -123,6 +123,9 @@ class Dialect:
             InputError: names what cannot be expressed, and why.
         """
         options = options_of(self.engine)
+        if _has_encoder(chosen.deployment.model):
+            rule = "no release was read as to which encoder-decoders it serves, and how"
+            raise self.refusal("deployment.model", rule, chosen.deployment.model)
         self._check_plan(chosen, options)
         if not chosen.speculates:
             if synthetic:
@@ -304,3 +307,13 @@ class Dialect:
 def above_one(sizes: Mapping[str, int]) -> list[str]:
     """Flags whose sizes are not 1, what engines take where a flag is absent."""
     return [word for flag, size in sizes.items() if size > 1 for word in (flag, str(size))]
+
+
+def _has_encoder(model: str) -> bool:
+    """Whether a name is that of an encoder-decoder; one that is not known here is passed on as it is."""
+    from costmodel.architectures.library import load_model
+
+    try:
+        return load_model(model).encoder is not None
+    except InputError:
+        return False

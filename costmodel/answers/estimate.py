@@ -163,7 +163,8 @@ def prefill_s(setting: Setting, *, prompt_tokens: Number, batch: Number = 1.0, d
 def mixed_prefill_s(setting: Setting, *, prompt_tokens: float, decode_rows: Number, drafts: bool = True) -> Array:
     """Seconds that a prompt adds to a step in which other requests decode: chunked prefill with mixed batches.
 
-    The step reads the weights anyway; the prompt adds its rows to every matrix product, and its own attention.
+    The step reads the weights anyway; the prompt adds its rows to every matrix product, and its own attention. Of an
+    encoder-decoder the encoder's pass comes on top, and the decoder's first token joins the step.
 
     Args:
         setting: target, device, drafter and engine.
@@ -173,10 +174,12 @@ def mixed_prefill_s(setting: Setting, *, prompt_tokens: float, decode_rows: Numb
 
     Reference: Agrawal et al. 2023, "SARATHI" (arXiv:2308.16369), section 4.2.
     """
-    rows = np.asarray(decode_rows, dtype=np.float64)
-    together, alone = (_row_seconds(setting, rows + extra) for extra in (prompt_tokens, 0.0))
-    own = _pass_seconds(setting, 1.0, prompt_tokens, logits="last", prefill=True)
-    added = together - alone + sum(own[name] for name in _ATTENTION if name in own)
+    rows, target = np.asarray(decode_rows, dtype=np.float64), setting.target
+    encodes = target.encoder is not None  # whose rows share no product with a decoder's
+    joining = float(not target.source_positions) if encodes else prompt_tokens
+    together, alone = (_row_seconds(setting, rows + extra) for extra in (joining, 0.0))
+    own = _pass_seconds(setting, 1.0, prompt_tokens, logits="none" if encodes else "last", prefill=True)
+    added = together - alone + sum(own[name] for name in (own if encodes else _ATTENTION) if name in own)
     if drafts:
         added = added + prompt_draft_s(setting.deployment, setting.drafter, batch=1.0, prompt_tokens=prompt_tokens)
     return np.asarray(added)
@@ -222,6 +225,7 @@ def throughput_speedup(
         output_tokens: mean output length, > 0.
     """
     context = prompt_tokens + output_tokens / 2.0
+    setting = reading(setting, prompt_tokens)
     result = estimate(setting, acceptance, batch=batch, context=context)
     b = np.asarray(batch, dtype=np.float64)
     sharing = b / setting.parallel_prompts  # requests whose prompts wait for each other
@@ -237,6 +241,18 @@ def throughput_speedup(
     steps = output_tokens / acceptance.tokens_per_step
     fast = prompt_s(verified, drafts=acceptance.draft_tokens > 0) + steps * result.step.total_s / sharing
     return np.asarray(plain / fast)
+
+
+def reading(setting: Setting, prompt_tokens: float) -> Setting:
+    """The setting where an encoder is known to read prompts of so many tokens, so that its decoder wrote the rest.
+
+    Args:
+        setting: target, device, drafter and engine; unchanged without an encoder.
+        prompt_tokens: mean prompt length, >= 0.
+    """
+    if setting.target.encoder is None:
+        return setting
+    return replace(setting, deployment=replace(setting.deployment, source_tokens=round(prompt_tokens)))
 
 
 def footprint_of(

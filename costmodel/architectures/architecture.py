@@ -4,7 +4,8 @@ An architecture holds shapes only. Costs (FLOPs, bytes, seconds) are derived els
 of a precision: counts here are of values, not bytes. Left out: the order of the layers, activation functions,
 position encodings and vision or audio towers, none of which moves the time of a decoding pass.
 
-A GEMM is written (name, n_out, k_in): n_out × k_in weights that one token's vector is multiplied by.
+A GEMM is written (name, n_out, k_in): n_out × k_in weights that one token's vector is multiplied by. An encoder-decoder
+is a decoder that holds its encoder (`encoder_decoder`).
 """
 
 from dataclasses import dataclass, replace
@@ -109,6 +110,7 @@ class Block:
         feed_forward: The feed-forward layer; `NO_FEED_FORWARD` where there is none.
         norms: Norms over the residual vector in this layer.
         norm_bias: The norms have a bias beside the scale (LayerNorm).
+        cross: Attention to an encoder's output, between attention and feed-forward, if any.
         state: The recurrent layer in the place of attention, if any.
         cross_decoder: The layer stores nothing of its own, so that of a prompt only the last token runs it.
         extra: GEMMs of parts that few families have: adapters, links between streams, inputs per layer.
@@ -119,6 +121,7 @@ class Block:
     feed_forward: FeedForward
     norms: int
     norm_bias: bool = False
+    cross: Attention | None = None
     state: StateLayer | None = None
     cross_decoder: bool = False
     extra: tuple[Projection, ...] = ()
@@ -126,20 +129,29 @@ class Block:
 
     @property
     def sublayers(self) -> int:
-        """Parts that read and add to the residual vector: attention, recurrence, feed-forward."""
-        feed_forward = self.feed_forward.width > 0
-        return int(self.attention.heads > 0) + int(self.state is not None) + int(feed_forward)
+        """Parts that read and add to the residual vector: attention, cross-attention, recurrence, feed-forward."""
+        mixers = (self.attention.heads > 0, self.cross is not None, self.state is not None)
+        return sum(mixers) + int(self.feed_forward.width > 0)
 
     def projections(self, hidden: int) -> tuple[Projection, ...]:
         """GEMMs that every token runs in this layer, as (name, n_out, k_in)."""
         state = self.state.projections(hidden) if self.state else ()
-        return (*self.attention.projections(hidden), *state, *self.feed_forward.projections(hidden), *self.extra)
+        cross = self.cross.projections(hidden) if self.cross else ()
+        renamed = tuple((f"cross_{name}", n_out, k_in) for name, n_out, k_in in cross)
+        return (
+            *self.attention.projections(hidden),
+            *renamed,
+            *state,
+            *self.feed_forward.projections(hidden),
+            *self.extra,
+        )
 
     def parameters(self, hidden: int) -> int:
         """Weights of the layer for residual vectors of length `hidden`."""
         norms = self.norms * hidden * (2 if self.norm_bias else 1)
         state = self.state.parameters(hidden) if self.state else 0
-        own = norms + _weights(self.extra) + self.extra_values
+        cross = self.cross.parameters(hidden) if self.cross else 0
+        own = norms + cross + _weights(self.extra) + self.extra_values
         return self.attention.parameters(hidden) + state + self.feed_forward.parameters(hidden) + own
 
     def active_parameters(self, hidden: int) -> int:
@@ -151,7 +163,7 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Architecture:
-    """A decoder: its blocks, embedding and output head.
+    """A decoder: its blocks, embedding and output head, and the encoder whose output it attends to, if any.
 
     Attributes:
         name: What the model is called in answers and messages.
@@ -167,6 +179,8 @@ class Architecture:
         mtp_layers: Multi-token-prediction layers shipped beside the model; not counted in any total here.
         repeated_parameters: Weights of layers that are one layer used again: read whenever it runs, held once.
         layer_embedding_parameters: Values of further embeddings, whose rows enter the layers, and of their norm.
+        encoder: What reads a prompt before this model writes; its last block makes cross-attention's keys and values.
+        source_positions: Vectors that the encoder reads whatever the prompt (audio); 0: the prompt's tokens.
         source: "shipped", or the path that the architecture was read from.
         read_as: How a name that is none of ours was understood, in words; "" where it is one, or a path.
 
@@ -193,6 +207,8 @@ class Architecture:
     mtp_layers: int = 0
     repeated_parameters: int = 0
     layer_embedding_parameters: int = 0
+    encoder: "Architecture | None" = None
+    source_positions: int = 0
     source: str = ""
     read_as: str = ""
 
@@ -215,17 +231,21 @@ class Architecture:
     def parameters(self) -> int:
         """All weights, each counted once."""
         layers = sum(count * block.parameters(self.hidden) for block, count in self.blocks)
-        return self._all_but_layers + layers - self.repeated_parameters
+        return self._all_but_layers + layers - self.repeated_parameters + self._encoder_parameters
 
     @property
     def active_parameters(self) -> int:
         """Weights less the experts that a token is not routed to; embedding and head count."""
         visited = sum(count * block.active_parameters(self.hidden) for block, count in self.blocks)
-        return self._all_but_layers + visited - self.repeated_parameters
+        return self._all_but_layers + visited - self.repeated_parameters + self._encoder_parameters
 
     @property
     def kv_values_per_token(self) -> int:
-        """Values stored in the KV cache per token over all layers, windows not considered."""
+        """Values stored in the KV cache per token over all layers, windows not considered.
+
+        Of a text that an encoder reads, its tokens' keys and values for cross-attention are as wide as those of tokens
+        that the decoder writes.
+        """
         return sum(count * block.attention.kv_values_per_token for block, count in self.blocks)
 
     @property
@@ -242,10 +262,10 @@ class Architecture:
     def weight_values(self) -> int:
         """Values that a decode pass reads when its tokens visit all experts.
 
-        Everything but the input embedding, of which only the tokens' rows are read; the head is read whole,
-        even where it is the embedding's own matrix.
+        Everything but an encoder and the input embedding, of which only the tokens' rows are read; the head is read
+        whole, even where it is the embedding's own matrix.
         """
-        read = self.parameters + self.repeated_parameters - self.embedding_parameters
+        read = self.parameters - self._encoder_parameters + self.repeated_parameters - self.embedding_parameters
         return read + (self.head_parameters if self.tied else 0)
 
     @property
@@ -269,6 +289,19 @@ class Architecture:
         if self.is_recurrent:
             block = _attention_block(self.blocks, block)
         return replace(self, blocks=((block, layers),), repeated_parameters=0)
+
+    @property
+    def without_encoder(self) -> "Architecture":
+        """The decoder alone, whose layers attend to nothing but what they wrote."""
+        blocks = tuple(
+            (block if block.cross is None else replace(block, cross=None, norms=block.norms - 1), count)
+            for block, count in self.blocks
+        )
+        return replace(self, encoder=None, source_positions=0, blocks=blocks)
+
+    @property
+    def _encoder_parameters(self) -> int:
+        return self.encoder.parameters if self.encoder is not None else 0
 
     @property
     def _all_but_layers(self) -> int:

@@ -5,8 +5,10 @@ Shapes and the counts that follow from them; what reading its cache costs is `pa
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 Projection = tuple[str, int, int]
+AttentionMask = Literal["causal", "both_ways", "source"]
 
 _SCALE_BYTES = 4.0
 
@@ -38,6 +40,9 @@ class Attention:
         index_tokens: Cached tokens that a query token attends to, chosen by an indexer; 0: all of them.
         index_heads: Query heads of the indexer; 0 with `index_tokens`: an earlier layer's choice is taken over.
         index_dim: Length of an indexer's query head and of its one key, which is cached beside the latent vector.
+        mask: What a query sees: `causal`, what stands before it; `both_ways`, all of a text that is read at once (an
+            encoder's layers); `source`, the output of an encoder (cross-attention), whose keys and values are made once
+            per request and not here.
     """
 
     heads: int
@@ -61,6 +66,7 @@ class Attention:
     index_tokens: int = 0
     index_heads: int = 0
     index_dim: int = 0
+    mask: AttentionMask = "causal"
 
     @property
     def is_mla(self) -> bool:

@@ -97,7 +97,8 @@ def prompt_draft_s(d: Deployment, drafter: Drafter, *, batch: Number, prompt_tok
     for stage in drafter.stages:
         if stage.kv_values_per_token:
             rows = np.maximum(np.asarray(prompt_tokens) * stage.draft.context_ratio, 1.0)
-            seconds = seconds + draft_pass(d, drafter, stage, batch=batch, query_tokens=rows, context=0.0).total_s
+            read = draft_pass(d, drafter, stage, batch=batch, query_tokens=rows, context=0.0, prompt=True)
+            seconds = seconds + read.total_s
     return seconds
 
 
@@ -122,6 +123,7 @@ def draft_pass(
     query_tokens: Number,
     context: Number,
     sets: float = 1.0,
+    prompt: bool = False,
 ) -> PassCost:
     """One pass of a stage over `query_tokens` tokens per request.
 
@@ -137,6 +139,7 @@ def draft_pass(
         query_tokens: tokens per request.
         context: cached tokens per request.
         sets: how often the stage's further matrices apply.
+        prompt: the tokens are a prompt, which a draft model with an encoder reads there.
     """
     draft, tokens = stage.draft, np.asarray(query_tokens, dtype=np.float64)
     requests = np.asarray(batch, dtype=np.float64) * max(drafter.method.batch.branches, 1)
@@ -156,7 +159,8 @@ def draft_pass(
             host_weights_ratio=d.host_weights_ratio if draft.by == "target" else 0.0,
             host_cache_ratio=d.host_cache_ratio if draft.by == "target" and draft.context_tokens is None else 0.0,
         )  # fmt: skip
-        cost = pass_cost(own, batch=requests, query_tokens=tokens, context=read, logits="all")
+        encodes = prompt and stage.architecture.encoder is not None
+        cost = pass_cost(own, batch=requests, query_tokens=tokens, context=read, logits="all", prefill=encodes)
     cost = _with_projections(own, stage, cost, requests * tokens, sets)
     return with_launches(own, cost, layers=0.0) if stage.architecture is None else cost
 

@@ -106,8 +106,11 @@ class ParallelPlan:
 
         Raises:
             InputError: more stages than layers, heads or experts that do not divide, experts asked of a model
-                that has none.
+                that has none, an encoder-decoder.
         """
+        if architecture.encoder is not None:
+            rule = "is known of models of one stack of layers; spread an encoder-decoder by tp alone"
+            raise InputError(rule, key="plan", value=architecture.name)
         if self.pipeline > architecture.layers:
             raise InputError(f"{architecture.name} has {architecture.layers} layers", key="pp", value=self.pipeline)
         if self.expert > 1 and not architecture.is_moe:

@@ -23,13 +23,12 @@ from costmodel.passes.ops import Array, Mask, Number, Work
 from costmodel.passes.precision import main_format
 from costmodel.passes.totals import Index, Operation, PassCost, Tally, scaled
 from costmodel.transforms.declared import LayerSchedule, SparseFeedForward
-from hardware_profiles.errors import InputError
 from hardware_profiles.fitted.formats import WEIGHT_FORMATS
 from hardware_profiles.profile import Device
 
 Logits = Literal["all", "last", "none"]
 # sharded along the inner dimension
-_INPUT_SPLIT = ("output", "down", "shared_down", "expert_down", "state_output", "state_x")
+_INPUT_SPLIT = ("output", "down", "shared_down", "expert_down", "state_output", "state_x", "cross_output")
 _REPLICATED = ("router", "q_down", "kv_down", "index_q", "index_k", "index_weights")
 # products that read the vector of another, which is quantised once for all of them
 _SAME_INPUT = {
@@ -57,7 +56,7 @@ def calibrated_pass(
     Raises:
         InputError: a negative, zero or non-finite argument.
     """
-    b, n, context_tokens = _checked(batch, query_tokens, context)
+    b, n, context_tokens = ops.checked_sizes(batch, query_tokens, context)
     deployment, tally = _in_blocks(deployment), Tally()
     schedule = deployment.schedule
     for layer, count in deployment.architecture.blocks:
@@ -122,7 +121,10 @@ def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, pref
     if sparse is not None:
         yield distinct.of(added.choosing(d, rows, hidden, sparse.kernels))
     if block.attention.heads:
-        yield from _attention(d, block.attention, b, n, context, prefill)
+        written, source = d.contexts(context) if block.cross is not None else (context, context)
+        yield from _attention(d, block.attention, b, n, written, prefill)
+        if block.cross is not None:
+            yield from _attention(d, block.cross, b, n, source, False)
     if block.state is not None:
         yield _state(d, block.state, b, n, prefill)
     alike = not (feed_forward.is_moe and d.expert_correlation)  # rows alone say which experts are visited
@@ -247,7 +249,7 @@ def _attention(
     kv_heads = max(1.0, attention.kv_heads / d.tensor_parallel)
     work = ops.attention(
         b, n, context, heads=heads, kv_heads=kv_heads, head_dim=attention.head_dim, window=attention.window,
-        kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes,
+        kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes, mask=attention.mask,
     )  # fmt: skip
     work = _with_latest(d, attention, work, b, read)
 
@@ -382,18 +384,3 @@ def _timed(d: Deployment, work: Work, calibrated: Callable[[], Timing], dtype: s
 
 def _where(condition: Mask, yes: Timing, no: Timing) -> Timing:
     return Timing(*(np.where(condition, y, x) for y, x in zip(yes, no, strict=True)))
-
-
-def _checked(batch: Number, query_tokens: Number, context: Number) -> tuple[Array, Array, Array]:
-    values = []
-    for key, value, least in (
-        ("batch", batch, 0.0),
-        ("query_tokens", query_tokens, 0.0),
-        ("context", context, -1.0),
-    ):
-        array = np.asarray(value, dtype=np.float64)
-        if not np.all(np.isfinite(array)) or np.any(array <= least) or np.any(array < 0.0):
-            rule = "must be finite and > 0" if least == 0.0 else "must be finite and >= 0"
-            raise InputError(rule, key=key, value=value)
-        values.append(array)
-    return values[0], values[1], values[2]

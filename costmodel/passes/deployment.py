@@ -7,7 +7,10 @@ Leaves out the drafter and the engine's overhead (`estimate.Setting`).
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from costmodel.architectures.architecture import Architecture
+from costmodel.passes.ops import Array
 from costmodel.passes.precision import Precision
 from costmodel.passes.state_update import Rollback
 from costmodel.transforms.declared import ContextTransform, LayerSchedule, SparseAttention, SparseFeedForward
@@ -44,6 +47,8 @@ class Deployment:
         expert_correlation: of the experts that one request's tokens of a pass choose, 0 to 1.
         rollback: what recurrent layers keep to undo rejected tokens: a state per token, or inputs to replay.
         shared_prefix_tokens: cached tokens at the beginning of every request that are the same for all and read once.
+        source_tokens: cached tokens of every request that the encoder of an encoder-decoder read; its decoder wrote the
+            others. None: all of them, which take as much room and traffic. 0: nothing was read or is attended to.
         host_weights_ratio: share of the layers' weights that stays in the host's memory and is fetched in every pass.
         host_cache_ratio: the same of every request's cache.
         sparse_attention: which cached tokens are attended to; None: all. Set by `transform.apply`, like the rest.
@@ -52,7 +57,8 @@ class Deployment:
         schedule: which layers tokens run; None: all.
 
     Raises:
-        InputError: a tensor-parallel degree that does not divide the heads, a correlation outside [0, 1].
+        InputError: a tensor-parallel degree that does not divide the heads, a correlation outside [0, 1], a prefix or
+            streamed weights of an encoder-decoder.
     """
 
     architecture: Architecture
@@ -72,6 +78,7 @@ class Deployment:
     expert_correlation: float = 0.0
     rollback: Rollback = "copies"
     shared_prefix_tokens: int = 0
+    source_tokens: int | None = None
     host_weights_ratio: float = 0.0
     host_cache_ratio: float = 0.0
     sparse_attention: SparseAttention | None = None
@@ -81,7 +88,8 @@ class Deployment:
 
     def __post_init__(self) -> None:
         n = self.tensor_parallel
-        blocks = [block for block, _ in self.architecture.blocks]
+        encoder = self.architecture.encoder
+        blocks = [block for block, _ in (*self.architecture.blocks, *(encoder.blocks if encoder else ()))]
         shared = [block.attention.heads for block in blocks] + [block.state.heads for block in blocks if block.state]
         if n < 1 or any(heads % n for heads in shared):
             raise InputError(f"must be >= 1 and divide the heads of {self.architecture.name}", key="tp", value=n)
@@ -91,6 +99,31 @@ class Deployment:
         if self.shared_prefix_tokens < 0:
             raise InputError("must be >= 0", key="shared_prefix_tokens", value=self.shared_prefix_tokens)
         on_host = self.host_weights_ratio or self.host_cache_ratio
+        self._check_encoder(on_host)
         if self.fidelity == "measured" and (self.shared_prefix_tokens or on_host):
             rule = "passes with shared prefixes, weights or caches on the host are not measured; use calibrated"
             raise InputError(rule, key="fidelity", value=self.fidelity)
+
+    def _check_encoder(self, on_host: float) -> None:
+        if self.source_tokens is not None and self.source_tokens < 0:
+            raise InputError("must be >= 0", key="source_tokens", value=self.source_tokens)
+        if self.architecture.encoder is None:
+            return
+        if self.shared_prefix_tokens:
+            rule = "an encoder reads both ways, so that requests share nothing that it read"
+            raise InputError(rule, key="shared_prefix_tokens", value=self.shared_prefix_tokens)
+        if on_host:
+            rule = "weights and caches are streamed to models of one stack of layers, and this one has an encoder"
+            raise InputError(rule, key="host_weights_ratio", value=on_host)
+
+    def contexts(self, context: Array) -> tuple[Array, Array]:
+        """Cached tokens that a decoder wrote, and vectors of its encoder's output, of an encoder-decoder's requests.
+
+        Args:
+            context: cached tokens per request; an input of fixed length is none of them.
+        """
+        fixed = self.architecture.source_positions
+        if fixed:
+            return context, np.full_like(context, float(fixed))
+        source = context if self.source_tokens is None else np.minimum(context, float(self.source_tokens))
+        return context - source, source

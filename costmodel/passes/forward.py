@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from costmodel.architectures.architecture import Architecture
 from costmodel.passes.calibrated import Logits, calibrated_pass
 from costmodel.passes.deployment import Deployment, Fidelity
 from costmodel.passes.kernels import Timing
@@ -49,16 +50,32 @@ def pass_cost(
         context: cached tokens per request, >= 0.
         logits: rows that reach the output head: `all` tokens (decode, verify), the `last` of each request
             (prefill), or `none`.
-        prefill: use the prompt-processing form of attention.
+        prefill: use the prompt-processing form of attention; of an encoder-decoder, run the encoder over these tokens.
 
     Raises:
         InputError: a negative, zero or non-finite argument.
     """
+    if deployment.source_tokens == 0 and deployment.architecture.encoder is not None:
+        deployment = replace(deployment, architecture=deployment.architecture.without_encoder)
+    shape = {"batch": batch, "query_tokens": query_tokens, "context": context}
+    encoder = deployment.architecture.encoder
+    if prefill and encoder is not None:
+        return _encoded(deployment, encoder, **shape, logits=logits)
     if deployment.text is not None:
-        return _summarised(
-            deployment, deployment.text, batch=batch, query_tokens=query_tokens, context=context, logits=logits,
-            prefill=prefill,
-        )  # fmt: skip
+        return _summarised(deployment, deployment.text, **shape, logits=logits, prefill=prefill)
+    return _one_stack(deployment, **shape, logits=logits, prefill=prefill)
+
+
+def _one_stack(
+    deployment: Deployment,
+    *,
+    batch: Number,
+    query_tokens: Number,
+    context: Number,
+    logits: Logits,
+    prefill: bool = False,
+) -> PassCost:
+    """A pass over the layers of one stack: a decoder, whether it has an encoder or not."""
     if deployment.fidelity == "measured":
         from costmodel.passes.measured import measured_pass
 
@@ -101,6 +118,29 @@ def with_launches(deployment: Deployment, cost: PassCost, *, layers: float) -> P
         cost, seconds={**cost.seconds, "host": waiting}, launch_s=cost.launch_s + waiting,
         operations=Operations(cost.operations, (host,)),
     )  # fmt: skip
+
+
+def _encoded(
+    d: Deployment, encoder: Architecture, *, batch: Number, query_tokens: Number, context: Number, logits: Logits
+) -> PassCost:
+    """A prompt of an encoder-decoder: its encoder reads it, and where logits are asked for the decoder begins.
+
+    The decoder then has one token, that which begins every output. An input of fixed length is read beside a prompt
+    that the decoder itself takes as any decoder does.
+    """
+    reading = replace(d, architecture=encoder, schedule=None, source_tokens=None)
+    fixed = float(d.architecture.source_positions)
+    if fixed:
+        heard = pass_cost(reading, batch=batch, query_tokens=fixed, context=0.0, logits="none", prefill=True)
+        own = _one_stack(d, batch=batch, query_tokens=query_tokens, context=context, logits=logits, prefill=True)
+        return added(heard, own)
+    read = pass_cost(reading, batch=batch, query_tokens=query_tokens, context=context, logits="none", prefill=True)
+    if logits == "none":
+        return read
+    held = np.asarray(query_tokens, dtype=np.float64) + np.asarray(context, dtype=np.float64)
+    return added(
+        read, _one_stack(replace(d, source_tokens=None), batch=batch, query_tokens=1.0, context=held, logits=logits)
+    )
 
 
 def _summarised(

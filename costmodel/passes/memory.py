@@ -72,7 +72,9 @@ def kv_bytes(
 
     Layers with a sliding window keep at most the window; key/value heads are replicated where there are fewer
     than devices. Every request is rounded up to pages of `page_tokens`. Layers without attention keep `states`
-    states per request, whatever the context. Arguments broadcast.
+    states per request, whatever the context, and cross-attention to an input of fixed length its keys and values;
+    those to a text that an encoder read are as wide as a decoder's own, and its tokens are part of the context.
+    Arguments broadcast.
     """
     tokens = np.ceil(np.asarray(context, dtype=np.float64) / page_tokens) * page_tokens
     each = precision.kv_bytes * precision.held_cache_ratio + precision.label_bytes
@@ -80,13 +82,15 @@ def kv_bytes(
     latest = float(transform.dense_tokens) if transform is not None else 0.0
     total = np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(context)))
     for block, count in architecture.blocks:
-        a = block.attention
+        a, cross = block.attention, block.cross
         kept = tokens if a.window is None else np.minimum(tokens, np.ceil(a.window / page_tokens) * page_tokens)
         share = 1.0 if a.is_mla else 1.0 / min(tensor_parallel, a.kv_heads)
         held = kept * each
         if latest:
             held = held + np.minimum(kept, latest) * (precision.dense_kv_bytes - precision.kv_bytes)
         total = total + count * (a.kv_values_per_token * share * held + a.index_bytes_per_token * kept)
+        if cross is not None and architecture.source_positions:
+            total = total + count * 2 * cross.kv_width * share * each * architecture.source_positions
     if architecture.is_recurrent:
         state = state_bytes(architecture, precision, tensor_parallel)
         total = total + state * np.asarray(states, dtype=np.float64)

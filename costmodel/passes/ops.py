@@ -9,6 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from costmodel.architectures.attention import AttentionMask
+from hardware_profiles.errors import InputError
+
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Number = float | int | Array
@@ -67,6 +70,7 @@ def attention(
     window: int | None,
     kv_bytes: float,
     activation_bytes: float,
+    mask: AttentionMask = "causal",
 ) -> Work:
     """Attention of n new tokens per request over its cache; keys and values are read once per request.
 
@@ -80,17 +84,21 @@ def attention(
         window: sliding window in tokens, or None.
         kv_bytes: bytes of one cached value.
         activation_bytes: bytes of one activation.
+        mask: what a query sees; under `source` the new tokens have no keys and values of their own. A text that is
+            read `both_ways` in several parts takes as many products in all as at once: n + 2c pairs per new token.
 
     Returns:
-        FLOPs of the score and value products (causal), bytes of the cache and of queries and outputs; written are the
-        new keys and values.
+        FLOPs of the score and value products of the pairs that the mask lets through, bytes of the cache and of queries
+        and outputs; written are the new keys and values.
     """
     b, n, c = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
-    read = c + n if window is None else np.minimum(c + n, window + n - 1.0)
-    flops = 4.0 * b * n * heads * head_dim * attention_context(n, c, window)
+    own = 0.0 if mask == "source" else n
+    read = c + own if window is None else np.minimum(c + own, window + own - 1.0)
+    pairs = attention_context(n, c, window) if mask == "causal" else c if mask == "source" else n + 2.0 * c
+    flops = 4.0 * b * n * heads * head_dim * pairs
     token_bytes = 2.0 * kv_heads * head_dim * kv_bytes
     moved = b * (read * token_bytes + 2.0 * n * heads * head_dim * activation_bytes)
-    return Work(flops, moved, b * n * token_bytes)
+    return Work(flops, moved, b * own * token_bytes)
 
 
 def latent_attention(
@@ -188,3 +196,19 @@ def elementwise(rows: Number, hidden: int, width: float, *, activation_bytes: fl
     """
     t = np.asarray(rows, dtype=np.float64)
     return Work(t * (10.0 * hidden + 4.0 * width), t * (8.0 * hidden + 3.0 * width) * activation_bytes)
+
+
+def checked_sizes(batch: Number, query_tokens: Number, context: Number) -> tuple[Array, Array, Array]:
+    """Batch, new tokens and cached tokens of a pass as arrays.
+
+    Raises:
+        InputError: a negative or non-finite number, or no request or no new token.
+    """
+    values = []
+    for key, value, least in (("batch", batch, 0.0), ("query_tokens", query_tokens, 0.0), ("context", context, -1.0)):
+        array = np.asarray(value, dtype=np.float64)
+        if not np.all(np.isfinite(array)) or np.any(array <= least) or np.any(array < 0.0):
+            rule = "must be finite and > 0" if least == 0.0 else "must be finite and >= 0"
+            raise InputError(rule, key=key, value=value)
+        values.append(array)
+    return values[0], values[1], values[2]

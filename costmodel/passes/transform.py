@@ -2,17 +2,21 @@
 
 Transforms of different kinds are independent and commute. Of one kind: pruning and masks multiply and commute;
 pruning comes before quantising, and both before a lossless code that products cannot read; only one transform may
-quantise, code, select tokens or parts of layers, summarise text or schedule layers. Anything else is refused.
+quantise, code, select tokens or parts of layers, summarise text or schedule layers. What deals out or fuses layers
+makes another model, of which the others then hold. Anything else is refused.
 Transforms that change nothing leave the deployment as it was. Leaves out what a pass then costs (`forward`).
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 
+from costmodel.architectures.rearranged import dealt_out, fused
 from costmodel.passes.forward import Deployment
 from costmodel.transforms.declared import (
     CacheTransform,
     ContextTransform,
+    EncoderSplit,
+    FusedFeedForward,
     LayerSchedule,
     SparseAttention,
     SparseFeedForward,
@@ -48,7 +52,7 @@ def apply(deployment: Deployment, transforms: Iterable[Transform]) -> Deployment
 
 
 def without_transforms(deployment: Deployment) -> Deployment:
-    """The deployment as it was before any transform."""
+    """The deployment as it was before any transform, but for layers that were dealt out or fused."""
     p = deployment.precision
     stored = (p.weight_transform, p.cache_transform, deployment.sparse_attention, deployment.schedule,
               deployment.text, deployment.sparse_feed_forward)  # fmt: skip
@@ -63,28 +67,41 @@ def without_transforms(deployment: Deployment) -> Deployment:
 
 
 def _applied(d: Deployment, transform: Transform) -> Deployment:
+    changed = d
     match transform:
         case WeightTransform():
-            return replace(d, precision=replace(d.precision, weight_transform=_weights(d, transform)))
+            changed = replace(d, precision=replace(d.precision, weight_transform=_weights(d, transform)))
         case CacheTransform():
-            return replace(d, precision=replace(d.precision, cache_transform=_cache(d, transform)))
+            changed = replace(d, precision=replace(d.precision, cache_transform=_cache(d, transform)))
         case SparseAttention():
             _require(d.sparse_attention is None, d.sparse_attention, transform, "attention is sparse only once")
-            return replace(
+            changed = replace(
                 d, sparse_attention=transform, precision=replace(d.precision, label_bytes=transform.label_bytes)
             )
         case LayerSchedule():
             _require(d.schedule is None, d.schedule, transform, "layers follow one schedule")
             held = d.precision.held_cache_ratio * (1.0 if transform.keeps_cache else transform.mean_share)
             formats = replace(d.precision, held_layers_ratio=transform.unique_ratio, held_cache_ratio=held)
-            return replace(d, schedule=transform, precision=formats)
+            changed = replace(d, schedule=transform, precision=formats)
         case ContextTransform():
             _require(d.text is None, d.text, transform, "a text is summarised only once")
+            if d.architecture.encoder is not None:
+                raise InputError(
+                    "texts are read by the model's own encoder", key=transform.name, value=d.architecture.name
+                )
             held = d.precision.held_cache_ratio * transform.kept_ratio
-            return replace(d, text=transform, precision=replace(d.precision, held_cache_ratio=held))
+            changed = replace(d, text=transform, precision=replace(d.precision, held_cache_ratio=held))
         case SparseFeedForward():
             _require(d.sparse_feed_forward is None, d.sparse_feed_forward, transform, "parts are chosen only once")
-            return replace(d, sparse_feed_forward=transform)
+            changed = replace(d, sparse_feed_forward=transform)
+        case EncoderSplit():
+            if d.text is not None:
+                raise InputError("texts that are summarised reach no encoder", key=transform.name, value=d.text.name)
+            changed = replace(d, architecture=dealt_out(d.architecture, transform.encoder_ratio))
+        case FusedFeedForward():
+            ratios = {key: getattr(transform, key) for key in ("attention_ratio", "layers_ratio", "width_ratio")}
+            changed = replace(d, architecture=fused(d.architecture, **ratios))
+    return changed
 
 
 def _weights(d: Deployment, new: WeightTransform) -> WeightTransform:

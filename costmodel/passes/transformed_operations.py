@@ -167,7 +167,7 @@ def cache_operations(d: Deployment, attention: Attention, b: Array, n: Array, co
         if d.fidelity == "calibrated":
             timing = kernels.gemm(d.device, work, rows, p.activations, outputs=2.0 * width)
         yield Operation("attention", timing, work, "expand")
-    if t.kernels:
+    if t.kernels and attention.mask != "source":  # what was made once is compressed with the prompt
         yield _small(d, "compress", b * n * sides * width * (p.dense_kv_bytes + p.kv_bytes), t.kernels)
 
 

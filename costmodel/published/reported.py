@@ -31,11 +31,12 @@ def reported_rows(names: Iterable[str] = ()) -> list[PublishedRow]:
 def _row(method: Method, r: Reported) -> PublishedRow:
     """A reported number as a row; without hardware and acceptance it is a headline."""
     accepted = "" if r.tokens_per_step is None else f"tau={r.tokens_per_step}"
+    known = bool(accepted or r.acceptance is not None or method.refine is not None or r.quantity == "tokens_per_step")
     shape = ""
     if r.draft_tokens is not None:
         trees = method.shape.kind in ("static_tree", "dynamic_tree", "state_trees") and "chain" not in r.note
         shape = f"static tree {r.draft_tokens} nodes" if trees else f"gamma={r.draft_tokens} chain"
-    whole = bool(r.model and r.device and (accepted or method.refine is not None or r.quantity == "tokens_per_step"))
+    whole = bool(r.model and r.device and known)
     speedup = r.quantity == "speedup"
     return PublishedRow(
         line=0, kind="refining" if method.refine is not None else "drafting", system=method.title, source=r.source,

@@ -1,9 +1,9 @@
 """What can be declared about a model that is compressed, or that does not run all of itself?
 
-Six kinds of transform, each data: how weights are stored, how cached keys and values are stored, which of them
+Eight kinds of transform, each data: how weights are stored, how cached keys and values are stored, which of them
 attention reads, how much of a prompt enters the cache at all, which part of a feed-forward layer a token uses, which
-layers tokens run. Published systems are values of these (`costmodel.methods`), and `compose`
-says which go together. Leaves out what they do to the quality of the text.
+layers tokens run, which of them belong to an encoder, and which are fused. Published systems are values of these
+(`costmodel.methods`), and `compose` says which go together. Leaves out what they do to the quality of the text.
 """
 
 from dataclasses import dataclass
@@ -293,9 +293,68 @@ class SparseFeedForward:
         return self.active_ratio == 1.0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EncoderSplit:
+    """A share of the layers reads the prompt, once and both ways; the others write and attend to what those made of it.
+
+    Args:
+        name: for messages.
+        encoder_ratio: share of all layers that read, in [0, 1); of an encoder-decoder instead of the share it has. 0:
+            layers stay where they are.
+
+    Raises:
+        InputError: a share outside its range.
+    """
+
+    name: str
+    encoder_ratio: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.encoder_ratio < 1.0:
+            raise InputError("must lie in [0, 1)", key=f"{self.name}.encoder_ratio", value=self.encoder_ratio)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it changes nothing."""
+        return self.encoder_ratio == 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FusedFeedForward:
+    """Layers without attention, whose feed-forward parts run side by side as fewer and wider ones.
+
+    Args:
+        name: for messages.
+        attention_ratio: share of the layers that keep their attention, in (0, 1].
+        layers_ratio: feed-forward layers that are left, over all of them, in [attention_ratio, 1].
+        width_ratio: inner width that is left of a feed-forward layer before it is fused, in (0, 1].
+
+    Raises:
+        InputError: a share outside its range, fewer feed-forward layers than attend.
+    """
+
+    name: str
+    attention_ratio: float = 1.0
+    layers_ratio: float = 1.0
+    width_ratio: float = 1.0
+
+    def __post_init__(self) -> None:
+        _shares(self.name, attention_ratio=self.attention_ratio, layers_ratio=self.layers_ratio,
+                width_ratio=self.width_ratio)  # fmt: skip
+        if self.layers_ratio < self.attention_ratio:
+            rule = f"must be >= attention_ratio ({self.attention_ratio}): layers that attend keep a part of their own"
+            raise InputError(rule, key=f"{self.name}.layers_ratio", value=self.layers_ratio)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it changes nothing."""
+        return self.attention_ratio == self.layers_ratio == self.width_ratio == 1.0
+
+
 Transform: TypeAlias = (
     WeightTransform | CacheTransform | SparseAttention | ContextTransform | SparseFeedForward | LayerSchedule
-)
+    | EncoderSplit | FusedFeedForward
+)  # fmt: skip
 
 
 def _shares(name: str, **values: float) -> None:

@@ -51,6 +51,7 @@ class Tables(NamedTuple):
     idle_request_s: float  # and for this by request that it served
     ranks: int  # copies of attention and dense layers in lock step, to which requests are dealt out evenly
     rank_row_s: Real  # by rows of one of them: what it does for its own rows
+    encoder_s: Real  # by prompt rows that an encoder reads, apart from those of its decoder; empty without one
 
 
 @compiled
@@ -127,6 +128,7 @@ def device_seconds(
 ) -> float:  # fmt: skip
     """Seconds of the target's pass on the device; `rows` and `sampled` count its rows, > 0, and the sampled ones."""
     prompts, longest_s, longest, new_rows = 0.0, 0.0, 0, 0
+    written = rows
     for i in range(chunks):
         new, cached = chunk_tokens[0, i], chunk_tokens[1, i]
         start, end = cached / t.prompt_step, (cached + new) / t.prompt_step
@@ -137,8 +139,11 @@ def device_seconds(
         if t.ranks > 1:
             prompts = max(prompts / t.ranks, longest_s) + _uneven_seconds(t, rows, longest, rows - new_rows)
         prompts += t.prompt_launch_s
-    seconds = between(t.row_s, rows) + between(t.head_s, sampled) + prompts
-    return float(seconds + decode_seconds(t, requests, query_tokens, context_tokens, rows))
+        if len(t.encoder_s):  # the decoder has a row for each prompt that ends, and for no other of its tokens
+            prompts += between(t.encoder_s, float(new_rows))
+            written = sampled
+    seconds = between(t.row_s, written) + between(t.head_s, sampled) + prompts
+    return float(seconds + decode_seconds(t, requests, query_tokens, context_tokens, max(written, 1)))
 
 
 @compiled
@@ -218,5 +223,5 @@ def no_tables() -> Tables:
         prompt_launch_s=0.0, step_s=0.0, request_s=0.0, speculative_step_s=0.0, speculative_request_s=0.0,
         accepted_s=0.0, verify_ratio=0.0, draft_s=grid, draft_row_s=flat, graph_rows=0, eager_s=0.0,
         prompt_host_s=0.0, overlapped=0, idle_s=0.0, idle_request_s=0.0,
-        ranks=1, rank_row_s=flat,
+        ranks=1, rank_row_s=flat, encoder_s=np.zeros(0),
     )  # fmt: skip

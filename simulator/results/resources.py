@@ -80,8 +80,9 @@ def _work(result: SimulationResult, setting: Setting) -> tuple[float, float]:
     steps, drafted = float(counts["steps"]), float(counts["drafted"])
     computed = float(counts["prompt_tokens_computed"])
     started = float(np.isfinite(result.first_token_s).sum())
-    work = _Sum()
-    work.add(pass_cost(d, batch=max((computed + steps + drafted) / passes, 1e-9), query_tokens=1.0, context=0.0,
+    work, encodes = _Sum(), d.architecture.encoder is not None
+    rows = steps + drafted + (started if encodes else computed)  # an encoder's rows are its own
+    work.add(pass_cost(d, batch=max(rows / passes, 1e-9), query_tokens=1.0, context=0.0,
                        logits="none"), passes)  # fmt: skip
     sampled = max((steps + drafted + started) / passes, 1e-9)
     work.add(pass_cost(d, batch=sampled, query_tokens=1.0, context=0.0), passes)
@@ -133,6 +134,9 @@ def _add_prompts(work: _Sum, result: SimulationResult, setting: Setting, compute
     # of prompts that share blocks or were computed again, as many tokens count as were computed
     each = prompts.size / _PROMPT_SIZES * computed / float(prompts.sum())
     whole = pass_cost(d, batch=1.0, query_tokens=sizes, context=0.0, logits="none", prefill=True)
+    if d.architecture.encoder is not None:
+        work.add(whole, each)
+        return
     alone = pass_cost(d, batch=sizes, query_tokens=1.0, context=0.0, logits="none")
     work.add(whole, each)
     work.add(alone, -each)

@@ -37,6 +37,7 @@ from simulator.scenario.arrivals import (
 from simulator.scenario.copies import Copies, check_lengths, copies_of
 from simulator.scenario.defaults import block_options, feed_forward_of, scheduler_of
 from simulator.scenario.drafted import drafted
+from simulator.scenario.encoders import encoding
 from simulator.scenario.file import Requests, ScenarioFile
 from simulator.scenario.prompt_workers import disaggregation_of
 from simulator.scenario.sections import BlocksSection, SpeculationSection
@@ -135,6 +136,9 @@ def prepare(written: ScenarioFile) -> Prepared:
     engine = read_engine(written.profile.engine) if written.profile is not None else None
     copies = copies_of(written, engine)
     setting = None if engine is not None and trace is None else _setting(written, known, engine)
+    prompt_tokens, output_tokens = _mean_lengths(written, source)
+    if setting is not None:
+        setting = encoding(written, setting, prompt_tokens)
     if engine is not None and written.profile is not None:
         from simulator.timing.profile_timer import ProfileTimer
 
@@ -154,7 +158,7 @@ def prepare(written: ScenarioFile) -> Prepared:
         notes += [text for text in (note, speculation.law.remark) if text]
         if known.asked_on(setting.target.name).borrowed:
             notes.append("acceptance borrowed: the trace was recorded on another model")
-    mean_tokens = _mean_tokens(written, source)
+    mean_tokens = int(np.ceil(prompt_tokens + output_tokens))
     scheduler = _scheduler(written, source, setting, engine, copies, mean_tokens)
     return Prepared(
         written=written,
@@ -359,11 +363,10 @@ def _speculation(
     return options, note
 
 
-def _mean_tokens(written: ScenarioFile, source: RequestTrace | None) -> int:
-    if source is None:
-        drawn = workload(written.requests, None, np.random.default_rng(0))
-        return int(np.ceil(drawn.prompt_tokens.mean() + drawn.output_tokens.mean()))
-    return int(np.ceil(source.prompt_tokens.mean() + source.output_tokens.mean()))
+def _mean_lengths(written: ScenarioFile, source: RequestTrace | None) -> tuple[float, float]:
+    """Mean tokens of prompts and of outputs."""
+    taken = source if source is not None else workload(written.requests, None, np.random.default_rng(0))
+    return float(taken.prompt_tokens.mean()), float(taken.output_tokens.mean())
 
 
 def _batch(s: SpeculationSection, method: Method, trace: AcceptanceTrace) -> Batch:

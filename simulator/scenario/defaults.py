@@ -25,6 +25,7 @@ from hardware_profiles.units import format_bytes
 from simulator.loop.options import BlockOptions, SchedulerOptions
 from simulator.scenario.block_laws import even_commits, random_commits
 from simulator.scenario.copies import Copies
+from simulator.scenario.encoders import WHOLE_PROMPTS
 from simulator.scenario.file import ScenarioFile
 from simulator.scenario.sections import BlocksSection, FeedForwardSection
 from simulator.timing.engine_settings import EngineSettings
@@ -68,6 +69,8 @@ def scheduler_of(
                 options["max_requests"] *= copies.plan.data
     if written.deployment.shared_prefix_tokens:
         options["prefix_cache"] = True
+    if setting is not None and setting.target.encoder is not None:
+        options |= WHOLE_PROMPTS
     if limits.engine_log is not None:
         options |= logged_options(limits.engine_log, limits.block_tokens or options.get("block_tokens", 1))
     options |= {key: value for key, value in limits.model_dump(exclude={"engine_log"}).items() if value is not None}

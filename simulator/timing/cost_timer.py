@@ -221,7 +221,9 @@ class CostModelTimer:
         attention, together = self._decode_grid(queries, requests, context, row_s, head_s)
         prompt_step = _SHORT_PROMPT_STEP if prompts_alone else _PROMPT_STEP
         prompts = np.arange(0.0, size.context_tokens + 2.0 * _PROMPT_STEP, prompt_step)
-        prompt = self._parts(one, np.maximum(prompts, 1.0), none, "none", True)[0]
+        encodes = setting.target.encoder is not None
+        begins: Logits = "last" if encodes else "none"  # a decoder's first token attends to the whole text
+        prompt = self._parts(one, np.maximum(prompts, 1.0), none, begins, True)[0]
         reread = self._parts(one, one, prompts, "none", True)[0]
         plain, own = setting.plain_overhead, setting.overhead
         host_s = sum(stage.draft.host_s for stage in setting.drafter.stages)
@@ -250,7 +252,13 @@ class CostModelTimer:
             idle_s=self.passes.host.idle_s if self.passes is not None else 0.0,
             idle_request_s=self.passes.host.idle_request_s if self.passes is not None else 0.0,
             ranks=self._copies, rank_row_s=self._rank_rows(rows.size),
+            encoder_s=self._encoder_rows(rows) if encodes else np.zeros(0),
         )  # fmt: skip
+
+    def _encoder_rows(self, rows: Real) -> Real:
+        """Seconds by prompt rows of an encoder and of the keys and values made of its output, attention left out."""
+        own = self._parts(np.ones(()), rows, np.zeros(()), "none", True)[2]
+        return _sloped(np.concatenate([[0.0], np.broadcast_to(own, rows.shape)]))
 
     @property
     def _prompt_host_s(self) -> float:

@@ -39,7 +39,7 @@ class Tabled:
             reread_s=1e-7 * np.arange(3.0), prompt_step=64.0, prompt_launch_s=1e-5, step_s=1e-4, request_s=1e-7,
             speculative_step_s=1e-4, speculative_request_s=0.0, accepted_s=0.0, verify_ratio=0.01,
             draft_s=grid / 3, draft_row_s=np.zeros(2), graph_rows=12, eager_s=6e-3, prompt_host_s=1e-4, overlapped=0,
-            idle_s=0.0, idle_request_s=0.0, ranks=1, rank_row_s=np.zeros(2),
+            idle_s=0.0, idle_request_s=0.0, ranks=1, rank_row_s=np.zeros(2), encoder_s=np.zeros(0),
         )  # fmt: skip
 
     def tables(self, size, *, drafts):

@@ -11,6 +11,7 @@ _PARTS = {
     "recurrent": "recurrent layers",
     "feed_forward": "feed-forward, shared experts and routers",
     "experts": "routed experts",
+    "encoder": "encoder, and what it makes for cross-attention",
     "other": "norms and further parts",
     "head": "output head",
     "used_again": "layers used again, held once",

@@ -5,8 +5,8 @@ families is data in `families`. A wrapper around a language model (vision, audio
 `text_config`. Keys that a top-level config always carries have no default: a file without `hidden_size` is
 wrong, not a 7B model.
 
-Left out: weights, GGUF, encoders, drafter heads. Layers of several kinds stand in `hybrids`, number formats in
-`stored_format`.
+Left out: weights, GGUF, drafter heads. Layers of several kinds stand in `hybrids`, number formats in `stored_format`,
+encoders in `encoder_decoder`.
 """
 
 from collections import Counter
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from costmodel.architectures.architecture import NO_FEED_FORWARD, Architecture, Block, FeedForward
 from costmodel.architectures.attention import Attention
+from costmodel.architectures.hf.encoder_decoder import with_encoder
 from costmodel.architectures.hf.families import FAMILIES
 from costmodel.architectures.hf.files import json_object, name_of
 from costmodel.architectures.hf.hybrids import hybrid_layers
@@ -158,7 +159,7 @@ def _architecture(keys: ConfigKeys, *, name: str, model_type: str, source: str) 
         layer_embedding_parameters=layer_embedding_parameters(keys, len(layers)),
         source=source,
     )
-    return architecture, quantiser
+    return with_encoder(keys, architecture) if keys.family.encoder else architecture, quantiser
 
 
 def _transformer_parameters(block: Block, hidden: int) -> int:

@@ -3,12 +3,13 @@
 Values that a model class fills in, keys that have other names, and the rules by which layers slide and carry
 biases. Defaults are those of the configuration classes of transformers 5.23 (Dream, LLaDA and Kimi-K2: of the
 code published with the weights). How a config is read and checked stands in `hf_config`, families with recurrent
-layers in `hybrid_families`.
+layers in `hybrid_families`, those with an encoder in `encoder_families`.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from costmodel.architectures.hf.encoder_families import ENCODER_FAMILIES
 from costmodel.architectures.hf.expert_families import EXPERT_FAMILIES
 from costmodel.architectures.hf.family import EXPERTS_OF_FULL_WIDTH, Family
 from costmodel.architectures.hf.hybrid_families import HYBRID_FAMILIES
@@ -295,4 +296,5 @@ FAMILIES: Mapping[str, Family] = {
     **LLAMA_LIKE_FAMILIES,
     **EXPERT_FAMILIES,
     **HYBRID_FAMILIES,
+    **ENCODER_FAMILIES,
 }

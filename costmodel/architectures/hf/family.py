@@ -38,6 +38,7 @@ class Family:
         attention_free: No layer attends.
         hybrid: How a family with layers of several kinds places them; None: they differ in window and experts alone.
         extra_positions: Rows of the position embedding beyond the context; None: no such embedding.
+        encoder: How the config describes the encoder that the decoder attends to; None: it has none.
     """
 
     defaults: Mapping[str, object] = field(default_factory=dict)
@@ -65,6 +66,7 @@ class Family:
     window_switch: bool = False
     inner_ratio: int | None = None
     extra_positions: int | None = None
+    encoder: Literal["t5", "bart", "whisper"] | None = None
 
 
 COMMON_SPELLINGS: Mapping[str, tuple[str, ...]] = {

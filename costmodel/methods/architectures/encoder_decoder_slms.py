@@ -1,6 +1,7 @@
 """Encoder-decoder small language models: the prompt is read once by an encoder of its own."""
 
 from costmodel.method import Citation, Method, Reported
+from costmodel.transforms.declared import EncoderSplit
 
 METHOD = Method(
     slug="encoder-decoder-slms",
@@ -13,12 +14,16 @@ METHOD = Method(
     ),
     group="architectures",
     read="abstract",
-    needs="encoder-decoder models: an encoder that runs once and attention to its fixed states",
+    target=(EncoderSplit(name="encoder-decoder-slms", encoder_ratio=2 / 3),),
+    own_weights=True,
     systems=("Encoder-decoder SLMs",),
     reported=(
         Reported(
             quantity="speedup", value=4.7, source="arXiv:2501.16273, abstract",
             note="throughput on edge devices; the first token comes 47 % sooner",
         ),
+    ),
+    assumed=(
+        "target.encoder_ratio: two layers read for each that writes; the abstract does not say how many do",
     ),
 )  # fmt: skip

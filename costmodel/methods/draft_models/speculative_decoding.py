@@ -24,6 +24,7 @@ METHOD = Method(
         "transformers": "draft_model",
     },
     systems=("Speculative Decoding (Leviathan)",),
+    reproduced=("tests/costmodel/published/test_shared_tables.py::test_speculative_decoding_on_t5",),
     reported=(
         Reported(
             quantity="speedup", value=3.4, source="arXiv:2211.17192, table 2", model="T5-XXL 11B",

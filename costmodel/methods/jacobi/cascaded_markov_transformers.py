@@ -1,6 +1,6 @@
 """Cascaded decoding: passes with ever longer bounded contexts prune what a translation may be."""
 
-from costmodel.method import Citation, Method
+from costmodel.method import Citation, Method, Refine, Shape
 
 METHOD = Method(
     slug="cascaded-markov-transformers",
@@ -13,6 +13,12 @@ METHOD = Method(
     ),
     group="jacobi",
     read="abstract",
-    needs="encoder-decoder models, and a cascade of passes that score all candidates of every position",
+    shape=Shape(kind="block", nodes=32),
+    refine=Refine(forward="block", commit="static", tokens_per_pass=8.0, canvas_tokens=32, copies=10),
     systems=("Cascaded Markov Transformers",),
+    assumed=(
+        "shape.nodes: a translation of 32 tokens, which is one block",
+        "refine.tokens_per_pass: four passes, as the paper's figure of the method has them",
+        "refine.copies: ten candidates of every position, as in that figure; the first pass scores one",
+    ),
 )  # fmt: skip

@@ -2,12 +2,15 @@
 
 import csv
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from app.answers.methods import bibtex, changes, coverage, explained, trace_level
 from costmodel.method_library import load_method, method_names
+from costmodel.published.predict import predictions
+from costmodel.published.reported import reported_rows
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,7 +37,22 @@ def test_coverage_says_why():
     for row in rows:
         method = load_method(row["slug"])
         assert (row["status"] in ("out of scope", "needs")) == bool(method.out_of_scope or method.needs)
-        assert (row["status"] == "works") == bool(method.reproduced)
+        assert (row["status"] == "works") == bool(method.reproduced or within(row["slug"]))
+        assert (row["status"] == "works") >= bool(method.reproduced)
+
+
+@cache
+def within(slug):
+    """Whether a number of an entry that has all its inputs is predicted within 30 %."""
+    own = predictions([row for row in reported_rows([slug]) if row.group == "full"])
+    return any(each.error_ratio is not None and abs(each.error_ratio) <= 0.3 for each in own)
+
+
+def test_a_system_works_by_its_numbers_and_says_which():
+    rows = {row["slug"]: row for row in coverage()}
+    assert "3.1 published (arXiv:2412.12639, table 1)" in rows["falcon"]["detail"]
+    assert rows["speculative-decoding"]["detail"].endswith("::test_speculative_decoding_on_t5")
+    assert not [row for row in rows.values() if row["status"] == "needs"]
 
 
 @pytest.mark.parametrize("slug", [slug for slug in method_names() if load_method(slug).reproduced])

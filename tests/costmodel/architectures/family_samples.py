@@ -22,6 +22,10 @@ LLADA = {
     "weight_tying": False,
     "torch_dtype": "bfloat16",
 }
+_BART = {
+    "d_model": 64, "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 96, "decoder_ffn_dim": 80, "vocab_size": 50,
+}  # fmt: skip
 _OTHER_NAMES = {
     "gpt2": {"n_embd": 64, "n_layer": 6, "n_head": 4, "vocab_size": 50},
     "opt": {"hidden_size": 64, "ffn_dim": 96, "num_hidden_layers": 6, "num_attention_heads": 4, "vocab_size": 50},
@@ -29,6 +33,8 @@ _OTHER_NAMES = {
     "mamba": {"hidden_size": 32, "num_hidden_layers": 3, "vocab_size": 50, "state_size": 8},
     "mamba2": {"hidden_size": 32, "num_hidden_layers": 3, "vocab_size": 50, "num_heads": 8, "head_dim": 8,
                "n_groups": 2, "tie_word_embeddings": False},
+    "t5": {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_heads": 4, "num_layers": 3, "vocab_size": 50},
+    "bart": _BART, "whisper": _BART,
     "step3_text": {**LLAMA, "num_attention_groups": 1, "share_q_dim": 32, "moe_num_experts": 6, "moe_top_k": 2,
                    "moe_intermediate_size": 24, "share_expert_dim": 24, "head_dim": 16},
 }  # fmt: skip

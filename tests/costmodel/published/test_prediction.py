@@ -70,7 +70,7 @@ def test_a_rate_follows_the_geometric_law(row):
 
 def test_a_target_that_is_not_priced_leaves_the_theorem(row):
     stated = {"shape": "gamma=7 chain", "acceptance": "alpha=0.75", "draft_cost": "c=0.02"}
-    found = one(row(system="Speculative Decoding (Leviathan)", target="T5-XXL 11B", draft="T5-small 77M",
+    found = one(row(system="Speculative Decoding (Leviathan)", target="LaMDA 137B", draft="LaMDA 2B",
                     hardware="TPU-v4", value=3.4, unit="x vs T5X", **stated))  # fmt: skip
     assert found.predicted == pytest.approx((1 - 0.75**8) / (1 - 0.75) / (7 * 0.02 + 1))
     assert "not priced" in found.remarks[0]

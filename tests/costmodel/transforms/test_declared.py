@@ -10,6 +10,8 @@ from costmodel.method_library import load_method, named_transforms, transform_na
 from costmodel.transforms.declared import (
     CacheTransform,
     ContextTransform,
+    EncoderSplit,
+    FusedFeedForward,
     LayerSchedule,
     SparseAttention,
     SparseFeedForward,
@@ -17,7 +19,8 @@ from costmodel.transforms.declared import (
 )
 from hardware_profiles.errors import InputError, UnknownNameError
 
-KINDS = (WeightTransform, CacheTransform, SparseAttention, ContextTransform, SparseFeedForward, LayerSchedule)
+KINDS = (WeightTransform, CacheTransform, SparseAttention, ContextTransform, SparseFeedForward, LayerSchedule,
+         EncoderSplit, FusedFeedForward)  # fmt: skip
 SHARES = st.floats(0.01, 1.0)
 
 
@@ -74,6 +77,11 @@ def test_the_mean_share_lies_between_the_shares(shares):
         (LayerSchedule, {"shares": (1.0, 1.1)}),
         (LayerSchedule, {"unique_ratio": 0.0}),
         (LayerSchedule, {"substitute_rank": -1}),
+        (EncoderSplit, {"encoder_ratio": 1.0}),
+        (EncoderSplit, {"encoder_ratio": -0.1}),
+        (FusedFeedForward, {"attention_ratio": 0.0}),
+        (FusedFeedForward, {"layers_ratio": 0.5}),
+        (FusedFeedForward, {"width_ratio": 1.5}),
     ],
 )
 def test_numbers_out_of_range_are_refused_by_name(kind, change):

@@ -55,6 +55,7 @@ def test_a_system_that_nothing_prices_is_refused():
     [("Vicuna-13B", "vicuna-13b"), ("Llama2-7B", "llama-2-7b"), ("JackFram/llama-68m", "llama-68m"),
      ("Llama2-chat-70B", "llama-2-70b"), ("Llama2-7B-128K (Yarn)", "llama-2-7b"), ("Vicuna-7B-v1.3", "vicuna-7b"),
      ("Llama3.1-8B-128K", "llama-3.1-8b"), ("LLaMA-3.1-8B-Instruct", "llama-3.1-8b"), ("QwQ-32B", "qwen2.5-32b"),
+     ("T5-XXL 11B", "t5-xxl"), ("T5-small 77M", "t5-v1.1-small"), ("t5-small", "t5-small"),
      ("Mixtral-8x7B-Instruct", "mixtral-8x7b"), ("MobileLLaMA-1.4B", "mobilellama-1.4b")],
 )  # fmt: skip
 def test_models(text, model):
@@ -64,7 +65,7 @@ def test_models(text, model):
 def test_a_model_of_the_same_shapes_says_so_and_an_unknown_one_is_refused():
     assert "LongChat is tuned LLaMA-7B" in model_of("LongChat-7B").remark
     assert model_of("Vicuna-7B").remark == ""
-    for name in ("", "T5-XXL 11B", "best pair per set"):
+    for name in ("", "LaMDA 137B", "best pair per set"):
         with pytest.raises(UnknownNameError):
             model_of(name)
 
