@@ -48,7 +48,7 @@ def _encoder_parts(model: Architecture) -> tuple[list[tuple[Block, int]], list[t
     return [pair for pair in own if not pair[0].attention.heads], [pair for pair in own if pair[0].attention.heads]
 
 
-def fused(model: Architecture, *, attention_ratio: float, layers_ratio: float, width_ratio: float) -> Architecture:
+def fused(model: Architecture, *, attention_ratio: float, fused_ratio: float, width_ratio: float) -> Architecture:
     """The model where layers have lost their attention, and feed-forward layers that then follow each other are one.
 
     Each kind of layer by itself: layers that attend keep a feed-forward layer of their own; those of the others run
@@ -57,7 +57,7 @@ def fused(model: Architecture, *, attention_ratio: float, layers_ratio: float, w
     Args:
         model: whose layers of attention and dense feed-forward are changed; others stay.
         attention_ratio: share of these layers that keep their attention, in (0, 1].
-        layers_ratio: feed-forward layers that are left, over all of them, at least `attention_ratio`.
+        fused_ratio: layers that are left of those without attention, over as many as they were, in (0, 1].
         width_ratio: mean inner width that is left of a feed-forward layer before it is fused, in (0, 1].
 
     Raises:
@@ -67,7 +67,7 @@ def fused(model: Architecture, *, attention_ratio: float, layers_ratio: float, w
 
     Example:
         >>> from costmodel.architectures.library import load_model
-        >>> wide = fused(load_model("llama-3.1-8b"), attention_ratio=0.5, layers_ratio=0.625, width_ratio=1.0)
+        >>> wide = fused(load_model("llama-3.1-8b"), attention_ratio=0.5, fused_ratio=0.25, width_ratio=1.0)
         >>> [(block.attention.heads, block.feed_forward.width, count) for block, count in wide.blocks]
         [(32, 14336, 16), (0, 57344, 4)]
     """
@@ -76,13 +76,13 @@ def fused(model: Architecture, *, attention_ratio: float, layers_ratio: float, w
     blocks = [
         each
         for block, count in model.blocks
-        for each in _fused_kind(block, count, attention_ratio, layers_ratio, width_ratio)
+        for each in _fused_kind(block, count, attention_ratio, fused_ratio, width_ratio)
     ]
     return replace(model, blocks=tuple(blocks))
 
 
 def _fused_kind(
-    block: Block, count: int, attention_ratio: float, layers_ratio: float, width_ratio: float
+    block: Block, count: int, attention_ratio: float, fused_ratio: float, width_ratio: float
 ) -> Iterator[tuple[Block, int]]:
     f = block.feed_forward
     if not block.attention.heads or not f.width:
@@ -93,6 +93,6 @@ def _fused_kind(
     yield replace(block, feed_forward=replace(f, width=width)), attending
     if attending == count:
         return
-    left = max(round(layers_ratio * count) - attending, 1)
+    left = max(round(fused_ratio * (count - attending)), 1)
     joint = replace(f, width=round(width * (count - attending) / left))
     yield replace(block, attention=NO_ATTENTION, feed_forward=joint, norms=max(block.norms // 2, 1)), left

@@ -99,7 +99,7 @@ def _applied(d: Deployment, transform: Transform) -> Deployment:
                 raise InputError("texts that are summarised reach no encoder", key=transform.name, value=d.text.name)
             changed = replace(d, architecture=dealt_out(d.architecture, transform.encoder_ratio))
         case FusedFeedForward():
-            ratios = {key: getattr(transform, key) for key in ("attention_ratio", "layers_ratio", "width_ratio")}
+            ratios = {key: getattr(transform, key) for key in ("attention_ratio", "fused_ratio", "width_ratio")}
             changed = replace(d, architecture=fused(d.architecture, **ratios))
     return changed
 

@@ -326,29 +326,26 @@ class FusedFeedForward:
     Args:
         name: for messages.
         attention_ratio: share of the layers that keep their attention, in (0, 1].
-        layers_ratio: feed-forward layers that are left, over all of them, in [attention_ratio, 1].
+        fused_ratio: layers that are left of those without attention, over as many as they were, in (0, 1].
         width_ratio: inner width that is left of a feed-forward layer before it is fused, in (0, 1].
 
     Raises:
-        InputError: a share outside its range, fewer feed-forward layers than attend.
+        InputError: a share outside its range.
     """
 
     name: str
     attention_ratio: float = 1.0
-    layers_ratio: float = 1.0
+    fused_ratio: float = 1.0
     width_ratio: float = 1.0
 
     def __post_init__(self) -> None:
-        _shares(self.name, attention_ratio=self.attention_ratio, layers_ratio=self.layers_ratio,
+        _shares(self.name, attention_ratio=self.attention_ratio, fused_ratio=self.fused_ratio,
                 width_ratio=self.width_ratio)  # fmt: skip
-        if self.layers_ratio < self.attention_ratio:
-            rule = f"must be >= attention_ratio ({self.attention_ratio}): layers that attend keep a part of their own"
-            raise InputError(rule, key=f"{self.name}.layers_ratio", value=self.layers_ratio)
 
     @property
     def is_identity(self) -> bool:
         """Whether it changes nothing."""
-        return self.attention_ratio == self.layers_ratio == self.width_ratio == 1.0
+        return self.attention_ratio == self.width_ratio == 1.0  # without layers to fuse
 
 
 Transform: TypeAlias = (

@@ -15,7 +15,7 @@ METHOD = Method(
     group="architectures",
     read="abstract",
     target=(
-        FusedFeedForward(name="ffn-fusion", attention_ratio=64 / 126, layers_ratio=81 / 126, width_ratio=0.645),
+        FusedFeedForward(name="ffn-fusion", attention_ratio=64 / 126, fused_ratio=17 / 62, width_ratio=0.645),
     ),
     own_weights=True,
     systems=("FFN Fusion",),
@@ -33,7 +33,7 @@ METHOD = Method(
     assumed=(
         "target.attention_ratio: 64 of Llama-3.1-405B's 126 layers attend in the released checkpoint, says"
         " llama.cpp's list of them (pull request 12843)",
-        "target.layers_ratio: 81 feed-forward layers, which its 648 tensors leave beside 64 of attention",
+        "target.fused_ratio: 81 feed-forward layers, which its 648 tensors leave beside 64 of attention",
         "target.width_ratio: its 253.4 billion weights, as if no feed-forward layer had been left out before fusing",
     ),
 )  # fmt: skip

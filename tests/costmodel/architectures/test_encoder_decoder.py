@@ -110,12 +110,12 @@ def test_half_of_an_even_encoder_decoder_is_itself():
         assert dealt_out(load_model(name), 0.5) == load_model(name)
 
 
-@given(attention=st.floats(0.05, 1.0), more=st.floats(0.0, 1.0), width=st.floats(0.1, 1.0))
+@given(attention=st.floats(0.05, 1.0), more=st.floats(0.01, 1.0), width=st.floats(0.1, 1.0))
 def test_fusing_keeps_the_feed_forward_weights(attention, more, width):
     model = load_model("llama-3.1-8b")
     ratios = {"attention_ratio": attention, "width_ratio": width}
-    one = fused(model, layers_ratio=attention + more * (1.0 - attention), **ratios)
-    apart = fused(model, layers_ratio=1.0, **ratios)
+    one = fused(model, fused_ratio=more, **ratios)
+    apart = fused(model, fused_ratio=1.0, **ratios)
 
     def inner(changed):
         return sum(count * block.feed_forward.width for block, count in changed.blocks)
@@ -131,4 +131,4 @@ def test_what_cannot_be_dealt_out_or_fused_is_refused():
             dealt_out(load_model(name), 0.5)
     for name in ("mixtral-8x7b", "t5-xxl"):
         with pytest.raises(InputError, match="fused"):
-            fused(load_model(name), attention_ratio=0.5, layers_ratio=0.6, width_ratio=1.0)
+            fused(load_model(name), attention_ratio=0.5, fused_ratio=0.6, width_ratio=1.0)

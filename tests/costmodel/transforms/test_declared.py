@@ -80,7 +80,7 @@ def test_the_mean_share_lies_between_the_shares(shares):
         (EncoderSplit, {"encoder_ratio": 1.0}),
         (EncoderSplit, {"encoder_ratio": -0.1}),
         (FusedFeedForward, {"attention_ratio": 0.0}),
-        (FusedFeedForward, {"layers_ratio": 0.5}),
+        (FusedFeedForward, {"fused_ratio": 0.0}),
         (FusedFeedForward, {"width_ratio": 1.5}),
     ],
 )

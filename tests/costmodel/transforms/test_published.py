@@ -181,7 +181,7 @@ def test_ffn_fusion_of_llama_405b():
     (fused,) = load_method("ffn-fusion").target
     plain, apart, whole = (
         pass_cost(apply(target, [each] if each else []), batch=32, query_tokens=1, context=1024)
-        for each in (None, replace(fused, layers_ratio=1.0), fused)
+        for each in (None, replace(fused, fused_ratio=1.0), fused)
     )
     made = apply(target, [fused]).architecture
     assert made.parameters == pytest.approx(253.4e9, rel=0.001)
