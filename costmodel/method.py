@@ -48,6 +48,8 @@ class Shape:
         width: children of a node that a dynamic tree looks at; 0: all.
         beam: nodes of a level of a dynamic tree that get children; 0: all.
         least_probability: path probability below which a dynamic tree leaves a node out, 0 to 1.
+        guesses: drafts of so many tokens that a step with a proposal verifies side by side, of which the longest stays
+            (n-grams of a pool).
         riding: further query tokens of the verify pass that verify nothing (lookahead window, prompt tokens).
     """
 
@@ -57,6 +59,7 @@ class Shape:
     width: int = 0
     beam: int = 0
     least_probability: float = 0.0
+    guesses: int = 1
     riding: int = 0
 
 

@@ -234,6 +234,7 @@ def _stage(stage: Draft) -> str:
 
 def _sizes(s: Shape) -> str:
     sizes = f" of {s.nodes} draft tokens" if s.nodes else ", of a size that is searched"
+    sizes += f", {s.guesses} of them side by side" if s.guesses > 1 else ""
     return sizes + (f" with {s.riding} more query tokens in the pass" if s.riding else "")
 
 

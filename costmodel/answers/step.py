@@ -167,14 +167,15 @@ def verify_passes(
         drafter: who drafts; its method says which rows ride on the pass, which layers are left to run, and in how many
             parts.
         batch: requests.
-        draft_tokens: draft tokens per request that are verified, >= 0; may be a mean.
+        draft_tokens: draft tokens per request that are verified, >= 0; may be a mean. Of guesses side by side those of
+            one.
         context: cached tokens per request.
         speculates: where anything is drafted at all; elsewhere the step is plain.
     """
     m = drafter.method
     on = np.asarray(speculates, dtype=np.float64)
     parts = m.batch.parts if np.all(on > 0) else 1
-    rows = 1.0 + draft_tokens + riding_tokens(drafter, on)
+    rows = 1.0 + m.shape.guesses * draft_tokens + riding_tokens(drafter, on)
     if m.verify.pruned_after < 1.0 and np.any(on > 0):
         found = _pruned_passes(
             deployment, drafter, batch=batch, rows=rows, draft_tokens=draft_tokens, context=context, often=on

@@ -46,6 +46,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "shape.width": (0, MOST_DRAFT_TOKENS),
     "shape.beam": (0, MOST_DRAFT_TOKENS),
     "shape.least_probability": (0, 1),
+    "shape.guesses": (1, MOST_DRAFT_TOKENS),
     "shape.riding": (0, MOST_DRAFT_TOKENS),
 }
 _SHAPES_OF_NUMBERS = ("dynamic_tree", "state_trees", "window", "block")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.laws.acceptance import Acceptance, DepthRates, stated
+from costmodel.laws.acceptance import Acceptance, DepthRates, longest_of, stated
 from costmodel.laws.batching import long_run
 from costmodel.laws.draft_lengths import DraftLengths, draft_lengths
 from costmodel.laws.own_pace import own_pace
@@ -22,8 +22,9 @@ from traces.replay.statistics import fitted_acceptance
 def rate_claim(method: Method, rates: DepthRates | float, draft_tokens: int) -> Acceptance:
     """Acceptance of drafts of K tokens at stated rates.
 
-    Drafts that are made during verification have a law for one rate per token: the one that emits as many tokens in a
-    step that waits.
+    One rate of a method that verifies several guesses side by side is that of each of them; rates by position are those
+    of the longest. Drafts that are made during verification have a law for one rate per token: the one that emits as
+    many tokens in a step that waits.
 
     Args:
         method: the entry.
@@ -48,6 +49,7 @@ def rate_claim(method: Method, rates: DepthRates | float, draft_tokens: int) -> 
         raise InputError(rule, key="method", value=method.slug)
     if not method.drafts and draft_tokens:
         raise InputError("drafts nothing: ask for 0 draft tokens", key="method", value=method.slug)
+    rates = step_rates(method, rates, draft_tokens)
     serial = rates.chain(draft_tokens)
     b = method.batch
     if not draft_tokens or draft_tokens in rates.means or rates.tokens_per_step == serial.tokens_per_step:
@@ -63,6 +65,20 @@ def rate_claim(method: Method, rates: DepthRates | float, draft_tokens: int) -> 
         run = long_run(b, draft_tokens, rate)
         return replace(serial, tokens_per_step=run.tokens_per_step, proposed_tokens=sum(run.query_tokens) - 1.0)
     return serial
+
+
+def step_rates(method: Method, rates: DepthRates, draft_tokens: int) -> DepthRates:
+    """The rates of what a step keeps: of the longest guess, where one rate is stated of each of several.
+
+    Args:
+        method: the entry.
+        rates: as stated, counted or published.
+        draft_tokens: K >= 0.
+    """
+    of_each = len(rates.by_depth) == 1 and rates.measured is None and not rates.means
+    if method.shape.guesses == 1 or not draft_tokens or not of_each:
+        return rates
+    return longest_of(rates, method.shape.guesses, draft_tokens)
 
 
 def tokens_claim(

@@ -127,7 +127,7 @@ def _drafted(row: PublishedRow, method: Method, known: StatedAcceptance) -> tupl
 def _riding(setting: Setting, shape: StatedShape) -> Setting:
     """The setting whose verify pass carries the rows that ride on it."""
     own = setting.drafter.method
-    if shape.shape is None or shape.shape.riding == own.shape.riding:
+    if shape.shape is None or (shape.shape.riding, shape.shape.guesses) == (own.shape.riding, own.shape.guesses):
         return setting
     return replace(setting, drafter=replace(setting.drafter, method=replace(own, shape=shape.shape)))
 

@@ -15,6 +15,7 @@ from costmodel.answers.estimate import Setting
 from costmodel.answers.settings import build_setting, method_of
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import MATCHING, drawn_ranks, drawn_recording, law_for
+from costmodel.laws.claims import step_rates
 from costmodel.laws.controllers import EMA_WEIGHT
 from costmodel.method import Batch, Method
 from costmodel.method_library import load_method
@@ -301,7 +302,8 @@ def _walked(written: ScenarioFile, known: Source, notes: list[str]) -> Acceptanc
     notes.append(f"acceptance {known.reference}: a recording is drawn, in which no step depends on another")
     if remark := known.rates.remark_at(longest):
         notes.append(remark)
-    return drawn_recording(known.rates, longest, generator=np.random.default_rng(0))
+    rates = step_rates(load_method(known.method), known.rates, longest)
+    return drawn_recording(rates, longest, generator=np.random.default_rng(0))
 
 
 def _setting(written: ScenarioFile, known: Source | None, engine: EngineSettings | None) -> Setting:

@@ -11,6 +11,7 @@ from costmodel.laws.acceptance.stated import (
     from_depth_rates,
     geometric,
     length_rates,
+    longest_of,
     means_rates,
     stated,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "geometric",
     "law_for",
     "length_rates",
+    "longest_of",
     "means_rates",
     "rank_rate",
     "replay_by",

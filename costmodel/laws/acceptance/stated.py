@@ -7,7 +7,7 @@ a published method (`costmodel.laws.claims`).
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -123,6 +123,34 @@ class DepthRates:
             proposed_tokens=float(draft_tokens),
             note=self.remark_at(draft_tokens) if draft_tokens else "",
         )
+
+
+def longest_of(rates: DepthRates, guesses: int, draft_tokens: int) -> DepthRates:
+    """The rates of the longest of several drafts side by side, each accepted by itself.
+
+    Example:
+        >>> one = DepthRates(by_depth=(0.5,))
+        >>> [round(rate, 3) for rate in longest_of(one, 2, 3).by_depth]
+        [0.75, 0.438, 0.234]
+
+    Args:
+        rates: of one draft.
+        guesses: drafts b >= 1 of a step.
+        draft_tokens: tokens K >= 1 of each.
+
+    Returns:
+        1 - (1 - r_d)^b at depth d, known for K tokens: K + 1 - sum over d of (1 - r_d)^b tokens per step.
+
+    Raises:
+        InputError: fewer guesses or tokens than one.
+
+    Reference: Fu et al. 2024, "Lookahead Decoding" (arXiv:2402.02057), where its scaling is derived: b speculations at
+    once, each token of which is accepted with one probability.
+    """
+    if guesses < 1 or draft_tokens < 1:
+        raise InputError("must be at least one guess of one token", key="guesses", value=(guesses, draft_tokens))
+    by_depth = tuple(1.0 - (1.0 - rate) ** guesses for rate in rates.at(draft_tokens))
+    return replace(rates, by_depth=by_depth, measured=draft_tokens)
 
 
 def length_rates(tokens_per_step: float, draft_tokens: int, *, match_rate: float = 1.0) -> DepthRates:

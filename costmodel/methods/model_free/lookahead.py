@@ -15,7 +15,7 @@ METHOD = Method(
     read="code",
     draft=(Draft(by="rows", may_propose_nothing=True),),
     # window W = 15, n-grams of N = 5, G = 15 candidates: (W + G)(N - 1) query tokens beside the root, N - 1 can stay
-    shape=Shape(kind="window", nodes=4, riding=(15 + 15) * 4 - 4),
+    shape=Shape(kind="window", nodes=4, guesses=15, riding=15 * 4),
     verify=Verify(rule="match"),
     systems=("Lookahead decoding",),
     reported=(

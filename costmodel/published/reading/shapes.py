@@ -83,8 +83,8 @@ def stated_shape(text: str, method: Method, *, least_levels: int = 1) -> StatedS
     """
     if window := _WINDOW.search(text):
         level, width, guess = (int(each) for each in window.groups())
-        riding = (width + guess - 1) * (level - 1)
-        own = replace(method.shape, kind="window", nodes=_bounded(level - 1), riding=_bounded(riding))
+        own = replace(method.shape, kind="window", nodes=_bounded(level - 1), guesses=_bounded(guess),
+                      riding=_bounded(width * (level - 1)))  # fmt: skip
         return StatedShape(chain=level - 1, shape=own)
     if states := _STATES.search(text):
         trees, inputs = ([int(each) for each in part.split(",")] for part in states.groups())

@@ -10,7 +10,7 @@ from costmodel.answers.estimate import estimate
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.pass_costs import draft_pass, emitted_by
-from costmodel.laws.acceptance import geometric
+from costmodel.laws.acceptance import DepthRates, geometric, longest_of
 from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.laws.refining import refined
 from costmodel.method import Shape
@@ -102,6 +102,38 @@ def test_rows_that_ride_are_query_tokens_of_the_pass():
     rows = pass_cost(setting("lookahead").deployment, query_tokens=1 + (15 + 15) * 4, **AT)
     assert float(found.verify_s) == pytest.approx(float(rows.total_s))
     assert float(found.draft_s) == 0.0
+
+
+def test_guesses_are_rows_of_steps_with_a_proposal_and_the_window_of_all():
+    found = step("lookahead", replace(geometric(0.5, 4), proposal_ratio=0.0))
+    rows = pass_cost(setting("lookahead").deployment, query_tokens=1 + 15 * 4, **AT)
+    assert float(found.verify_s) == pytest.approx(float(rows.total_s))
+
+
+@given(st.floats(0.0, 1.0), st.integers(1, 30), st.integers(1, 12))
+def test_the_longest_of_several_guesses(rate, guesses, tokens):
+    """Expected tokens as the paper writes them; one guess is the geometric law, and one more never keeps less."""
+    one = DepthRates(by_depth=(rate,))
+    found, more = (longest_of(one, count, tokens).chain(tokens).tokens_per_step for count in (guesses, guesses + 1))
+    missed = sum((1.0 - rate**depth) ** guesses for depth in range(1, tokens + 1))
+    assert found == pytest.approx(tokens + 1.0 - missed)
+    assert found <= more + 1e-12 and more <= tokens + 1.0
+    assert longest_of(one, 1, tokens).chain(tokens).tokens_per_step == pytest.approx(
+        geometric(rate, tokens).tokens_per_step
+    )
+
+
+def test_one_rate_of_a_pool_is_that_of_each_guess_and_rates_by_position_of_the_longest():
+    lookahead = load_method("lookahead")
+    assert rate_claim(lookahead, 0.3, 4).tokens_per_step == pytest.approx(
+        5.0 - sum((1.0 - 0.3**depth) ** 15 for depth in range(1, 5))
+    )
+    longest = DepthRates(by_depth=(0.5, 0.3), measured=2)
+    assert rate_claim(lookahead, longest, 2).tokens_per_step == pytest.approx(1.8)
+    drawn = replace(DepthRates(by_depth=(0.3,)), proposal_ratio=0.5)
+    assert rate_claim(lookahead, drawn, 4).tokens_per_step == pytest.approx(
+        1.0 + 0.5 * (rate_claim(lookahead, 0.3, 4).tokens_per_step - 1.0)
+    )
 
 
 def test_nested_stages_repeat_an_inner_step():

@@ -37,7 +37,7 @@ def test_trees(text, nodes, levels):
 
 def test_a_window_of_lookahead_decoding():
     found = stated_shape("N=5 W=15 G=15; tokens/step=(W+G)(N-1)", load_method("lookahead"))
-    assert (found.chain, found.chain + found.shape.riding) == (4, 30 * 4)
+    assert (found.chain, found.shape.guesses * found.chain + found.shape.riding) == (4, 30 * 4)
 
 
 def test_states_of_prompt_decoding_ride_on_the_pass():
