@@ -33,12 +33,15 @@ from simulator.scenario.file import read_scenario
 from simulator.timing.engine_settings import read_engine
 from tests.faults.mutations import mutated_bytes, mutated_json, mutated_table, mutated_text
 from tests.traces.importers import samples
+from tests.traces.toy_masked import EVERY_RULE, toy_trace
 from traces.importers.formats import READERS, REQUEST_READERS, import_requests, import_trace, read_requests_any
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
 from traces.kinds.summary import Summary
 from traces.kinds.tree import read_tree
 from traces.library import read_trace
+from traces.replay.confidence.summary import recorded_policies
 from traces.storage.acceptance_file import acceptance_table, describe, read_acceptance, read_requests, write_requests
+from traces.storage.confidence_file import confidence_table, read_confidence
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = {
@@ -166,6 +169,7 @@ def targets(folder):
         written,
     )
     tables, requests = _traces(), pq.read_table(written)
+    confidence = [confidence_table(toy_trace(EVERY_RULE[:n], prompts=2)) for n in (1, 4)]
     documents = [value for text in texts if (value := _document(text)) is not None]
 
     def engine_file(generator, seeds=texts):
@@ -208,6 +212,9 @@ def targets(folder):
         "import-named": Target(4, engine_file, _named, ".txt"),
         "requests": Target(8, lambda generator: engine_file(generator, listed), read_requests_any, ".csv"),
         "traces": Target(8, recording, _recording, ".parquet"),
+        "confidence-traces": Target(
+            6, lambda generator: recording(generator, confidence), _confidence_file, ".parquet"
+        ),
         "request-traces": Target(4, lambda generator: recording(generator, [requests]), _request_file, ".parquet"),
         "scenario": Target(10, scenario, read_scenario, ".yaml"),
         "device": Target(10, of_text(devices), load_device, ".toml"),
@@ -254,6 +261,10 @@ def _named(path):
 
 def _recording(path):
     _all_of(path, read_acceptance, describe)
+
+
+def _confidence_file(path):
+    _all_of(path, lambda file: recorded_policies(read_confidence(file)), describe)
 
 
 def _request_file(path):

@@ -17,7 +17,8 @@ def readers(tmp_path_factory):
 
 
 NAMES = ["import", "import-json", "import-named", "requests", "traces", "request-traces", "scenario", "device", "model",
-         "configuration", "tree", "words", "engine-settings", "measured-runs", "command"]  # fmt: skip
+         "configuration", "tree", "words", "engine-settings", "measured-runs", "command",
+         "confidence-traces"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

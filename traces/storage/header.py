@@ -17,7 +17,7 @@ from traces.kinds.naming import naming
 from traces.kinds.summary import Summary, Window
 
 METADATA_KEY = b"rooftree"
-KINDS = ("acceptance", "requests", "kernels")
+KINDS = ("acceptance", "requests", "kernels", "confidence")
 MAX_HEADER_BYTES = 64 << 20
 
 
@@ -45,9 +45,18 @@ def encode_header(trace: AcceptanceTrace | RequestTrace) -> bytes:
             header["expansions"] = {key: getattr(trace.expansions, key) for key in ("nodes", "depth", "width")}
     else:
         header["kind"] = "requests"
-    header["provenance"] = {item.name: getattr(trace.provenance, item.name) for item in fields(Provenance)}
+    return header_bytes(header, trace.provenance)
+
+
+def header_bytes(header: Mapping[str, Any], provenance: Provenance) -> bytes:
+    """A header with where the trace comes from, as it stands in a file.
+
+    Raises:
+        InputError: provenance that JSON cannot hold.
+    """
+    about = {item.name: getattr(provenance, item.name) for item in fields(Provenance)}
     try:
-        return json.dumps(header, allow_nan=False, default=_plain).encode()
+        return json.dumps({**header, "provenance": about}, allow_nan=False, default=_plain).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"must hold JSON values only ({error})", key="provenance") from None
 

@@ -7,6 +7,7 @@ import typer
 
 from app.cli.options import MOST_DRAFT_TOKENS, Csv, Json, Out, Quiet, Seed, whole_numbers
 from app.cli.output import Answered
+from app.cli.verbs.traces_confidence import compared_policies, confidence_facts, is_confidence, print_policies
 from app.cli.verbs.traces_import import counts_of, import_
 
 cli = typer.Typer(help="Import, inspect and compare recorded traces.", no_args_is_help=True, rich_markup_mode=None)
@@ -41,10 +42,12 @@ def inspect(
         held |= {"probabilities": None if trace.draft_ids is None else int(trace.draft_ids.shape[1])}
         held |= {"expansions": _expansions(trace), **(counts_of(trace) if trace.level == 0 else {})}
         facts |= held | {"kinds": _by_kind(trace, lengths) if trace.level >= 1 else []}
+    elif facts["kind"] == "confidence":
+        facts |= confidence_facts(file, seed)
     inputs = {"file": str(file), "draft_tokens": lengths, "seed": seed}
     return deliver(
         {"inputs": inputs, **facts}, name="trace", json=json, out=out, quiet=quiet, show=lambda: _print(facts, lengths),
-        csv=csv, rows=["kinds"],
+        csv=csv, rows=["policies" if facts.get("kind") == "confidence" else "kinds"],
     )  # fmt: skip
 
 
@@ -60,12 +63,14 @@ def compare(
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals."""
+    """Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals; or policies."""
     from app.cli.output import deliver, print_table, require_file, say
     from hardware_profiles.errors import UnknownNameError
     from traces.library import read_trace
     from traces.replay.comparison import compare as compared
 
+    if any(confidence := [is_confidence(file) for file in files]):
+        return _compared_confidence(files, all(confidence), kind, plot, out, csv, seed, json, quiet)
     if plot is not None:
         require_file(plot, "--plot")
     rows = compared([read_trace(file) for file in files], draft_tokens=draft_tokens, seed=seed)
@@ -102,6 +107,34 @@ def compare(
     return deliver(answer, name="comparison", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["rows"])
 
 
+def _compared_confidence(
+    files: list[Path],
+    alike: bool,
+    kind: str | None,
+    plot: Path | None,
+    out: Path | None,
+    csv: Path | None,
+    seed: int,
+    json: bool,
+    quiet: bool,
+) -> Answered:
+    """Policies of confidence traces; the options that ask for acceptance are refused."""
+    from app.cli.output import deliver
+    from hardware_profiles.errors import InputError
+
+    if not alike:
+        raise InputError("must all be confidence traces, or none", key="files", value=", ".join(map(str, files)))
+    for option, value in (("--kind", kind), ("--plot", plot)):
+        if value is not None:
+            raise InputError("asks for acceptance, which confidence traces do not hold", key=option, value=str(value))
+    rows = compared_policies(files, seed)
+    answer = {"inputs": {"files": [str(file) for file in files], "seed": seed}, "policies": rows}
+    return deliver(
+        answer, name="comparison", json=json, out=out, quiet=quiet, show=lambda: print_policies(rows), csv=csv,
+        rows=["policies"],
+    )  # fmt: skip
+
+
 def _compared(row: dict[str, Any], depth: int) -> list[str]:
     shares = row["acceptance_by_depth"] or []
     blank = ["–"] * (depth - len(shares))
@@ -118,10 +151,12 @@ def _print(facts: dict[str, Any], lengths: list[int]) -> None:
     from app.cli.output import print_table, say
 
     for key, value in facts.items():
-        if key not in ("metadata", "kinds"):
+        if key not in ("metadata", "kinds", "policies"):
             say(f"{key}: {value}")
     for key, value in (facts.get("metadata") or {}).get("provenance", {}).items():
         say(f"  {key}: {value}")
+    if facts.get("policies"):
+        print_policies(facts["policies"])
     rows = [
         [
             k["kind"],

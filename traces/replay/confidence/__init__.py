@@ -1,0 +1,1 @@
+"""Replay of confidence traces: what would other commit rules, blocks and thresholds do?"""

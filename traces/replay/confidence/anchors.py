@@ -1,0 +1,182 @@
+"""Which recorded states can stand for a state that no recording went through?
+
+Every pass of every run of a prompt is a state: which positions held tokens, and how sure the model was of the
+others. Runs of several traces go together if they are of one model, mask and canvas. Leaves out which state is taken
+(`compiled`, `walk`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware_profiles.errors import InputError
+from traces.kinds.confidence import CELL_FIELDS, ConfidenceTrace
+from traces.kinds.refine_policy import RefinePolicy
+
+_SAME = ("vocabulary", "mask_id", "end_id", "canvas_tokens")
+_BITS = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Anchors:
+    """States of P prompts, prompt after prompt, run after run, pass after pass: n rows over a canvas of L.
+
+    Attributes:
+        canvas_tokens, mask_id, end_id: as in the traces.
+        prompts: one text per prompt.
+        prompt_kinds: their strata.
+        policies: of all runs.
+        row_offsets: int64[P+1], rows of every prompt.
+        run_of_row: int64[n], place in `final_ids`.
+        policy_of_run: int64[runs], place in `policies`.
+        final_ids: int32[runs, L].
+        steps: int64[runs].
+        revealed: uint64[n, words], bit i % 64 of word i // 64: position i held a token.
+        cell: int32[n, L], place of the position's cell; -1 where the pass computed none.
+        top_ids: int32[c].
+        values: float32[c, 1 + fields]: doubt, and what `names` says, of every cell.
+        names: optional fields of cells that all runs hold.
+    """
+
+    canvas_tokens: int
+    mask_id: int
+    end_id: int | None
+    prompts: tuple[str, ...]
+    prompt_kinds: tuple[str, ...]
+    policies: tuple[RefinePolicy, ...]
+    row_offsets: NDArray[np.int64]
+    run_of_row: NDArray[np.int64]
+    policy_of_run: NDArray[np.int64]
+    final_ids: NDArray[np.int32]
+    steps: NDArray[np.int64]
+    revealed: NDArray[np.uint64]
+    cell: NDArray[np.int32]
+    top_ids: NDArray[np.int32]
+    values: NDArray[np.float32]
+    names: tuple[str, ...]
+
+    def run_of(self, policy: RefinePolicy) -> NDArray[np.int64] | None:
+        """Every prompt's run of a policy, int64[P]; None where a prompt has none."""
+        if policy not in self.policies:
+            return None
+        wanted = self.policies.index(policy)
+        runs = np.full(len(self.prompts), -1, dtype=np.int64)
+        of_row = np.repeat(np.arange(len(self.prompts)), np.diff(self.row_offsets))
+        rows = np.flatnonzero(self.policy_of_run[self.run_of_row] == wanted)
+        runs[of_row[rows]] = self.run_of_row[rows]
+        return None if np.any(runs < 0) else runs
+
+
+def pooled(traces: ConfidenceTrace | Sequence[ConfidenceTrace]) -> Anchors:
+    """The states of one or more traces, by prompt.
+
+    Args:
+        traces: of one model, mask and canvas, cached alike; prompts of one name must be the same text.
+
+    Raises:
+        InputError: traces that do not go together, one policy twice for a prompt, or no run that took a pass.
+    """
+    given = [traces] if isinstance(traces, ConfidenceTrace) else list(traces)
+    _check_alike(given)
+    policies = tuple(dict.fromkeys(policy for trace in given for policy in trace.policies))
+    names = tuple(dict.fromkeys(name for trace in given for name in trace.request_ids))
+    place = {name: at for at, name in enumerate(names)}
+    prompt = np.array([place[name] for trace in given for name in trace.request_ids], dtype=np.int64)
+    kinds = dict(
+        zip((n for t in given for n in t.request_ids), (k for t in given for k in t.prompt_kinds), strict=True)
+    )
+    policy = np.array(
+        [policies.index(trace.policies[at]) for trace in given for at in trace.policy_of_run], dtype=np.int64
+    )
+    if len(np.unique(prompt * len(policies) + policy)) < len(prompt):
+        raise InputError("must name each prompt once per policy", key="request_ids")
+    steps = np.concatenate([trace.steps for trace in given])
+    if not steps.sum():
+        raise InputError("holds no pass", key="steps", file=given[0].file)
+    run_of_step = np.repeat(np.arange(len(prompt)), steps)
+    order = np.lexsort((np.arange(len(run_of_step)), policy[run_of_step], prompt[run_of_step]))
+    revealed, cell = _rows(given)
+    fields = tuple(name for name in CELL_FIELDS if all(getattr(trace, name) is not None for trace in given))
+    return Anchors(
+        canvas_tokens=given[0].canvas_tokens,
+        mask_id=given[0].mask_id,
+        end_id=given[0].end_id,
+        prompts=names,
+        prompt_kinds=tuple(kinds[name] for name in names),
+        policies=policies,
+        row_offsets=np.searchsorted(prompt[run_of_step][order], np.arange(len(names) + 1)).astype(np.int64),
+        run_of_row=run_of_step[order],
+        policy_of_run=policy,
+        final_ids=np.concatenate([trace.final_ids for trace in given]),
+        steps=steps,
+        revealed=revealed[order],
+        cell=cell[order],
+        top_ids=np.concatenate([trace.top_ids for trace in given]),
+        values=np.stack(
+            [np.concatenate([getattr(trace, name) for trace in given]) for name in ("doubt", *fields)], axis=1
+        ).astype(np.float32),
+        names=fields,
+    )
+
+
+def _rows(traces: Sequence[ConfidenceTrace]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Revealed positions as bits, and places of cells among those of all traces."""
+    bits, cells, start = [], [], 0
+    for trace in traces:
+        run = np.repeat(np.arange(trace.runs), trace.steps)
+        step = np.arange(len(run)) - trace.step_offsets[run]
+        bits.append(packed(trace.committed_at[run] < step[:, None]))
+        masked = trace.masked(slice(0, len(run)))
+        at = np.full(masked.shape, -1, dtype=np.int32)
+        at[masked] = np.arange(start, start + trace.top_ids.size, dtype=np.int32)
+        cells.append(at)
+        start += trace.top_ids.size
+    return np.concatenate(bits), np.concatenate(cells)
+
+
+def packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Flags of a canvas as bits: uint64[rows, ceil(L / 64)], bit i % 64 of word i // 64.
+
+    Example:
+        >>> packed(np.array([[True, False, True]])).tolist()
+        [[5]]
+    """
+    words = -(-flags.shape[1] // _BITS)
+    wide = np.zeros((len(flags), words * _BITS), dtype=bool)
+    wide[:, : flags.shape[1]] = flags
+    bits: NDArray[np.uint64] = np.packbits(wide, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+    return bits
+
+
+def _check_alike(traces: Sequence[ConfidenceTrace]) -> None:
+    if not traces:
+        raise InputError("must be one trace at least", key="traces")
+    first = traces[0]
+    for trace in traces[1:]:
+        for key in _SAME:
+            if getattr(trace, key) != getattr(first, key):
+                wanted = f"must be {getattr(first, key)}, as in {first.file or 'the first trace'}"
+                raise InputError(wanted, file=trace.file, key=key, value=getattr(trace, key))
+        if trace.provenance.model != first.provenance.model:
+            wanted = f"must be {first.provenance.model!r}, as in {first.file or 'the first trace'}"
+            raise InputError(wanted, file=trace.file, key="model", value=trace.provenance.model)
+    caches = {policy.cache for trace in traces for policy in trace.policies}
+    if len(caches) > 1:
+        raise InputError("must be one for all anchors: a cache changes what the model is sure of", key="cache",
+                         value=", ".join(sorted(caches)))  # fmt: skip
+    _check_prompts(traces)
+
+
+def _check_prompts(traces: Sequence[ConfidenceTrace]) -> None:
+    texts: dict[str, bytes] = {}
+    for trace in traces:
+        for run, name in enumerate(trace.request_ids):
+            text = trace.prompt_ids[trace.prompt_offsets[run] : trace.prompt_offsets[run + 1]].tobytes()
+            if texts.setdefault(name, text) != text:
+                raise InputError(
+                    "must be the same prompt in all its runs", file=trace.file, key="prompt_ids", value=name
+                )

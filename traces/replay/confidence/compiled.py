@@ -1,0 +1,101 @@
+"""The compiled loop of replay: what does the nearest recorded state say about every wanted position?
+
+A kernel only, over flat arrays. Leaves out checks and meaning: `traces.replay.confidence.walk` hands in what it has
+verified.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Bits = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Ids = NDArray[np.int32]
+
+NEAREST, SUBSET, SUPERSET = 0, 1, 2
+"""Any state; first those that hold nothing which the canvas does not; first those that hold all that it does."""
+_APART = 1 << 20  # further than any two states
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _count(word: Any) -> Any:
+    """Bits that are set."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@njit(cache=True, nogil=True)
+def nearest_cells(
+    active: Ints,
+    held: Bits,
+    tokens: Ids,
+    wanted: NDArray[np.bool_],
+    row_offsets: Ints,
+    run_of_row: Ints,
+    usable: NDArray[np.bool_],
+    final_ids: Ids,
+    revealed: Bits,
+    cell: Ids,
+    mode: int,
+    found: Ids,
+) -> None:
+    """Fill `found[p, i]` with the cell of the state nearest to canvas p among those of its prompt that have one.
+
+    Distance: positions that hold a token in one of both states alone, and those that hold different tokens.
+
+    Args:
+        active: prompts to look at.
+        held: uint64[P, words], positions of every canvas that hold a token.
+        tokens: int32[P, L], what they hold.
+        wanted: bool[P, L], positions that are asked for.
+        row_offsets: of `Anchors`.
+        run_of_row: of `Anchors`.
+        usable: bool[runs], runs whose states may be taken.
+        final_ids: of `Anchors`.
+        revealed: of `Anchors`.
+        cell: of `Anchors`.
+        mode: `NEAREST`, `SUBSET` or `SUPERSET`.
+        found: int32[P, L], written; -1 where no state has a cell.
+    """
+    words, length = held.shape[1], wanted.shape[1]
+    best = np.empty(length, dtype=np.int64)
+    other = np.zeros(words, dtype=np.uint64)
+    places = np.empty(length, dtype=np.int64)
+    for p in active:
+        asked = 0
+        for i in range(length):
+            found[p, i] = -1
+            best[i] = 4 * _APART
+            if wanted[p, i]:
+                places[asked] = i
+                asked += 1
+        run = -1
+        for row in range(row_offsets[p], row_offsets[p + 1]):
+            if not usable[run_of_row[row]]:
+                continue
+            if run_of_row[row] != run:
+                run = run_of_row[row]
+                other[:] = np.uint64(0)
+                for i in range(length):
+                    if final_ids[run, i] != tokens[p, i]:
+                        other[i // 64] |= np.uint64(1) << np.uint64(i % 64)
+            distance, more, less = 0, 0, 0
+            for w in range(words):
+                mine, its = held[p, w], revealed[row, w]
+                more += _count(its & ~mine)
+                less += _count(mine & ~its)
+                distance += _count(mine & its & other[w])
+            distance += more + less
+            if (mode == SUBSET and more > 0) or (mode == SUPERSET and less > 0):
+                distance += _APART
+            for k in range(asked):
+                i = places[k]
+                if distance < best[i] and cell[row, i] >= 0:
+                    best[i] = distance
+                    found[p, i] = cell[row, i]

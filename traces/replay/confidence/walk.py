@@ -1,0 +1,193 @@
+"""How many passes does another policy take on recorded prompts, and how often does it write what one token a pass does?
+
+All canvases are decoded again together, pass by pass, and what the model would have been sure of is looked up. Three
+answers are exact: rules that commit by number alone, a recorded policy from its own run, and drafts of later states
+that are confirmed (`self_verified`). For any other policy the nearest recorded state stands for the one that was
+never reached, over all anchors of the prompt; states that hold less, and states that hold more, span a heuristic
+interval. States are told by what they hold, never by their number: that is 33 to 43 % off. Leaves out cost, and
+rules that need more than the recording holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware_profiles.errors import InputError
+from traces.kinds.confidence import ConfidenceTrace
+from traces.kinds.refine_policy import RefinePolicy
+from traces.replay.confidence.anchors import Anchors, packed, pooled
+from traces.replay.confidence.decode import Decoded, Pass, Seen, decode
+from traces.replay.confidence.rules import closed_form_passes
+from traces.replay.confidence.self_verified import self_verified_passes
+
+Counts = NDArray[np.int64]
+How = Literal["closed form", "recorded", "confirmed drafts", "nearest state"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RefineReplay:
+    """What a policy does on P recorded prompts.
+
+    Attributes:
+        policy: which.
+        prompts: one text each.
+        prompt_kinds: their strata.
+        tokens: int64[P], tokens committed.
+        steps: int64[P], passes.
+        full_steps: int64[P], those of them that compute prompt and canvas; the others compute what the cache leaves.
+        lower, upper: int64[P], passes by states that hold more, and by states that hold less; `steps` where exact.
+        agreement: float64[P], share of positions with the token that the one-token-a-pass run has there; NaN: unknown.
+        how: what the answer rests on.
+    """
+
+    policy: RefinePolicy
+    prompts: tuple[str, ...]
+    prompt_kinds: tuple[str, ...]
+    tokens: Counts
+    steps: Counts
+    full_steps: Counts
+    lower: Counts
+    upper: Counts
+    agreement: NDArray[np.float64]
+    how: How
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Tokens per pass, pooled: sum of tokens over sum of passes."""
+        return float(self.tokens.sum() / self.steps.sum())
+
+    @property
+    def tokens_per_step_interval(self) -> tuple[float, float]:
+        """The same by states that hold less and by states that hold more: a heuristic interval, no bound."""
+        total = float(self.tokens.sum())
+        return total / float(self.upper.sum()), total / float(self.lower.sum())
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether live decoding of the same prompts would take exactly these passes."""
+        return self.how != "nearest state"
+
+
+def replay_policy(
+    anchors: Anchors | ConfidenceTrace | Sequence[ConfidenceTrace], policy: RefinePolicy, *, interval: bool = True
+) -> RefineReplay:
+    """Decode recorded prompts again by another policy.
+
+    Args:
+        anchors: recordings, or what `pooled` made of them.
+        policy: how.
+        interval: walk twice more, for `lower` and `upper`.
+
+    Raises:
+        InputError: recordings that do not go together or lack what the rule reads, a block that does not divide the
+            canvas, another cache than recorded, or a rule that nearest states are known to mislead.
+    """
+    states = anchors if isinstance(anchors, Anchors) else pooled(anchors)
+    policy.check_canvas(states.canvas_tokens)
+    runs = states.run_of(policy)
+    static = _static_run(states, policy)
+    if policy.commit == "self_verified":
+        return _confirmed(states, policy, static)
+    exact_steps = closed_form_passes(policy, states.canvas_tokens)
+    if runs is None:
+        _check(states, policy)
+    usable = np.ones(len(states.policy_of_run), dtype=np.bool_)
+    if runs is not None:
+        usable = np.isin(np.arange(len(usable)), runs)
+    walked = _walked(states, policy, usable, 0)
+    if runs is not None and not np.array_equal(walked.steps, states.steps[runs]):
+        raise InputError("the recording contradicts its policy, which takes other passes", key="policies",
+                         value=policy.name)  # fmt: skip
+    exact = runs is not None or exact_steps is not None
+    lower = upper = walked.steps
+    if interval and not exact:
+        others = [walked.steps, *(_walked(states, policy, usable, mode).steps for mode in (1, 2))]
+        lower, upper = np.min(others, axis=0), np.max(others, axis=0)
+    return RefineReplay(
+        policy=policy,
+        prompts=states.prompts,
+        prompt_kinds=states.prompt_kinds,
+        tokens=(walked.tokens != states.mask_id).sum(axis=1),
+        steps=walked.steps,
+        full_steps=walked.begun if policy.cache != "none" else walked.steps,
+        lower=lower,
+        upper=upper,
+        agreement=_agreement(states, walked.tokens, static),
+        how="recorded" if runs is not None else "closed form" if exact_steps is not None else "nearest state",
+    )
+
+
+def _walked(states: Anchors, policy: RefinePolicy, usable: NDArray[np.bool_], mode: int) -> Decoded:
+    """Decode with what the recorded states of `usable` runs say; `mode` as in `compiled`."""
+    from traces.replay.confidence import compiled
+
+    places = np.zeros((len(states.prompts), states.canvas_tokens), dtype=np.int32)
+
+    def look(asked: Pass) -> Seen:
+        compiled.nearest_cells(
+            asked.active, packed(~asked.masked), asked.tokens, asked.wanted, states.row_offsets, states.run_of_row,
+            usable, states.final_ids, states.revealed, states.cell, mode, places,
+        )  # fmt: skip
+        if np.any(places[asked.wanted] < 0):
+            raise InputError("no anchor computed all positions that this policy asks for", key="block_tokens",
+                             value=policy.block_tokens)  # fmt: skip
+        known = {name: states.values[places, 1 + at] for at, name in enumerate(states.names)}
+        return Seen(ids=states.top_ids[places], doubt=states.values[places, 0], fields=known)
+
+    return decode(
+        policy, states.prompts, look, canvas_tokens=states.canvas_tokens, mask_id=states.mask_id, end_id=states.end_id
+    )
+
+
+def _check(states: Anchors, policy: RefinePolicy) -> None:
+    """Refuse what the recordings cannot answer for a policy that they did not follow."""
+    for name in policy.rule.needs:
+        if name not in states.names:
+            raise InputError(f"the rule {policy.commit} reads it, and not every trace has it", key=name)
+    cached = {(each.cache, each.block_tokens if each.cache != "none" else 0) for each in states.policies}
+    if (policy.cache, policy.block_tokens if policy.cache != "none" else 0) not in cached:
+        known = ", ".join(sorted(f"{cache} (blocks of {block})" if block else cache for cache, block in cached))
+        raise InputError(f"must be as recorded, {known}: a cache changes what the model is sure of", key="cache",
+                         value=policy.cache)  # fmt: skip
+    if policy.rule.own_anchor and all(each.commit != policy.commit for each in states.policies):
+        raise InputError("this rule is replayed from recordings of its own alone: nearest states of other rules are "
+                         "12 to 18 % off", key="commit", value=policy.commit)  # fmt: skip
+
+
+def _static_run(states: Anchors, policy: RefinePolicy) -> Counts | None:
+    """Every prompt's run of one token a pass: of the same block if there is one."""
+    found = [each for each in states.policies if each.commit == "static" and each.at["tokens"] == 1]
+    for each in sorted(found, key=lambda item: item.block_tokens != policy.block_tokens):
+        if (runs := states.run_of(each)) is not None:
+            return runs
+    return None
+
+
+def _agreement(states: Anchors, tokens: NDArray[np.int32], static: Counts | None) -> NDArray[np.float64]:
+    if static is None:
+        return np.full(len(tokens), np.nan)
+    same: NDArray[np.float64] = (tokens == states.final_ids[static]).mean(axis=1)
+    return same
+
+
+def _confirmed(states: Anchors, policy: RefinePolicy, static: Counts | None) -> RefineReplay:
+    """Passes of drafts that are confirmed, from the run of one token a pass: the text is that run's."""
+    one = RefinePolicy(commit="static", block_tokens=policy.block_tokens, cache=policy.cache)
+    runs = states.run_of(one)
+    if runs is None:
+        raise InputError("needs a recording of one token a pass with the same block and cache", key="commit",
+                         value=policy.commit)  # fmt: skip
+    if np.any(states.steps[runs] != states.canvas_tokens):
+        raise InputError("must take a pass per position", key="policies", value=one.name)
+    steps = self_verified_passes(states, runs, policy)
+    canvas = np.full(len(runs), states.canvas_tokens, dtype=np.int64)
+    return RefineReplay(
+        policy=policy, prompts=states.prompts, prompt_kinds=states.prompt_kinds, tokens=canvas, steps=steps,
+        full_steps=steps, lower=steps, upper=steps, agreement=_agreement(states, states.final_ids[runs], static),
+        how="confirmed drafts",
+    )  # fmt: skip
