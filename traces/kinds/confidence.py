@@ -216,12 +216,14 @@ class ConfidenceTrace:
     @property
     def steps(self) -> NDArray[np.int64]:
         """Passes of every run, int64[r]."""
-        return np.diff(self.step_offsets)
+        steps: NDArray[np.int64] = np.diff(self.step_offsets)
+        return steps
 
     @property
     def committed_tokens(self) -> NDArray[np.int64]:
         """Positions that every run committed, int64[r]."""
-        return (self.committed_at < self.steps[:, None]).sum(axis=1)
+        counts: NDArray[np.int64] = (self.committed_at < self.steps[:, None]).sum(axis=1, dtype=np.int64)
+        return counts
 
     def span(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First canvas position that every pass computed, and the one behind its last: int64[s] each."""
