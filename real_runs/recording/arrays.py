@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hardware_profiles.errors import InputError
 from traces.kinds.expansions import Expansions, joined
 
-_TYPES = ("int8", "int16", "int32", "int64", "float16", "bool")
+_TYPES = ("int8", "int16", "int32", "int64", "float16", "float32", "bool")
 _TREE_ARRAYS = ("offsets", "parents", "rank", "draft_prob", "on_path")
 _TREE_LIMITS = ("nodes", "depth", "width")
 

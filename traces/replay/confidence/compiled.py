@@ -18,7 +18,7 @@ Ids = NDArray[np.int32]
 
 NEAREST, SUBSET, SUPERSET = 0, 1, 2
 """Any state; first those that hold nothing which the canvas does not; first those that hold all that it does."""
-_APART = 1 << 20  # further than any two states
+_FAR = 1 << 20  # further than any two states
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -43,9 +43,9 @@ def nearest_cells(
     revealed: Bits,
     cell: Ids,
     mode: int,
-    found: Ids,
+    answer: Ids,
 ) -> None:
-    """Fill `found[p, i]` with the cell of the state nearest to canvas p among those of its prompt that have one.
+    """Fill `answer[p, i]` with the cell of the state nearest to canvas p among those of its prompt that have one.
 
     Distance: positions that hold a token in one of both states alone, and those that hold different tokens.
 
@@ -61,7 +61,7 @@ def nearest_cells(
         revealed: of `Anchors`.
         cell: of `Anchors`.
         mode: `NEAREST`, `SUBSET` or `SUPERSET`.
-        found: int32[P, L], written; -1 where no state has a cell.
+        answer: int32[P, L], written; -1 where no state has a cell.
     """
     words, length = held.shape[1], wanted.shape[1]
     best = np.empty(length, dtype=np.int64)
@@ -70,8 +70,8 @@ def nearest_cells(
     for p in active:
         asked = 0
         for i in range(length):
-            found[p, i] = -1
-            best[i] = 4 * _APART
+            answer[p, i] = -1
+            best[i] = 4 * _FAR
             if wanted[p, i]:
                 places[asked] = i
                 asked += 1
@@ -93,9 +93,9 @@ def nearest_cells(
                 distance += _count(mine & its & other[w])
             distance += more + less
             if (mode == SUBSET and more > 0) or (mode == SUPERSET and less > 0):
-                distance += _APART
+                distance += _FAR
             for k in range(asked):
                 i = places[k]
                 if distance < best[i] and cell[row, i] >= 0:
                     best[i] = distance
-                    found[p, i] = cell[row, i]
+                    answer[p, i] = cell[row, i]

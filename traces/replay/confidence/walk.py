@@ -94,8 +94,7 @@ def replay_policy(
     if policy.commit == "self_verified":
         return _confirmed(states, policy, static)
     exact_steps = closed_form_passes(policy, states.canvas_tokens)
-    if runs is None:
-        _check(states, policy)
+    _check(states, policy, recorded=runs is not None)
     usable = np.ones(len(states.policy_of_run), dtype=np.bool_)
     if runs is not None:
         usable = np.isin(np.arange(len(usable)), runs)
@@ -136,7 +135,7 @@ def _walked(states: Anchors, policy: RefinePolicy, usable: NDArray[np.bool_], mo
         if np.any(places[asked.wanted] < 0):
             raise InputError("no anchor computed all positions that this policy asks for", key="block_tokens",
                              value=policy.block_tokens)  # fmt: skip
-        known = {name: states.values[places, 1 + at] for at, name in enumerate(states.names)}
+        known = {name: states.values[places, 1 + states.names.index(name)] for name in policy.rule.needs}
         return Seen(ids=states.top_ids[places], doubt=states.values[places, 0], fields=known)
 
     return decode(
@@ -144,11 +143,13 @@ def _walked(states: Anchors, policy: RefinePolicy, usable: NDArray[np.bool_], mo
     )
 
 
-def _check(states: Anchors, policy: RefinePolicy) -> None:
+def _check(states: Anchors, policy: RefinePolicy, *, recorded: bool) -> None:
     """Refuse what the recordings cannot answer for a policy that they did not follow."""
     for name in policy.rule.needs:
         if name not in states.names:
             raise InputError(f"the rule {policy.commit} reads it, and not every trace has it", key=name)
+    if recorded:
+        return
     cached = {(each.cache, each.block_tokens if each.cache != "none" else 0) for each in states.policies}
     if (policy.cache, policy.block_tokens if policy.cache != "none" else 0) not in cached:
         known = ", ".join(sorted(f"{cache} (blocks of {block})" if block else cache for cache, block in cached))

@@ -76,6 +76,10 @@ def record(
         list[str] | None,
         typer.Option("--lookup", help="N:M of the server's ngram-simple: looked up, longest draft; repeat."),
     ] = None,
+    masked: Annotated[
+        bool,
+        typer.Option("--masked", help="Train a small masked-diffusion model and record how sure it is, by policy."),
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished recording.")] = False,
     seed: Seed = 0,
     json: Json = False,
@@ -86,6 +90,9 @@ def record(
     from real_runs.recording.options import RecordOptions
     from real_runs.recording.record import record as run
 
+    if masked:
+        _record_masked(out, resume=resume, json=json, quiet=quiet)
+        return
     options = RecordOptions(
         out=out, model=model, prompts=prompts, prompts_per_kind=prompts_per_kind, max_new_tokens=max_new_tokens,
         drafters=_drafters(drafter), temperatures=tuple(temperature or (0.0, 0.8)), level=level,
@@ -130,6 +137,21 @@ def _record_served(
         emit_json({"inputs": inputs, "traces": found})
     elif not quiet:
         show_served(found)
+
+
+def _record_masked(out: Path, *, resume: bool, json: bool, quiet: bool) -> None:
+    from app.cli.output import emit_json, say
+    from app.cli.verbs.traces_confidence import compared_policies, print_policies
+    from real_runs.recording.masked import MaskedRecording, record_masked
+
+    with _bar(quiet) as advance:
+        files = record_masked(MaskedRecording(out=out, resume=resume), progress=advance)
+    rows = compared_policies(files, seed=0)
+    if json:
+        emit_json({"inputs": {"masked": True}, "traces": [str(file) for file in files], "policies": rows})
+    elif not quiet:
+        print_policies(rows)
+        say("inspect one with: rooftree traces inspect FILE")
 
 
 def _summary(file: "RecordedFile") -> dict[str, Any]:

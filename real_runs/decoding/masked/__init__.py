@@ -1,0 +1,1 @@
+"""Decoding of masked canvases by a live model."""

@@ -1,0 +1,1 @@
+"""A small masked-diffusion language model: its shape, its text, its training."""

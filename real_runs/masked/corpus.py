@@ -1,0 +1,97 @@
+"""Which text does the small masked model learn, and from which is it asked to go on?
+
+Names of characters in the order of the Unicode Character Database, which Python ships, without those that only number
+ideographs and syllables. A token is a character. Every sixteenth window is held back for prompts, and never trained
+on. Leaves out training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+_HELD_BACK = 16
+_NUMBERED = ("CJK ", "HANGUL SYLLABLE", "TANGUT ", "NUSHU CHARACTER", "KHITAN SMALL")
+_SPREAD = 128  # prompts that lie evenly over the text
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The text as token ids.
+
+    Attributes:
+        window_tokens: tokens of a prompt and its canvas together.
+    """
+
+    window_tokens: int = 104
+
+    @property
+    def vocabulary(self) -> int:
+        """Token ids, the mask's included, which is the last."""
+        return len(set(_names())) + 1
+
+    @property
+    def mask_id(self) -> int:
+        """The id of a masked position."""
+        return self.vocabulary - 1
+
+    @property
+    def title(self) -> str:
+        """The text in words."""
+        return f"names of Unicode {unicodedata.unidata_version} characters, {self.vocabulary - 1} characters"
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the token ids, and so of text and vocabulary."""
+        digest = hashlib.sha256(json.dumps([self.vocabulary, self.window_tokens]).encode())
+        digest.update(self.windows().tobytes())
+        return digest.hexdigest()
+
+    def windows(self) -> NDArray[np.int32]:
+        """The text in windows, int32[windows, window_tokens]."""
+        ids = _token_ids()
+        count = len(ids) // self.window_tokens
+        return ids[: count * self.window_tokens].reshape(count, self.window_tokens)
+
+    def training_windows(self) -> NDArray[np.int32]:
+        """Windows that a model may be trained on."""
+        windows = self.windows()
+        taught: NDArray[np.int32] = windows[np.arange(len(windows)) % _HELD_BACK != 0]
+        return taught
+
+    def prompts(self, count: int, *, first: int = 0) -> dict[str, NDArray[np.int32]]:
+        """Windows held back, spread over the text, by names that tell their place.
+
+        Args:
+            count: how many.
+            first: how many are passed over: other prompts for another `first`.
+        """
+        held = np.arange(0, len(self.windows()), _HELD_BACK)
+        spread = held[np.linspace(0, len(held) - 1, min(_SPREAD, len(held))).astype(np.int64)]
+        order = np.random.default_rng(0).permutation(spread)[first : first + count]
+        return {f"names-{at}": self.windows()[at] for at in order.tolist()}
+
+    def text(self, ids: NDArray[np.int32]) -> str:
+        """Token ids as text, masks left out."""
+        characters = "".join(sorted(set(_names())))
+        return "".join(characters[each] for each in ids.tolist() if each != self.mask_id)
+
+
+@cache
+def _token_ids() -> NDArray[np.int32]:
+    characters = "".join(sorted(set(_names())))
+    place = {each: at for at, each in enumerate(characters)}
+    return np.array([place[each] for each in _names()], dtype=np.int32)
+
+
+@cache
+def _names() -> str:
+    names = (unicodedata.name(chr(code), "") for code in range(sys.maxunicode + 1))
+    return "\n".join(name for name in names if name and not name.startswith(_NUMBERED))

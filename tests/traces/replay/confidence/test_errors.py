@@ -1,0 +1,29 @@
+"""Errors of replay: none where it is exact, told by prompt where the prompts are the anchors'."""
+
+import pytest
+
+from hardware_profiles.errors import InputError
+from tests.traces.toy_masked import ANCHORS, SURE, toy_trace
+from traces.kinds.refine_policy import RefinePolicy
+from traces.replay.confidence.errors import replay_errors
+
+BETWEEN = RefinePolicy(commit="threshold", at={"confidence": 0.75}, block_tokens=8)
+
+
+def test_recorded_policies_have_no_error_and_others_have_one_by_prompt():
+    recorded, between = replay_errors(toy_trace(ANCHORS, prompts=12), toy_trace([SURE, BETWEEN], prompts=12))
+    assert (recorded.how, recorded.signed, recorded.per_prompt, recorded.covered) == ("recorded", 0.0, 0.0, 1.0)
+    assert between.how == "nearest state" and abs(between.signed) <= between.per_prompt < 0.2
+    assert 0.5 < between.covered <= 1.0
+
+
+def test_other_prompts_are_compared_in_the_mean_with_their_spread():
+    others = toy_trace([SURE], names=[f"toy-{n}" for n in range(100, 120)])
+    (error,) = replay_errors(toy_trace(ANCHORS, prompts=20), others)
+    assert error.per_prompt is None and error.covered is None
+    assert 0 < error.spread < 0.1 and abs(error.signed) < 4 * error.spread
+
+
+def test_some_shared_prompts_are_refused():
+    with pytest.raises(InputError, match="all among the anchors' prompts, or none"):
+        replay_errors(toy_trace(ANCHORS, prompts=2), toy_trace([SURE], prompts=3))
