@@ -18,6 +18,7 @@ METHOD = Method(
     shape=Shape(kind="static_tree", nodes=63, depth=4),
     verify=Verify(rule="match"),
     systems=("Hydra",),
+    recorded=("catalogue/smollm2-135m--hydra--greedy",),
     reported=(
         Reported(
             quantity="speedup", value=2.88, source="arXiv:2503.01840, table 1", model="vicuna-13b",

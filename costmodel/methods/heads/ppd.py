@@ -18,6 +18,7 @@ METHOD = Method(
     shape=Shape(kind="state_trees", nodes=105, depth=3, riding=3),
     verify=Verify(rule="match"),
     systems=("PPD",),
+    recorded=("catalogue/smollm2-135m--ppd--greedy",),
     reported=(
         Reported(
             quantity="tokens_per_s", value=88.0, source="arXiv:2405.18628, table 1", model="vicuna-7b",

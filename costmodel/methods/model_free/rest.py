@@ -16,6 +16,7 @@ METHOD = Method(
     draft=(Draft(by="lookup", may_propose_nothing=True, host_s=1e-3),),
     shape=Shape(kind="static_tree", nodes=64, depth=10),
     verify=Verify(rule="fixed_candidates"),
+    recorded=("catalogue/smollm2-135m--rest--greedy",),
     assumed=(
         "draft.host_s: a millisecond of search in the corpus",
         "shape: a tree made anew of at most 64 tokens of ten levels",
