@@ -64,6 +64,7 @@ def asked_together(
         "steps": max(steps),
         "request_steps": round(sum(steps) * tokens / every),
         "drafted_tokens": sum(_timed(each, "draft_n") for each in answers),
+        "counted": [[own, _timed(each, "draft_n")] for own, each in zip(steps, answers, strict=True)],
         "decode_s": decode_s,
         "cpu_s": took_cpu_s * decode_s / whole_s if cpu_s else decode_s,
         "draft_s": 0.0,

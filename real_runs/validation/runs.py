@@ -60,6 +60,7 @@ class Run:
         ttft_s: from sending a request to its first token, the mean over requests; 0 where nothing was sent.
         tpot_s: of a request per output token after the first, the mean over requests; 0 where nothing was sent.
         prompt_tokens: of a request, as a server counted them, the mean over requests; 0 where nothing was sent.
+        counted: steps and draft tokens of every request, as a server counted them; () where nothing was sent.
     """
 
     cell: str
@@ -82,6 +83,7 @@ class Run:
     ttft_s: float = 0.0
     tpot_s: float = 0.0
     prompt_tokens: float = 0.0
+    counted: tuple[tuple[int, int], ...] = ()
 
     @property
     def rest_s(self) -> float:
@@ -98,6 +100,7 @@ class Run:
         """A line of the log."""
         values = dict(given)
         values["prompts"] = tuple(values["prompts"])
+        values["counted"] = tuple((int(steps), int(drafted)) for steps, drafted in values.get("counted", ()))
         values["passes"] = tuple((int(b), int(n), int(c), float(s)) for b, n, c, s in values["passes"])
         return cls(**values)
 

@@ -57,7 +57,7 @@ def chosen_for(
             found.append(Served(chosen=replace(longest.chosen, draft_tokens=best.acceptance.draft_tokens)))
 
     def rate(served: Served) -> float:
-        runs = [predict(served, group).run for group in cell.groups]
+        runs = [predict(served, group, ()).run for group in cell.groups]
         return sum(run.tokens for run in runs) / sum(run.decode_s for run in runs)
 
     return max(found, key=rate)

@@ -42,7 +42,8 @@ class PredictedGroup:
     spread_ratio: float
 
 
-Predict = Callable[[Served, tuple[str, ...]], PredictedGroup]
+Counted = tuple[tuple[int, int], ...]  # steps and draft tokens of every request, as a server counted them
+Predict = Callable[[Served, tuple[str, ...], Counted], PredictedGroup]
 
 
 def predicted_group(

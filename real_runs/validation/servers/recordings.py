@@ -21,7 +21,7 @@ from real_runs.servers.llama_cpp.answers import Answered, Answers, whole_complet
 from real_runs.servers.llama_cpp.recording import lookup_trace
 from real_runs.validation.servers.configurations import NGRAM, Served
 from real_runs.validation.servers.slots import compute
-from real_runs.validation.servers.steps import Steps, drawn_path, group_steps, recorded_path
+from real_runs.validation.servers.steps import Steps, counted_path, drawn_path, group_steps, recorded_path
 from traces.kinds.acceptance import AcceptanceTrace
 
 DRAWS = 64
@@ -61,13 +61,16 @@ class Recorded:
             self.of(names), size_n=served.chosen.ngram_max, size_m=max(served.draft_tokens, 1)
         )  # fmt: skip
 
-    def steps(self, served: Served, names: Sequence[str], *, seed: int) -> list[Steps]:
+    def steps(
+        self, served: Served, names: Sequence[str], *, seed: int, counted: Sequence[tuple[int, int]] = ()
+    ) -> list[Steps]:
         """The steps that prompts sent together should take: one list entry, or several draws where rates are stated.
 
         Args:
             served: the configuration.
             names: of prompts, in the order of their slots.
             seed: of the draws.
+            counted: steps and draft tokens of every request where a server drew; () draws several times.
         """
         by_model = served.chosen.speculates and served.chosen.method != NGRAM
         if not served.synthetic:
@@ -76,6 +79,10 @@ class Recorded:
             return [group_steps(paths, draft_model=by_model)]
         rates, generator = served.chosen.acceptance_by_depth or (), np.random.default_rng(seed)
         most, prompts = self.answers.setup["max_new_tokens"], self.prompts
+        if counted:
+            own = zip(names, counted, strict=True)
+            paths = [counted_path(rates, len(prompts[name]), most, each, generator) for name, each in own]
+            return [group_steps(paths, draft_model=by_model)]
         return [
             group_steps(
                 [drawn_path(rates, len(prompts[name]), most, generator) for name in names], draft_model=by_model

@@ -1,8 +1,9 @@
 """How far off was what was predicted of a server's runs?
 
 The faster half of a work's runs, as a calibration counts them, beside predictions of the same steps, as points of the
-schema that every validation has, with the time to the first token, the time per token and what prompts took. Leaves out
-running (`launches`).
+schema that every validation has, with the time to the first token, the time per token and what prompts took. Where
+acceptance is drawn each run is work of its own: its prediction has as many steps and draft tokens, and the faster half
+is that beside its predictions. Leaves out running (`launches`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from real_runs.validation.rounds import faster_half, undisturbed
 from real_runs.validation.runs import Run
 from real_runs.validation.score import Point, score_point
 from real_runs.validation.servers.configurations import Served
-from real_runs.validation.servers.launches import FAILED, Plan
+from real_runs.validation.servers.launches import AGAIN, FAILED, Plan
 from real_runs.validation.servers.predict import Predict, PredictedGroup
 from real_runs.validation.servers.recordings import Recorded
 
@@ -41,23 +42,49 @@ def scored_points(
         predict: what a configuration should take for a group.
         keep_disturbed: score runs that other processes disturbed, too.
     """
-    runs = [Run.from_json(entry) for entry in entries if FAILED not in entry]
-    counted = runs if keep_disturbed else faster_half(undisturbed(runs))
+    runs = runs_of(entries)
+    quiet = runs if keep_disturbed else undisturbed(runs)
+    faster = runs if keep_disturbed else faster_half(quiet)
     points, left_out = list[Point](), _failures(entries)
     for cell, every in plan:
         for served in every:
             ran, here = (
                 [run for run in some if (run.cell, run.configuration) == (cell.name, served.name)]
-                for some in (runs, counted)
+                for some in (runs, quiet if served.synthetic else faster)
             )
             if {run.prompts for run in here} != set(cell.groups):
                 left_out.append(f"{cell.name}: {served.name}: no undisturbed run of every prompt")
                 continue
-            predicted = {group: predict(served, group) for group in cell.groups}
+            if served.synthetic:
+                middle = {group: _middle_drawn(served, here, predict, group) for group in cell.groups}
+                predicted = {group: each for group, (_, each) in middle.items()}
+                here = [run for run, _ in middle.values()]
+            else:
+                predicted = {group: predict(served, group, ()) for group in cell.groups}
             best = chosen.get(cell.name)
-            point = _point(cell, served, here, predicted, recorded, len(ran) - len(here))
+            point = _point(cell, served, here, predicted, recorded, len(ran) - sum(run.rounds for run in here))
             points.append(replace(point, chosen=best is not None and best.name == served.name))
     return points, left_out
+
+
+def runs_of(entries: Sequence[Mapping[str, Any]]) -> list[Run]:
+    """Every run that a log holds, repeats that are work of their own among them."""
+    return [
+        Run.from_json({key: value for key, value in entry.items() if key != AGAIN} | dict(repeat))
+        for entry in entries
+        if FAILED not in entry
+        for repeat in ({}, *entry.get(AGAIN, ()))
+    ]
+
+
+def _middle_drawn(
+    served: Served, runs: Sequence[Run], predict: Predict, group: Group
+) -> tuple[Run, PredictedGroup]:  # fmt: skip
+    """Of the runs of a group the middle one of those that were faster beside what their own draws should take."""
+    own = [(run, predict(served, group, run.counted)) for run in runs if run.prompts == group]
+    own.sort(key=lambda pair: pair[0].decode_s / pair[1].run.decode_s)
+    run, predicted = own[(len(own) - 1) // 4]
+    return replace(run, rounds=len(own)), predicted
 
 
 def _failures(entries: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -35,16 +35,15 @@ from real_runs.servers.llama_cpp.recording import draft_trace
 from real_runs.validation.cells import Cell
 from real_runs.validation.predict import LoopCosts
 from real_runs.validation.rounds import probe_correlation, undisturbed
-from real_runs.validation.runs import Run
 from real_runs.validation.score import Point, regrets, summary, write_points
 from real_runs.validation.servers.choice import chosen_for
 from real_runs.validation.servers.configurations import DRAFT, Served, plain
-from real_runs.validation.servers.launches import FAILED, Bench, Command, make_runs
+from real_runs.validation.servers.launches import Bench, Command, make_runs
 from real_runs.validation.servers.options import ServerOptions
 from real_runs.validation.servers.plan import SYNTHETIC, SYNTHETIC_CONTEXT, Wanted, cell_plan, server_cells
-from real_runs.validation.servers.predict import Predict, PredictedGroup, predicted_group
+from real_runs.validation.servers.predict import Counted, Predict, PredictedGroup, predicted_group
 from real_runs.validation.servers.recordings import Recorded, record_prompts
-from real_runs.validation.servers.scored import Group, prompt_times, scored_points
+from real_runs.validation.servers.scored import Group, prompt_times, runs_of, scored_points
 from real_runs.validation.servers.slots import cache_folder
 from real_runs.validation.servers.steps_file import keep_steps
 from real_runs.validation.validate import Validation
@@ -219,8 +218,8 @@ def _setup(options: ServerOptions, plan: Plan) -> dict[str, Any]:
 def _predictor(options: ServerOptions, asked: DecodingConfiguration, recorded: Recorded) -> Predict:
     layers = 0 if options.draft is None else load_model(str(options.draft)).layers
 
-    def predict(served: Served, group: Group) -> PredictedGroup:
-        drawn = recorded.steps(served, group, seed=options.seed)
+    def predict(served: Served, group: Group, counted: Counted) -> PredictedGroup:
+        drawn = recorded.steps(served, group, seed=options.seed, counted=counted)
         cut = layers if served.chosen.method == DRAFT else 0
         return predicted_group(_setting(served, asked), cut, drawn, draft_tokens=served.draft_tokens)
 
@@ -231,7 +230,7 @@ def _about(
     options: ServerOptions, asked: DecodingConfiguration, recorded: Recorded, entries: Sequence[Mapping[str, Any]],
     plan: Plan, command: Command,
 ) -> dict[str, Any]:  # fmt: skip
-    runs = [Run.from_json(entry) for entry in entries if FAILED not in entry]
+    runs = runs_of(entries)
     correlation = probe_correlation(undisturbed(runs))
     every = {f"{each.chosen.max_batch} slots, {each.name}": each for _, some in plan for each in some}
     return {
@@ -241,7 +240,7 @@ def _about(
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "probe_deciles_s": quantiles([run.probe_s for run in runs], n=10) if len(runs) > 1 else [],
         "probe_correlation": None if math.isnan(correlation) else correlation,
-        "acceptance": "real text: drafters replayed on answers of a plain server; synthetic: the stated rates, drawn",
+        "acceptance": "text: drafters replayed on a plain server's answers; synthetic: draws with the server's counts",
         "commands": {name: shlex.join(["llama-server", *_shown(command(each))]) for name, each in every.items()},
         "draft_layers": 0 if options.draft is None else load_model(str(options.draft)).layers,
         "weights": load_model(str(options.model)).dtype,

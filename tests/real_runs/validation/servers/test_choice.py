@@ -33,7 +33,7 @@ def recorded(output):
 def timed(seconds):
     """Predictions that depend on the configuration alone."""
 
-    def predict(served, group):
+    def predict(served, group, counted):
         run = PredictedRun(tokens=90, steps=45, request_steps=90, draft_s=0.0, verify_s=seconds(served), rest_s=0.0)
         return PredictedGroup(run=run, ttft_s=0.1, tpot_s=0.1, spread_ratio=0.1)
 

@@ -1,6 +1,7 @@
 """Points of served runs: what was predicted beside what was measured, and what is left out."""
 
 import hashlib
+from dataclasses import replace
 
 import pytest
 
@@ -8,10 +9,11 @@ from costmodel.answers.settings import build_setting
 from real_runs.servers.llama_cpp.answers import Answered
 from real_runs.validation.predict import PredictedRun
 from real_runs.validation.score import summary
-from real_runs.validation.servers.launches import FAILED
+from real_runs.validation.servers.configurations import synthetic
+from real_runs.validation.servers.launches import AGAIN, FAILED
 from real_runs.validation.servers.predict import PredictedGroup
 from real_runs.validation.servers.recordings import Answers, Recorded
-from real_runs.validation.servers.scored import prompt_times, scored_points
+from real_runs.validation.servers.scored import prompt_times, runs_of, scored_points
 from tests.real_runs.validation.servers.served_runs import ASKED, LOOKUP, PLAIN, PLAN, SINGLE, values
 
 OUTPUT = (1, 2, 3)
@@ -33,7 +35,7 @@ def entries(**changes):
     ]  # fmt: skip
 
 
-def predict(served, group):
+def predict(served, group, counted):
     rate = 1.0 if served.drafter else 2.0
     run = PredictedRun(tokens=10, steps=10, request_steps=10, draft_s=0.0, verify_s=rate, rest_s=0.0)
     return PredictedGroup(run=run, ttft_s=0.1, tpot_s=0.1, spread_ratio=0.1)
@@ -81,3 +83,23 @@ def test_prompts_are_listed_with_their_times():
     times = prompt_times(build_setting(ASKED), RECORDED)
     assert [each["measured_s"] for each in times] == [2.0] * 4
     assert all(each["tokens"] == 2 and each["predicted_s"] > 0 for each in times)
+
+
+def test_repeats_of_drawn_acceptance_are_put_beside_predictions_of_their_own_draws():
+    drawn, place = synthetic(LOOKUP, 0.8), {"cell": SINGLE.name, "prompts": ["a"], "round": 0}
+    lucky = values(counted=[[5, 20]], steps=5, request_steps=5, decode_s=0.6, cpu_s=0.6)
+    unlucky = values(counted=[[10, 38]], decode_s=1.0)
+    slowed = values(counted=[[5, 20]], steps=5, request_steps=5, decode_s=0.9, cpu_s=0.9)
+
+    def own(served, group, counted):
+        steps = counted[0][0]
+        run = PredictedRun(tokens=10, steps=steps, request_steps=steps, draft_s=0.0, verify_s=0.1 * steps, rest_s=0.0)
+        return PredictedGroup(run=run, ttft_s=0.1, tpot_s=0.1, spread_ratio=0.1)
+
+    cell = replace(SINGLE, prompts=("a",))
+    made = [place | {"configuration": drawn.name} | slowed | {AGAIN: [lucky, unlucky]}]
+    assert [run.decode_s for run in runs_of(made)] == [0.9, 0.6, 1.0]
+    (point,), left_out = scored_points([(cell, [drawn])], made, {}, RECORDED, own, keep_disturbed=False)
+    # the unlucky run took what its ten steps should take; the lucky one was a fifth slower than its five should be
+    assert not left_out and point.error_ratio == pytest.approx(0.0) and point.runs == 3
+    assert point.measured["tokens_per_step"] == pytest.approx(1.0)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from real_runs.servers.llama_cpp.answers import Answered, Answers
 from real_runs.servers.llama_cpp.recording import lookup_trace
-from real_runs.validation.servers.steps import drawn_path, group_steps, recorded_path
+from real_runs.validation.servers.steps import counted_path, drawn_path, group_steps, recorded_path
 
 REPEATING = (7, 8, 9, 10) * 16
 SETUP = {
@@ -43,6 +43,17 @@ def test_drawn_steps_keep_what_the_rates_say():
     paths = [drawn_path([0.8, 0.5, 0.1], 10, 400, generator) for _ in range(30)]
     whole = np.concatenate([path.emitted[path.drafted == 3] for path in paths])
     assert abs(whole.mean() - 2.4) < 0.05
+
+
+@given(st.integers(1, 16), st.sampled_from([0.3, 0.5, 0.8]), st.integers(8, 60), st.integers(0, 1000))
+def test_a_counted_path_is_a_path_of_the_rates_with_the_counts_of_the_server(k, rate, tokens, seed):
+    rates = [rate**depth for depth in range(1, k + 1)]
+    served = drawn_path(rates, 100, tokens, np.random.default_rng(seed))
+    counted = len(served.drafted), int(served.drafted.sum())
+    path = counted_path(rates, 100, tokens, counted, np.random.default_rng(seed + 1))
+    assert path.emitted.sum() == tokens - 1 and (path.emitted <= path.drafted + 1).all()
+    assert counted_path(rates, 100, tokens, counted, np.random.default_rng(seed)).emitted.sum() == tokens - 1
+    assert abs(len(path.drafted) - counted[0]) <= 2
 
 
 def test_recorded_steps_are_plain_without_a_draft_and_all_accepted_in_a_text_that_repeats():
