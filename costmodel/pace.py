@@ -42,7 +42,7 @@ class Refine:
         stores_along: what was committed is computed once more within a later pass, which stores it.
         closing_passes: passes that only store a finished block.
         copies: sequences that such a pass computes per request: 2 with and without the prompt (guidance), or the
-            drafts of a block that are confirmed together. Full passes beside others compute one.
+            drafts of a block that are confirmed together, of which full passes compute one.
         auxiliary: name of another model that reads the same tokens in a pass of its own; empty: none.
         vocab_state_bytes: bytes of a value that is kept per token of a block and entry of the vocabulary, and read and
             written in every pass; 0: none is.

@@ -110,8 +110,9 @@ def refine_step(
     counts = pass_counts(m, passes * waiting_ratio(m, tokens_per_step, batch))
     verify: list[WeightedPass] = []
     if np.any(counts["full"] > 0.0):
-        one = copies if r.forward == "full" else batch
-        verify.append((counts["full"] / passes, over(canvas.whole, 0.0, whole=True, requests=one)))
+        drafts = r.commit == "self_verified" and r.forward != "full"  # which a pass over prompt and canvas has none of
+        full = over(canvas.whole, 0.0, whole=True, requests=batch if drafts else copies)
+        verify.append((counts["full"] / passes, full))
     if np.any(counts["canvas"] > 0.0):
         verify.append((counts["canvas"] / passes, over(canvas.width, canvas.prompt)))
     if np.any(counts["own"] > 0.0):
@@ -165,7 +166,7 @@ def refine_footprint(d: Deployment, m: Method, *, batch: Number, context: Number
         held = held + kv_bytes(other, form, batch=b, context=canvas.whole, **shape)
     live = live_tokens(m)
     held = held + b * live * d.architecture.vocab * r.vocab_state_bytes / share
-    widest = canvas.whole * (r.copies if r.forward == "full" else 1)
+    widest = canvas.whole * (1 if r.commit == "self_verified" and r.forward != "full" else r.copies)
     if r.forward != "full" and not (r.full_passes or r.full_every):
         widest = np.asarray(max(float(np.max(rows)) for _, rows, _ in canvas.own()) * r.copies)
     return Footprint(

@@ -15,6 +15,7 @@ from hardware_profiles.errors import InputError, UnknownNameError
 
 _TPF = re.compile(r"(?:TPF|tau|S=?)\s*=?\s*(\d+(?:\.\d+)?)")
 _USUAL_CANVAS, _USUAL_BLOCK = 256, 32
+_ONE_A_FORWARD = ("llada", "one token a pass")  # what entries call a static baseline
 # what systems are called, in the order in which their names are read; other names are titles, or compute whole canvases
 _ENTRIES = tuple(
     (re.compile(words, re.IGNORECASE), slug)
@@ -56,6 +57,8 @@ def tokens_per_forward(row: PublishedRow) -> float:
 
 def plain_tokens(row: PublishedRow) -> float | None:
     """Tokens per forward of a baseline that is the same model with a static schedule; None for another one."""
+    if row.baseline_unit in _ONE_A_FORWARD:
+        return 1.0
     steps, canvas = number(row.plain_steps), token_count(row.output)
     return canvas / steps if steps and canvas and row.baseline is not None else None
 

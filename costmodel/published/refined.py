@@ -122,7 +122,8 @@ def _answered(
     remarks: tuple[str, ...],
 ) -> Prediction:  # fmt: skip
     batch, method = batch_of(row), setting.drafter.method
-    step_s = float(estimate(setting, refined(method), batch=float(batch), context=prompt).step.total_s)
+    result = estimate(setting, refined(method), batch=float(batch), context=prompt)
+    step_s = float(result.step.total_s)
     committed = refined(method).tokens_per_step
     asked = row.unit if row.value is not None else "tok/s"
     predicted = in_unit(asked, committed, step_s, batch)
@@ -131,6 +132,8 @@ def _answered(
         plain = refined(static.drafter.method).tokens_per_step
         baseline = in_unit("tok/s", plain, float(_static_s(static, batch, prompt)), batch)
     speedup = predicted / baseline if baseline is not None else None
+    if static is None and row.baseline is None and not row.baseline_unit:
+        speedup = float(result.speedup)  # over plain decoding of the same model
     number_asked = predicted if row.value is not None else speedup
     if number_asked is None:
         raise InputError("states a speedup over another model, whose passes the row does not describe", key="speedup")

@@ -16,6 +16,7 @@ METHOD = Method(
     shape=Shape(kind="block", nodes=32),
     refine=Refine(forward="full", commit="entropy", tokens_per_pass=8.53, canvas_tokens=256),
     systems=("dParallel",),
+    reproduced=("tests/costmodel/published/test_diffusion_rows.py::test_milliseconds_of_dparallels_steps",),
     reported=(
         Reported(
             quantity="speedup", value=8.45, source="czg1225/dParallel, table 1", model="llada-8b", batch=1,

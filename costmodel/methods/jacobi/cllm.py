@@ -18,6 +18,9 @@ METHOD = Method(
     shape=Shape(kind="block", nodes=16),
     refine=Refine(forward="block", commit="fixed_point", tokens_per_pass=2.3, canvas_tokens=16),
     systems=("CLLMs",),
+    reproduced=(
+        "tests/costmodel/published/test_diffusion_rows.py::test_jacobi_and_lookahead_with_stated_tokens_per_step",
+    ),
     reported=(
         Reported(
             quantity="speedup", value=2.1, source="README of JacobiForcing", model="qwen2.5-7b", device="a100-sxm-80",

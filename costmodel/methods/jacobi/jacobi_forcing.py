@@ -17,6 +17,9 @@ METHOD = Method(
     own_weights=True,
     shape=Shape(kind="block", nodes=64),
     refine=Refine(forward="block", commit="fixed_point", tokens_per_pass=4.0, canvas_tokens=64),
+    reproduced=(
+        "tests/costmodel/published/test_diffusion_rows.py::test_jacobi_and_lookahead_with_stated_tokens_per_step",
+    ),
     reported=(
         Reported(
             quantity="speedup", value=3.7, source="README of JacobiForcing", model="qwen2.5-7b", device="a100-sxm-80",

@@ -17,6 +17,7 @@ METHOD = Method(
     refine=Refine(forward="block", commit="threshold", tokens_per_pass=2.77, canvas_tokens=256, full_passes=1),
     batch=Batch(ragged="pad"),
     systems=("Fast-dLLM",),
+    reproduced=("tests/costmodel/published/test_diffusion_rows.py::test_fast_dllm_on_an_h100",),
     reported=(
         Reported(
             quantity="tokens_per_s", value=114.29, source="d3LLM, AUP leaderboard", model="llada-8b", device="h100-sxm",

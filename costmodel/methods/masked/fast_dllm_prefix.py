@@ -11,6 +11,7 @@ METHOD = replace(
     title="Fast-dLLM, prefix cache",
     refine=Refine(forward="suffix", commit="threshold", tokens_per_pass=2.77, canvas_tokens=256, full_passes=1),
     systems=(),
+    reproduced=(),
     reported=(),
     assumed=("refine.tokens_per_pass: that of the dual cache", "batch.ragged: that of the dual cache"),
 )

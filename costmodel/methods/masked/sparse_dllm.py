@@ -20,6 +20,7 @@ METHOD = Method(
     shape=Shape(kind="block", nodes=32),
     refine=Refine(forward="block", commit="static", tokens_per_pass=1.0, full_passes=2, canvas_tokens=256),
     systems=("Sparse-dLLM",),
+    reproduced=("tests/costmodel/published/test_diffusion_rows.py::test_pruned_caches_at_one_token_a_step",),
     reported=(
         Reported(
             quantity="tokens_per_s", value=31.72, source="table of OpenMOSS/Sparse-dLLM", model="llada-8b",

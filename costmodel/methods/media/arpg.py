@@ -15,6 +15,7 @@ METHOD = Method(
     shape=Shape(kind="block", nodes=256),
     refine=Refine(forward="group", commit="arccos", tokens_per_pass=4.0, canvas_tokens=256, copies=2),
     systems=("ARPG",),
+    reproduced=("tests/costmodel/published/test_diffusion_rows.py::test_milliseconds_of_image_steps",),
     reported=(
         Reported(
             quantity="step_s", value=0.0267, source="arXiv:2507.01957, table 1, by a summary", model="ARPG-XL",

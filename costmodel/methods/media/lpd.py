@@ -18,6 +18,7 @@ METHOD = Method(
         forward="group", commit="cosine", tokens_per_pass=12.8, canvas_tokens=256, stores_along=True, copies=2
     ),
     systems=("LPD",),
+    reproduced=("tests/costmodel/published/test_diffusion_rows.py::test_milliseconds_of_image_steps",),
     reported=(
         Reported(
             quantity="step_s", value=0.0275, source="README of mit-han-lab/lpd", model="LPD-XXL 1.4B",

@@ -20,6 +20,6 @@ METHOD = Method(
     assumed=(
         "refine.tokens_per_pass: 256 tokens in 20 passes",
         "refine.full_passes: ten, of eight to twelve",
-        "refine.copies: full passes compute one sequence here, and two under guidance",
+        "refine.copies: with and without the class",
     ),
 )  # fmt: skip
