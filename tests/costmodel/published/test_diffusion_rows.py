@@ -146,8 +146,10 @@ def test_pruned_caches_at_one_token_a_step(answers):
 
 
 def test_memory_of_static_and_pruned_canvases(answers):
-    """GiB at the peak, as the notes have them, with the prompts that the static rows tell: means, where a peak is of the
-    longest. Dream's static code holds more, which its caches do without."""
+    """GiB at the peak, with the prompts that the static rows tell: means, where a peak is of the longest.
+
+    Dream's static code holds more, which its caches do without.
+    """
     found = of(answers, "Sparse-dLLM", "OpenMOSS")
     for each in found:
         static_gib, own_gib = (
