@@ -130,3 +130,9 @@ def test_importing_the_registry_loads_nothing_heavy(root):
     code = f"import sys, app.exporters.registry; print(*sorted({heavy} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_engine_is_told_to_serve_an_encoder_decoder(build, engine):
+    with pytest.raises(InputError, match="encoder-decoders"):
+        export(build("speculative-decoding", model="t5-xxl"), engine)
