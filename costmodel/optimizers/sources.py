@@ -7,6 +7,7 @@ per step and costs (`costmodel.laws`, `costmodel.answers`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -152,6 +153,30 @@ def length_source(
         return Source(method=method, kind="stated", own_tokens_per_step=tokens_per_step, about=about)
     found = length_rates(tokens_per_step, at, match_rate=share)
     return Source(method=method, kind="stated", rates=found, about=f"{about} at K={at}")
+
+
+def confidence_source(path: Path, method: str) -> Source:
+    """Tokens per pass of a method that refines masked blocks, replayed on a confidence trace.
+
+    Args:
+        path: of the trace.
+        method: slug.
+
+    Raises:
+        InputError: no confidence trace, or one that cannot answer for the method.
+    """
+    from costmodel.laws.replayed_refining import replayed_refining
+    from traces.storage.confidence_file import read_confidence
+
+    if not method:
+        raise InputError("a confidence trace needs the method that is asked about", file=path, key="--method")
+    replay = replayed_refining(load_method(method), read_confidence(path))
+    low, high = replay.tokens_per_step_interval
+    about = f"{replay.tokens_per_step:.3g} tokens per pass ({replay.how}, {low:.3g} to {high:.3g})"
+    agreement = float(replay.agreement.mean())
+    if not math.isnan(agreement):
+        about += f", {agreement:.1%} of the tokens those of one a pass"
+    return Source(method=method, kind="stated", own_tokens_per_step=replay.tokens_per_step, about=f"{about}: {path}")
 
 
 def means_source(method: str, means: Mapping[int, float], *, match_rate: float | None = None) -> Source:

@@ -45,9 +45,10 @@ def named_sources(
     """
     from app.cli.options import method_slug, ratio
     from costmodel.optimizers.named_drafters import drafter_source
-    from costmodel.optimizers.sources import length_source, rates_source, trace_source
+    from costmodel.optimizers.sources import confidence_source, length_source, rates_source, trace_source
     from hardware_profiles.errors import InputError
     from traces.library import trace_file
+    from traces.storage.confidence_file import is_confidence
 
     share, slug = ratio(accepted.match_rate, "--match-rate"), method_slug(method, "--method")
     ways = {"--trace": bool(traces), "--acceptance": accepted.acceptance is not None,
@@ -58,7 +59,12 @@ def named_sources(
         raise InputError(f"{' and '.join(given)} {rule}")
     if accepted.drafter and slug and not given:
         raise InputError("--drafter names its method itself; leave out --method", key="--method", value=method)
-    found = [trace_source(trace_file(path), slug, share, lengths=lengths, otherwise=otherwise) for path in traces]
+    found = [
+        confidence_source(file, slug)
+        if is_confidence(file)
+        else trace_source(file, slug, share, lengths=lengths, otherwise=otherwise)
+        for file in map(trace_file, traces)
+    ]
     if accepted.acceptance is not None:
         found = [rates_source(slug or OTHERWISE, rates_of(accepted.acceptance), match_rate=share)]
     if accepted.tokens_per_step is not None:

@@ -7,7 +7,7 @@ import typer
 
 from app.cli.options import MOST_DRAFT_TOKENS, Csv, Json, Out, Quiet, Seed, whole_numbers
 from app.cli.output import Answered
-from app.cli.verbs.traces_confidence import compared_policies, confidence_facts, is_confidence, print_policies
+from app.cli.verbs.traces_confidence import compared_policies, confidence_facts, print_policies
 from app.cli.verbs.traces_import import counts_of, import_
 
 cli = typer.Typer(help="Import, inspect and compare recorded traces.", no_args_is_help=True, rich_markup_mode=None)
@@ -68,6 +68,7 @@ def compare(
     from hardware_profiles.errors import UnknownNameError
     from traces.library import read_trace
     from traces.replay.comparison import compare as compared
+    from traces.storage.confidence_file import is_confidence
 
     if any(confidence := [is_confidence(file) for file in files]):
         return _compared_confidence(files, all(confidence), kind, plot, out, csv, seed, json, quiet)

@@ -5,17 +5,6 @@ from pathlib import Path
 from typing import Any
 
 
-def is_confidence(file: Path) -> bool:
-    """Whether a file is a confidence trace, by its footer."""
-    from hardware_profiles.errors import InputError
-    from traces.storage.acceptance_file import describe
-
-    try:
-        return file.suffix.lower() == ".parquet" and bool(describe(file)["kind"] == "confidence")
-    except InputError:
-        return False  # whoever reads the file says what is wrong with it
-
-
 def confidence_facts(file: Path, seed: int) -> dict[str, Any]:
     """What a confidence trace holds: model, canvas, fields, and a row for every policy."""
     from traces.kinds.confidence import CANDIDATE_FIELDS, CELL_FIELDS
