@@ -20,6 +20,7 @@ METHOD = Method(
     shape=Shape(kind="chain"),
     verify=Verify(rule="token_rejection"),
     systems=("Staged Speculative Decoding",),
+    recorded=("catalogue/smollm2-135m--cascade--greedy",),
     reported=(
         Reported(
             quantity="tokens_per_s", value=475.0, source="arXiv:2308.04623, tables 1 and 2",

@@ -18,6 +18,7 @@ METHOD = Method(
     shape=Shape(kind="window", nodes=4, guesses=15, riding=15 * 4),
     verify=Verify(rule="match"),
     systems=("Lookahead decoding",),
+    recorded=("catalogue/smollm2-135m--lookahead--greedy",),
     reported=(
         Reported(
             quantity="speedup", value=1.64, source="arXiv:2402.02057, figure of MT-Bench", model="llama-2-7b",
