@@ -39,7 +39,7 @@ _SHAPES = {
     "chain": "a chain",
     "static_tree": "a tree that is fixed beforehand",
     "dynamic_tree": "a tree that is chosen anew at every step",
-    "state_trees": "a tree for each number of prompt tokens that the step before left behind",
+    "state_trees": "one tree per number of prompt tokens left by the step before, each",
     "window": "n-grams beside a window",
 }
 _CHANGES = {
@@ -200,7 +200,8 @@ def _drafting(method: Method) -> Iterator[str]:
     if not method.draft:
         return
     s, v = method.shape, method.verify
-    yield f"Shape: {_SHAPES[s.kind]}{_sizes(s)}; it ends by {method.stop.rule} (costmodel/laws/drafting.py)."
+    law = "prompt_states" if s.kind == "state_trees" else "drafting"
+    yield f"Shape: {_SHAPES[s.kind]}{_sizes(s)}; it ends by {method.stop.rule} (costmodel/laws/{law}.py)."
     layers = " behind the drafter's last layer" if v.remaining_layers else ""
     yield f"Verify: one pass of the target{layers}, {v.rule}{' and more' * v.relaxed} (costmodel/laws/acceptance)."
     if v.pruned_after < 1.0:

@@ -19,6 +19,10 @@ METHOD = Method(
     verify=Verify(rule="match"),
     systems=("PPD",),
     recorded=("catalogue/smollm2-135m--ppd--greedy",),
+    reproduced=(
+        "tests/costmodel/optimizers/test_state_trees.py::test_trees_of_105_tokens_have_the_sizes_of_the_papers_table",
+        "tests/costmodel/published/test_prompt_decoding.py::test_passes_by_the_size_of_the_tree",
+    ),
     reported=(
         Reported(
             quantity="tokens_per_s", value=88.0, source="arXiv:2405.18628, table 1", model="vicuna-7b",

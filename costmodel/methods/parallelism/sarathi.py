@@ -14,6 +14,7 @@ METHOD = Method(
     read="paper",
     asked_as="ask `rooftree simulate`, whose scheduler chunks prompts so (scheduler.chunked_prefill)",
     systems=("SARATHI",),
+    reproduced=("tests/costmodel/published/test_shared_tables.py::test_schedules_of_chunked_prompts",),
     reported=(
         Reported(
             quantity="token_s", value=0.01249, source="arXiv:2308.16369, by a note", model="LLaMA-13B",

@@ -17,7 +17,7 @@ def test_coverage_is_a_table_and_a_file(rooftree, tmp_path):
     assert [row["system"] for row in rows] == [row["system"] for row in answer["coverage"]]
     assert sum(answer["counts"].values()) == len(rows) == 172
     (one,) = rooftree("methods", "sarathi", "--coverage", "--json").answer["coverage"]
-    assert one["status"] == "priced" and "rooftree simulate" in one["detail"]
+    assert one["status"] == "works" and "test_schedules_of_chunked_prompts" in one["detail"]
 
 
 def test_citations_are_bibtex(rooftree):
