@@ -39,7 +39,7 @@ def test_a_choice_is_predicted_and_simulated_from_its_file(rooftree, tmp_path):
 
 
 def test_ranks_of_a_recording_are_replayed(rooftree):
-    trace = "traces/recorded/level-3/smollm2-135m--medusa-heads--greedy.parquet"
+    trace = "traces/recorded/catalogue/smollm2-135m--ppd--greedy.parquet"
     words = ("--drafter", f"ppd:{trace}", "--batch", "1", "--draft-tokens", "0,30", "--json")
     rows = rooftree("predict", *WORDS, *words).answer["predictions"]
     [tree] = rooftree("tree", "--method", "ppd", "--acceptance", trace, "--nodes", "34", "--json").answer["trees"]
