@@ -17,6 +17,7 @@ METHOD = Method(
     shape=Shape(kind="dynamic_tree", nodes=64, least_probability=1 / 64),
     verify=Verify(rule="without_replacement"),
     systems=("DySpec",),
+    reproduced=("tests/costmodel/published/test_shared_tables.py::test_median_errors_of_systems",),
     reported=(
         Reported(
             quantity="speedup", value=3.15, source="arXiv:2410.11744, tables 1 to 3", model="llama-2-7b",

@@ -18,6 +18,7 @@ METHOD = Method(
     shape=Shape(kind="static_tree", nodes=40, depth=8),  # five chains of eight tokens, as Sequoia ran it
     verify=Verify(rule="with_replacement"),
     systems=("SpecInfer",),
+    reproduced=("tests/costmodel/published/test_shared_tables.py::test_sequoias_sweep_of_chains_side_by_side",),
     reported=(
         Reported(
             quantity="speedup", value=3.45, source="arXiv:2402.12374, table 1", model="llama-2-7b", draft="llama-68m",

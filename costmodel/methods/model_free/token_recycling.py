@@ -17,6 +17,7 @@ METHOD = Method(
     shape=Shape(kind="static_tree", nodes=79, depth=6),
     verify=Verify(rule="fixed_candidates"),
     systems=("Token Recycling",),
+    reproduced=("tests/costmodel/published/test_shared_tables.py::test_token_recycling_on_two_cards",),
     reported=(
         Reported(
             quantity="speedup", value=2.22, source="Spec-Bench leaderboard", model="vicuna-7b", device="a100-sxm-80",

@@ -18,6 +18,7 @@ METHOD = Method(
     shape=Shape(kind="chain", nodes=3),
     verify=Verify(rule="token_rejection"),
     systems=("MagicDec",),
+    reproduced=("tests/costmodel/published/test_shared_tables.py::test_median_errors_of_systems",),
     reported=(
         Reported(
             quantity="speedup", value=1.22, source="page of Infini-AI-Lab/MagicDec", model="llama-3.1-8b",

@@ -20,6 +20,7 @@ METHOD = Method(
     shape=Shape(kind="chain", nodes=6),
     verify=Verify(rule="token_rejection"),
     systems=("TriForce",),
+    reproduced=("tests/costmodel/published/test_shared_tables.py::test_triforce_with_its_cache_on_the_host",),
     reported=(
         Reported(
             quantity="speedup", value=2.31, source="arXiv:2404.11912, table 2", model="llama-2-7b", draft="llama-68m",

@@ -18,6 +18,7 @@ METHOD = Method(
     shape=Shape(kind="dynamic_tree", nodes=68, depth=5, width=16, beam=16),
     verify=Verify(rule="match"),
     systems=("LongSpec",),
+    reproduced=("tests/costmodel/published/test_shared_tables.py::test_longspec_slows_down_with_the_prompt",),
     reported=(
         Reported(
             quantity="speedup", value=2.23, source="arXiv:2502.17421, table 1", model="vicuna-7b",

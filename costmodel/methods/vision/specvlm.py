@@ -17,6 +17,7 @@ METHOD = Method(
     shape=Shape(kind="dynamic_tree", nodes=59, depth=7, width=10, beam=10),
     verify=Verify(rule="fixed_candidates"),
     systems=("SpecVLM",),
+    reproduced=("tests/costmodel/published/test_shared_tables.py::test_specvlms_order_of_models_and_texts",),
     reported=(
         Reported(
             quantity="speedup", value=2.2, source="arXiv:2509.11815, tables 1 and 2", model="LLaVA-1.5-7B",
