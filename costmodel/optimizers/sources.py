@@ -173,6 +173,8 @@ def confidence_source(path: Path, method: str) -> Source:
     replay = replayed_refining(load_method(method), read_confidence(path))
     low, high = replay.tokens_per_step_interval
     about = f"{replay.tokens_per_step:.3g} tokens per pass ({replay.how}, {low:.3g} to {high:.3g})"
+    if replay.is_beyond_anchors:
+        about += f", beyond the boldest recorded policy ({replay.boldest:.3g})"
     agreement = float(replay.agreement.mean())
     if not math.isnan(agreement):
         about += f", {agreement:.1%} of the tokens those of one a pass"

@@ -32,6 +32,7 @@ class ReplayError:
         signed: replayed over live passes, both summed, less 1.
         per_prompt: mean over prompts of |replayed - live| / live; None where the prompts are others.
         covered: share of prompts whose live passes lie in the replay's interval; None likewise.
+        is_beyond_anchors: it commits more a pass than any anchor.
         spread: standard error of `signed` that the choice of prompts alone would make; 0 for the same prompts.
     """
 
@@ -43,6 +44,7 @@ class ReplayError:
     per_prompt: float | None
     covered: float | None
     spread: float
+    is_beyond_anchors: bool
 
 
 def replay_errors(anchors: Anchors | ConfidenceTrace, live: ConfidenceTrace) -> tuple[ReplayError, ...]:
@@ -72,6 +74,7 @@ def _error(states: Anchors, live: ConfidenceTrace, place: int, *, same: bool) ->
         return ReplayError(
             policy=policy, how=replay.how, prompts=len(runs), live_steps=float(steps.mean()), signed=float(ratio - 1),
             per_prompt=None, covered=None, spread=float(ratio * math.hypot(*parts)),
+            is_beyond_anchors=replay.is_beyond_anchors,
         )  # fmt: skip
     at = _places(replay.prompts, [live.request_ids[run] for run in runs])
     replayed, lower, upper = replay.steps[at], replay.lower[at], replay.upper[at]
@@ -79,6 +82,7 @@ def _error(states: Anchors, live: ConfidenceTrace, place: int, *, same: bool) ->
         policy=policy, how=replay.how, prompts=len(runs), live_steps=float(steps.mean()),
         signed=float(replayed.sum() / steps.sum() - 1), per_prompt=float((np.abs(replayed - steps) / steps).mean()),
         covered=float(((lower <= steps) & (steps <= upper)).mean()), spread=0.0,
+        is_beyond_anchors=replay.is_beyond_anchors,
     )  # fmt: skip
 
 

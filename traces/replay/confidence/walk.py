@@ -43,6 +43,7 @@ class RefineReplay:
         lower, upper: int64[P], passes by states that hold more, and by states that hold less; `steps` where exact.
         agreement: float64[P], share of positions with the token that the one-token-a-pass run has there; NaN: unknown.
         how: what the answer rests on.
+        boldest: tokens per pass of the recorded policy that commits most.
     """
 
     policy: RefinePolicy
@@ -55,6 +56,7 @@ class RefineReplay:
     upper: Counts
     agreement: NDArray[np.float64]
     how: How
+    boldest: float
 
     @property
     def tokens_per_step(self) -> float:
@@ -71,6 +73,11 @@ class RefineReplay:
     def is_exact(self) -> bool:
         """Whether live decoding of the same prompts would take exactly these passes."""
         return self.how != "nearest state"
+
+    @property
+    def is_beyond_anchors(self) -> bool:
+        """Whether it commits more a pass than anything that was recorded, where nearest states mislead more."""
+        return not self.is_exact and self.tokens_per_step > self.boldest
 
 
 def replay_policy(
@@ -118,6 +125,7 @@ def replay_policy(
         upper=upper,
         agreement=_agreement(states, walked.tokens, static),
         how="recorded" if runs is not None else "closed form" if exact_steps is not None else "nearest state",
+        boldest=_boldest(states),
     )
 
 
@@ -169,6 +177,12 @@ def _static_run(states: Anchors, policy: RefinePolicy) -> Counts | None:
     return None
 
 
+def _boldest(states: Anchors) -> float:
+    tokens = (states.final_ids != states.mask_id).sum(axis=1)
+    sums = [np.bincount(states.policy_of_run, weights=each) for each in (tokens, states.steps)]
+    return float((sums[0] / np.maximum(sums[1], 1)).max())
+
+
 def _agreement(states: Anchors, tokens: NDArray[np.int32], static: Counts | None) -> NDArray[np.float64]:
     if static is None:
         return np.full(len(tokens), np.nan)
@@ -190,5 +204,5 @@ def _confirmed(states: Anchors, policy: RefinePolicy, static: Counts | None) -> 
     return RefineReplay(
         policy=policy, prompts=states.prompts, prompt_kinds=states.prompt_kinds, tokens=canvas, steps=steps,
         full_steps=steps, lower=steps, upper=steps, agreement=_agreement(states, states.final_ids[runs], static),
-        how="confirmed drafts",
+        how="confirmed drafts", boldest=_boldest(states),
     )  # fmt: skip
