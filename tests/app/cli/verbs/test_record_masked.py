@@ -1,0 +1,31 @@
+"""`record --masked`: options arrive, and the policies of what was recorded are shown."""
+
+import json
+
+import pytest
+
+from tests.traces.toy_masked import ANCHORS, toy_trace
+from traces.storage.confidence_file import write_confidence
+
+pytest.importorskip("torch")
+
+
+def test_recorded_policies_are_shown(rooftree, tmp_path, monkeypatch):
+    from real_runs.recording import masked
+
+    asked = []
+
+    def recorded(options, *, progress):
+        asked.append(options)
+        write_confidence(toy_trace(ANCHORS), options.out / "toy.parquet")
+        return (options.out / "toy.parquet",)
+
+    monkeypatch.setattr(masked, "record_masked", recorded)
+    done = rooftree("record", "--masked", "--out", tmp_path, "--resume", "--json")
+    assert done.code == 0, done.err
+    answer = json.loads(done.out)
+    assert answer["traces"] == [str(tmp_path / "toy.parquet")]
+    assert [row["commit"] for row in answer["policies"]] == ["static", "threshold", "threshold"]
+    assert asked[0].resume and asked[0].prompts == 64 and asked[0].caches == ("none", "prefix", "dual")
+    shown = rooftree("record", "--masked", "--out", tmp_path)
+    assert shown.code == 0 and "agreement" in shown.out
