@@ -99,12 +99,12 @@ class Deployment:
         if self.shared_prefix_tokens < 0:
             raise InputError("must be >= 0", key="shared_prefix_tokens", value=self.shared_prefix_tokens)
         on_host = self.host_weights_ratio or self.host_cache_ratio
-        self._check_encoder(on_host)
+        self._check_encoder()
         if self.fidelity == "measured" and (self.shared_prefix_tokens or on_host):
             rule = "passes with shared prefixes, weights or caches on the host are not measured; use calibrated"
             raise InputError(rule, key="fidelity", value=self.fidelity)
 
-    def _check_encoder(self, on_host: float) -> None:
+    def _check_encoder(self) -> None:
         if self.source_tokens is not None and self.source_tokens < 0:
             raise InputError("must be >= 0", key="source_tokens", value=self.source_tokens)
         if self.architecture.encoder is None:
@@ -112,9 +112,10 @@ class Deployment:
         if self.shared_prefix_tokens:
             rule = "an encoder reads both ways, so that requests share nothing that it read"
             raise InputError(rule, key="shared_prefix_tokens", value=self.shared_prefix_tokens)
-        if on_host:
-            rule = "weights and caches are streamed to models of one stack of layers, and this one has an encoder"
-            raise InputError(rule, key="host_weights_ratio", value=on_host)
+        for name in ("host_weights_ratio", "host_cache_ratio"):
+            if getattr(self, name):
+                rule = "weights and caches are streamed to models of one stack of layers, and this one has an encoder"
+                raise InputError(rule, key=name, value=getattr(self, name))
 
     def contexts(self, context: Array) -> tuple[Array, Array]:
         """Cached tokens that a decoder wrote, and vectors of its encoder's output, of an encoder-decoder's requests.

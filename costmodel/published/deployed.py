@@ -70,7 +70,8 @@ def settings_of(row: PublishedRow, method: Method, drafting: StatedDraftCost) ->
     if "kv offload" in row.hardware.casefold():
         held = offloaded_cache(row, count)
         if held is None:
-            raise InputError("does not state how much of the cache lies in the host's memory", key="hardware")
+            raise InputError("does not state how much of the cache lies in the host's memory", key="hardware",
+                             value=row.hardware)  # fmt: skip
         remarks.append(held.remark)
         setting = _fetching(setting, held.row)
         plain = _fetching(plain, held.row if held.baseline is None else held.baseline)

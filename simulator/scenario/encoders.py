@@ -31,7 +31,8 @@ def encoding(written: ScenarioFile, setting: Setting, prompt_tokens: float) -> S
         raise InputError(rule, key="deployment.model", value=target.name)
     for key in WHOLE_PROMPTS:
         if getattr(written.scheduler, key):
-            raise InputError(f"must be off: the encoder of {target.name} reads prompts whole", key=f"scheduler.{key}")
+            raise InputError(f"must be off: the encoder of {target.name} reads prompts whole", key=f"scheduler.{key}",
+                             value=True)  # fmt: skip
     if written.feed_forward is not None:
         raise InputError("is known of models of one stack of layers", key="feed_forward", value=target.name)
     return reading(setting, prompt_tokens)

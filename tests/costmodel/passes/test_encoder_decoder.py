@@ -167,7 +167,8 @@ def test_drafts_pay_on_an_encoder_decoder():
 
 @pytest.mark.parametrize(
     ("changes", "rule"),
-    [({"shared_prefix_tokens": 64}, "both ways"), ({"host_weights_ratio": 0.5}, "streamed"),
+    [({"shared_prefix_tokens": 64}, "both ways"), ({"host_weights_ratio": 0.5}, "host_weights_ratio.*streamed"),
+     ({"host_cache_ratio": 0.5}, "host_cache_ratio.*streamed"),
      ({"tensor_parallel": 3}, "divide the heads"), ({"source_tokens": -1}, ">= 0")],
 )  # fmt: skip
 def test_what_an_encoder_excludes_is_refused(changes, rule):
