@@ -168,7 +168,8 @@ def refine_footprint(d: Deployment, m: Method, *, batch: Number, context: Number
     held = held + b * live * d.architecture.vocab * r.vocab_state_bytes / share
     widest = canvas.whole * (1 if r.commit == "self_verified" and r.forward != "full" else r.copies)
     if r.forward != "full" and not (r.full_passes or r.full_every):
-        widest = np.asarray(max(float(np.max(rows)) for _, rows, _ in canvas.own()) * r.copies)
+        rows = [float(np.max(each)) for _, each, _ in canvas.own()]
+        widest = np.asarray(max(*rows, canvas.width if r.canvas_every else 0.0) * r.copies)
     return Footprint(
         weights_bytes=weights,
         cache_bytes=np.asarray(held),

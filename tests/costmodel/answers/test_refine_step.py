@@ -13,7 +13,7 @@ from costmodel.answers.settings import build_setting
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
-from costmodel.laws.refining import blocks_in_flight, group_sizes, refined
+from costmodel.laws.refining import blocks_in_flight, group_sizes, refined, waiting_ratio
 from costmodel.method import Batch
 from costmodel.method_library import load_method
 from costmodel.passes.forward import pass_cost
@@ -127,8 +127,9 @@ def test_waiting_costs_passes_of_the_block_and_no_renewal():
     assert together[1] > 1.05 * apart[1]
     passes = 32 / 2.77
     full = setting(forward="full", full_passes=0, batch=Batch())
-    renewals = step_s(full)[1] / passes
-    assert (together[1] - renewals) / (apart[1] - renewals) > together[1] / apart[1]
+    renewals = step_s(full)[1] / passes  # one full pass a block, whoever waits
+    waited = passes * float(waiting_ratio(load_method("fast-dllm"), 2.77, 16.0))
+    assert (together[1] - renewals) / (apart[1] - renewals) == pytest.approx((waited - 1.0) / (passes - 1.0))
 
 
 def test_full_passes_hold_no_cache_and_dropped_entries_take_no_room():
