@@ -7,6 +7,7 @@ trace holds, and what passes cost (`costmodel.answers.refine_step`).
 
 from collections.abc import Mapping, Sequence
 
+from costmodel.laws.refining import refine_of
 from costmodel.method import Method
 from hardware_profiles.errors import InputError
 from traces.kinds.confidence import ConfidenceTrace
@@ -29,10 +30,7 @@ def method_policy(method: Method) -> RefinePolicy:
         >>> method_policy(load_method("fast-dllm")).name
         'threshold confidence=0.9 block=32 cache=dual'
     """
-    r = method.refine
-    if r is None:
-        raise InputError("does not decode masked blocks, and a confidence trace says nothing of it", key="method",
-                         value=method.slug)  # fmt: skip
+    r = refine_of(method)
     rule = _OF_SLUG.get(method.slug, r.commit)
     if rule not in COMMIT_RULES:
         raise InputError(f"commits by a rule ({r.commit}) that needs more than a confidence trace holds", key="method",

@@ -85,7 +85,7 @@ def method_of_row(row: PublishedRow, tokens: float) -> Method:
 
 
 def canvas_method(canvas: int, block: int, tokens: float) -> Method:
-    """Every forward over prompt and canvas, by a static schedule.
+    """Every forward over prompt and canvas, with so many tokens committed on average, not in a whole number of passes.
 
     Args:
         canvas: tokens behind the prompt.

@@ -293,7 +293,7 @@ def _walked(written: ScenarioFile, known: Source, notes: list[str]) -> Acceptanc
     if known.rates is None or not (longest or own.kind == "state_trees"):
         rule = "stated acceptance is simulated for chains; say how many draft tokens (--draft-tokens K)"
         raise InputError(rule, key="speculation.draft_tokens", value=written.speculation.draft_tokens)
-    if own.kind == "state_trees" and known.rates is not None:
+    if own.kind == "state_trees":
         from costmodel.optimizers.state_candidates import known_vectors
 
         vectors, assumed = known_vectors(known, own.depth)

@@ -40,10 +40,8 @@ def _deployment(names: DeploymentNames) -> dict[str, Any]:
 def _speculation(chosen: DecodingConfiguration) -> dict[str, Any] | None:
     if not chosen.speculates:
         return None
-    chain = chosen.topology == "chain"
-    if chosen.topology == "state_trees":
-        chain = True  # told by its size, as a chain is
-    if chosen.trace is None and not (chain and (chosen.acceptance_by_depth or chosen.tokens_per_step)):
+    is_sized = chosen.topology in ("chain", "state_trees")  # told by its size alone
+    if chosen.trace is None and not (is_sized and (chosen.acceptance_by_depth or chosen.tokens_per_step)):
         rule = "must name the recording that simulated requests walk along, or state what is accepted of a chain"
         raise InputError(rule, key="trace")
     if chosen.topology not in ("chain", "tree", "dynamic_tree", "state_trees"):
@@ -55,7 +53,7 @@ def _speculation(chosen: DecodingConfiguration) -> dict[str, Any] | None:
     }  # fmt: skip
     if chosen.tree is not None:
         return section | {"tree": chosen.tree.to_json()}
-    if isinstance(chosen.shape, Shape) and not chain:
+    if isinstance(chosen.shape, Shape) and not is_sized:
         return section | {"dynamic_tree": {name: getattr(chosen.shape, name) for name in get_args(TreeLimit)}}
     return section | {"draft_tokens": chosen.draft_tokens}
 

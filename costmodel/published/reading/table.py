@@ -168,8 +168,9 @@ def _row(line: int, kind: str, header: Sequence[str], cells: Sequence[str]) -> P
             shared["group"] = "partial"  # every forward computes the prompt, or attends to it
         step = _STEP.search(shared["notes"])
         if step:  # time at batch 1 beside images per second of another batch, or alone
+            shared |= {"batch": "1"} if step[1] else {}
             return PublishedRow(
-                **shared | {"batch": "1"}, target=of("model", ""), output=of("gen_len", ""), shape=of("block_len", ""),
+                **shared, target=of("model", ""), output=of("gen_len", ""), shape=of("block_len", ""),
                 plain_steps=of("steps_baseline", ""), acceptance=of("steps", ""), value=float(step[1] or step[2]),
                 unit="ms/step",
             )  # fmt: skip
