@@ -7,7 +7,6 @@ play it. Leaves out what the rules compute (`traces.replay.confidence.rules`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -213,8 +212,7 @@ def policy_of(values: object) -> RefinePolicy:
 
 
 def _checked(key: str, value: object, allowed: Threshold) -> float:
-    number = type(value) in (int, float)
-    if not number or not math.isfinite(value) or not allowed.lowest <= value <= allowed.highest:  # type: ignore[arg-type,operator]
+    if type(value) not in (int, float) or not allowed.lowest <= value <= allowed.highest:  # type: ignore[operator]
         raise InputError(f"must lie in [{allowed.lowest:g}, {allowed.highest:g}]", key=key, value=value)
     assert isinstance(value, int | float)
     if allowed.whole and value != int(value):

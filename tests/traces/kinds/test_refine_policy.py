@@ -35,7 +35,7 @@ def test_a_policy_comes_back_from_json(policy):
 @pytest.mark.parametrize("commit", sorted(COMMIT_RULES))
 def test_thresholds_outside_their_range_are_refused(commit):
     for key, item in COMMIT_RULES[commit].at.items():
-        for value in (item.lowest - 1, item.highest + 1, float("nan"), "0.5", True):
+        for value in (item.lowest - 1, item.highest + 1, float("nan"), 10**400, "0.5", True):
             with pytest.raises(InputError) as caught:
                 RefinePolicy(commit=commit, at={key: value})
             assert caught.value.key == f"at.{key}"
