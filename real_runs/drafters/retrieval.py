@@ -141,14 +141,14 @@ class TextStore:
         return RetrievedTree()
 
     def _places(self, pattern: tuple[int, ...]) -> NDArray[np.int64]:
-        """Where a pattern stands, some 4096 places of them at most."""
+        """Where a pattern stands, evenly chosen 4096 places of them at most."""
 
         def here(place: int) -> tuple[int, ...]:
             return tuple(self.tokens[place : place + len(pattern)].tolist())
 
         first = bisect_left(self._order, pattern, key=here)
         stop = bisect_right(self._order, pattern, lo=first, key=here)
-        step = max(1, (stop - first) // _MOST_OCCURRENCES)
+        step = max(1, -(-(stop - first) // _MOST_OCCURRENCES))
         return self._order[first:stop:step]
 
     def _tree(self, places: NDArray[np.int64], nodes: int, depth: int) -> RetrievedTree:

@@ -40,9 +40,12 @@ class MaskedRecipe:
         prompt_tokens: tokens of a window that are never masked.
         steps: of the optimiser.
         rows: rows per step.
-            learning_rate: of AdamW after the warm-up; falls to zero by a cosine.
+        learning_rate: of AdamW after the warm-up; falls to zero by a cosine.
         seed: of rows, masks and initial weights.
         width, layers, heads, ffn_width: of the network.
+
+    Raises:
+        InputError: prompt, steps, rows or learning rate out of range.
     """
 
     corpus: Corpus = field(default_factory=Corpus)

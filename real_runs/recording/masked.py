@@ -58,6 +58,9 @@ class MaskedRecording:
         policies: by cache; None: `anchor_policies`.
         name: first part of the files' names.
         resume: go on with an unfinished recording of the same kind.
+
+    Raises:
+        InputError: too many prompts, a block that does not divide the canvas, or policies that a trace cannot tell apart.
     """
 
     out: Path
@@ -73,6 +76,9 @@ class MaskedRecording:
         if not 1 <= self.prompts <= 128 - self.first or self.first < 0:
             raise InputError("must be 1 to 128, those passed over counted", key="prompts", value=self.prompts)
         for cache in self.caches:
+            names = [policy.name for policy in self.of(cache)]
+            if len(set(names)) < len(names):
+                raise InputError("must have names of their own", key="policies", value=", ".join(names))
             for policy in self.of(cache):
                 policy.check_canvas(self.recipe.canvas_tokens)
                 if policy.cache != cache:
