@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from traces.kinds.confidence import ConfidenceTrace
 
 
 def confidence_facts(file: Path, seed: int) -> dict[str, Any]:
@@ -16,13 +19,15 @@ def confidence_facts(file: Path, seed: int) -> dict[str, Any]:
         "kind": "confidence", "requests": len(set(trace.request_ids)), "runs": trace.runs, "steps": len(trace.forward),
         "cells": trace.top_ids.size, "vocabulary": trace.vocabulary, "mask_id": trace.mask_id, "end_id": trace.end_id,
         "canvas_tokens": trace.canvas_tokens, "holds": [name for name in optional if getattr(trace, name) is not None],
-        "policies": _rows(file, seed),
+        "policies": _rows(trace, file, seed),
     }  # fmt: skip
 
 
 def compared_policies(files: Sequence[Path], seed: int) -> list[dict[str, Any]]:
     """The policies of several confidence traces as rows."""
-    return [row for file in files for row in _rows(file, seed)]
+    from traces.storage.confidence_file import read_confidence
+
+    return [row for file in files for row in _rows(read_confidence(file), file, seed)]
 
 
 def print_policies(rows: Sequence[dict[str, Any]]) -> None:
@@ -44,11 +49,9 @@ def print_policies(rows: Sequence[dict[str, Any]]) -> None:
     print_table(title, columns, shown)
 
 
-def _rows(file: Path, seed: int) -> list[dict[str, Any]]:
+def _rows(trace: "ConfidenceTrace", file: Path, seed: int) -> list[dict[str, Any]]:
     from traces.replay.confidence.summary import recorded_policies
-    from traces.storage.confidence_file import read_confidence
 
-    trace = read_confidence(file)
     return [
         {
             "file": str(file), "model": trace.provenance.model, "policy": each.policy.name, **each.policy.as_json(),

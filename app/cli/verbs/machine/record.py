@@ -1,5 +1,6 @@
 """`record`: run a real model and record what drafters would have proposed."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,7 +92,9 @@ def record(
     from real_runs.recording.record import record as run
 
     if masked:
-        _record_masked(out, resume=resume, json=json, quiet=quiet)
+        others = {"--model": model, "--prompts": prompts, "--drafter": drafter, "--temperature": temperature,
+                  "--draft-model": draft_model, "--server": server, "--engine": engine, "--lookup": lookup}  # fmt: skip
+        _record_masked(out, others, seed=seed, resume=resume, json=json, quiet=quiet)
         return
     options = RecordOptions(
         out=out, model=model, prompts=prompts, prompts_per_kind=prompts_per_kind, max_new_tokens=max_new_tokens,
@@ -139,16 +142,24 @@ def _record_served(
         show_served(found)
 
 
-def _record_masked(out: Path, *, resume: bool, json: bool, quiet: bool) -> None:
-    from app.cli.output import emit_json, say
+def _record_masked(
+    out: Path, others: Mapping[str, object], *, seed: int, resume: bool, json: bool, quiet: bool
+) -> None:
+    from app.cli.output import emit_json, require_folder, say
     from app.cli.verbs.traces_confidence import compared_policies, print_policies
+    from hardware_profiles.errors import InputError
+    from real_runs.masked.training import MaskedRecipe
     from real_runs.recording.masked import MaskedRecording, record_masked
 
+    if given := [option for option, value in others.items() if value is not None]:
+        raise InputError("--masked trains a model and has prompts and policies of its own; leave it out", key=given[0])
+    require_folder(out)
     with _bar(quiet) as advance:
-        files = record_masked(MaskedRecording(out=out, resume=resume), progress=advance)
+        recording = MaskedRecording(out=out, recipe=MaskedRecipe(seed=seed), resume=resume)
+        files = record_masked(recording, progress=advance)
     rows = compared_policies(files, seed=0)
     if json:
-        emit_json({"inputs": {"masked": True}, "traces": [str(file) for file in files], "policies": rows})
+        emit_json({"inputs": {"masked": True, "seed": seed}, "traces": [str(file) for file in files], "policies": rows})
     elif not quiet:
         print_policies(rows)
         say("inspect one with: rooftree traces inspect FILE")

@@ -21,11 +21,20 @@ def test_recorded_policies_are_shown(rooftree, tmp_path, monkeypatch):
         return (options.out / "toy.parquet",)
 
     monkeypatch.setattr(masked, "record_masked", recorded)
-    done = rooftree("record", "--masked", "--out", tmp_path, "--resume", "--json")
+    done = rooftree("record", "--masked", "--out", tmp_path, "--seed", "7", "--resume", "--json")
     assert done.code == 0, done.err
     answer = json.loads(done.out)
     assert answer["traces"] == [str(tmp_path / "toy.parquet")]
     assert [row["commit"] for row in answer["policies"]] == ["static", "threshold", "threshold"]
+    assert asked[0].recipe.seed == 7
     assert asked[0].resume and asked[0].prompts == 64 and asked[0].caches == ("none", "prefix", "dual")
     shown = rooftree("record", "--masked", "--out", tmp_path)
     assert shown.code == 0 and "agreement" in shown.out
+
+
+def test_what_a_masked_recording_does_not_take_is_refused(rooftree, tmp_path):
+    done = rooftree("record", "--masked", "--out", tmp_path, "--drafter", "all")
+    assert done.code == 2 and "--drafter" in done.err
+    (tmp_path / "file").write_text("")
+    done = rooftree("record", "--masked", "--out", tmp_path / "file")
+    assert done.code == 2 and "must be a folder" in done.err
