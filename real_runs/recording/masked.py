@@ -60,7 +60,7 @@ class MaskedRecording:
         resume: go on with an unfinished recording of the same kind.
 
     Raises:
-        InputError: too many prompts, a block that does not divide the canvas, or policies that a trace cannot tell apart.
+        InputError: too many prompts, a block that does not divide the canvas, or policies of one name.
     """
 
     out: Path
