@@ -135,7 +135,7 @@ def group_sizes(method: Method, passes: int) -> tuple[int, ...]:
 
     >>> from costmodel.method_library import load_method
     >>> group_sizes(load_method("lpd"), 20)[:8], group_sizes(load_method("arpg"), 64)[-3:]
-    ((1, 2, 4, 5, 7, 9, 10, 11), (6, 6, 6))
+    ((1, 2, 4, 6, 6, 9, 10, 11), (9, 12, 29))
     """
     r = refine_of(method)
     canvas = max(r.canvas_tokens, method.shape.nodes)
