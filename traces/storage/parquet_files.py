@@ -6,6 +6,7 @@ Leaves out which columns a trace has (`traces.storage.acceptance_file`).
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,12 +49,15 @@ def opened_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
         path: file to read.
 
     Raises:
-        InputError: absent, truncated, not Parquet, too large, or damaged (also while the block reads rows).
+        InputError: absent, no regular file, truncated, not Parquet, too large, or damaged (also while the block reads
+            rows).
     """
     try:
-        size = Path(path).stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise InputError(f"must not exceed {MAX_FILE_BYTES} bytes", file=path, value=size)
+        state = Path(path).stat()
+        if not stat.S_ISREG(state.st_mode):  # a pipe may never end
+            raise InputError("must be a regular file", file=path)
+        if state.st_size > MAX_FILE_BYTES:
+            raise InputError(f"must not exceed {MAX_FILE_BYTES} bytes", file=path, value=state.st_size)
         with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
             footer = parquet.metadata
             groups = [footer.row_group(g) for g in range(footer.num_row_groups)]

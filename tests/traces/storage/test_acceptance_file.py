@@ -333,6 +333,8 @@ def test_what_is_no_plain_file_is_never_replaced(tmp_path):
         with pytest.raises(InputError, match="plain file"):
             write_acceptance(trace, place)
     assert pipe.is_fifo()
+    with pytest.raises(InputError, match="regular file"):
+        read_acceptance(pipe)  # opening it would wait for a writer that never comes
     assert sorted(tmp_path.iterdir()) == [folder, pipe]
     with pytest.raises(InputError, match="cannot be written"):
         write_acceptance(trace, tmp_path / ("x" * 300))

@@ -31,7 +31,7 @@ class ReplayError:
         live_steps: passes of them, mean.
         signed: replayed over live passes, both summed, less 1.
         per_prompt: mean over prompts of |replayed - live| / live; None where the prompts are others.
-        covered: share of prompts whose live passes lie in the replay's interval; None likewise.
+        covered: share of prompts whose live passes lie in the replay's interval; None where the prompts are others.
         is_beyond_anchors: it commits more a pass than any anchor.
         spread: standard error of `signed` that the choice of prompts alone would make; 0 for the same prompts.
     """

@@ -30,7 +30,7 @@ class Confidence:
         masked: bool[R, L], positions that hold no token yet.
         open: bool[R, L], those of them that the block rule lets a pass commit.
         doubt: float32[R, L], 1 - probability of the likeliest token; any value where not `masked`.
-        entropy, logit_gap: float32[R, L] likewise; None: not known.
+        entropy, logit_gap: float32[R, L], any value where not `masked`; None: not known.
         pass_of_block: int64[R], passes of the block before this one.
         block_confidence: float64[R], mean probability of the tokens that the block's passes committed; NaN: none yet.
         priority: float64[R, L], order of a random rule, least first; None: not asked for.
