@@ -97,7 +97,10 @@ def stated_shape(text: str, method: Method, *, least_levels: int = 1) -> StatedS
         if tree is not None:
             return tree
     if found := _CHAIN.search(text):
-        return StatedShape(chain=_bounded(int(next(each for each in found.groups() if each))))
+        length = _bounded(int(next(each for each in found.groups() if each)))
+        if method.shape.kind == "window":  # one block, without guesses beside it
+            return StatedShape(chain=length, shape=replace(method.shape, nodes=length, guesses=1, riding=0))
+        return StatedShape(chain=length)
     return _own(text, method, least_levels)
 
 

@@ -20,8 +20,8 @@ LATER = TREE | {"system": "SAM-Decoding+EAGLE-2", "tree_or_gamma": "SAM + EAGLE-
 UNKNOWN = PLAIN | {"system": "Fastest decoding ever", "value": "", "speedup": "10", "completeness": "abstract"}
 REFINING = {
     "system": "dParallel", "source": "another page", "model": "LLaDA-8B-Instruct", "hardware": "1x H100",
-    "precision": "bf16", "batch": "1", "gen_len": "256", "block_len": "32", "steps_baseline": "256", "steps": "32",
-    "tps_baseline": "14", "tps": "110", "speedup": "8", "completeness": "high",
+    "precision": "bf16", "batch": "1", "prompt_len": "200", "gen_len": "256", "block_len": "32",
+    "steps_baseline": "256", "steps": "32", "tps_baseline": "14", "tps": "110", "speedup": "8", "completeness": "high",
 }  # fmt: skip
 
 
