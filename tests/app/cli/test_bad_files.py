@@ -32,7 +32,7 @@ NOT_TRACES = [
     ("broken", "{broken}: must be JSON"),
     ("object", "{object}: shows nothing of any format"),
     ("none", "{none}: there is no such file"),
-    ("parquet-folder", "{parquet-folder}: is no whole Parquet file"),
+    ("parquet-folder", "{parquet-folder}: must be a regular file"),
     ("folder", "{folder}: must be a regular file"),
     ("device-short", "{device-short}: shows nothing of any format"),
 ]

@@ -38,7 +38,7 @@ kind = "b"
 text = "x y z x y z"
 """
 TIMED = {"estimate_s": 5, "dtype": "fp32", "repeats": 3, "budget_s": 0.002}
-MEASURED_ROW = ("median_s", "low_s", "high_s", "repeats", "discarded", "outliers", "cpu_ratio")
+MEASURED_ROW = ("kernels", "median_s", "low_s", "high_s", "repeats", "discarded", "outliers", "cpu_ratio")
 UNTIMED = {"wall_s": 1.0, "cpu_s": 1.0, "prefill_s": 1.0, "draft_s": 0.0, "verify_s": 0.0, "rest_s": 0.0}
 
 
