@@ -10,7 +10,7 @@ rules that need more than the recording holds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +26,7 @@ from traces.replay.confidence.rules import closed_form_passes
 from traces.replay.confidence.self_verified import self_verified_passes
 
 Counts = NDArray[np.int64]
+After = Callable[[Pass, NDArray[np.bool_]], None]
 How = Literal["closed form", "recorded", "confirmed drafts", "nearest state"]
 
 
@@ -101,45 +102,59 @@ def replay_policy(
     if policy.commit == "self_verified":
         return _confirmed(states, policy, static)
     exact_steps = closed_form_passes(policy, states.canvas_tokens)
-    _check(states, policy, recorded=runs is not None)
-    usable = np.ones(len(states.policy_of_run), dtype=np.bool_)
-    if runs is not None:
-        usable = np.isin(np.arange(len(usable)), runs)
-    walked = _walked(states, policy, usable, 0)
-    if runs is not None and not np.array_equal(walked.steps, states.steps[runs]):
+    check_answerable(states, policy, recorded=runs is not None)
+    usable = usable_runs(states, runs)
+    found = walked(states, policy, usable)
+    if runs is not None and not np.array_equal(found.steps, states.steps[runs]):
         raise InputError("the recording contradicts its policy, which takes other passes", key="policies",
                          value=policy.name)  # fmt: skip
     exact = runs is not None or exact_steps is not None
-    lower = upper = walked.steps
+    lower = upper = found.steps
     if interval and not exact:
-        others = [walked.steps, *(_walked(states, policy, usable, mode).steps for mode in (1, 2))]
+        others = [found.steps, *(walked(states, policy, usable, mode).steps for mode in (1, 2))]
         lower, upper = np.min(others, axis=0), np.max(others, axis=0)
     return RefineReplay(
         policy=policy,
         prompts=states.prompts,
         prompt_kinds=states.prompt_kinds,
-        tokens=(walked.tokens != states.mask_id).sum(axis=1),
-        steps=walked.steps,
-        full_steps=walked.begun if policy.cache != "none" else walked.steps,
+        tokens=(found.tokens != states.mask_id).sum(axis=1),
+        steps=found.steps,
+        full_steps=found.begun if policy.cache != "none" else found.steps,
         lower=lower,
         upper=upper,
-        agreement=_agreement(states, walked.tokens, static),
+        agreement=_agreement(states, found.tokens, static),
         how="recorded" if runs is not None else "closed form" if exact_steps is not None else "nearest state",
         boldest=_boldest(states),
     )
 
 
-def _walked(states: Anchors, policy: RefinePolicy, usable: NDArray[np.bool_], mode: int) -> Decoded:
-    """Decode with what the recorded states of `usable` runs say; `mode` as in `compiled`."""
+def usable_runs(states: Anchors, runs: Counts | None) -> NDArray[np.bool_]:
+    """Runs whose states a replay may take: those of the recorded policy, or where there are none, all."""
+    everyone = np.ones(len(states.policy_of_run), dtype=np.bool_)
+    return everyone if runs is None else np.isin(np.arange(len(everyone)), runs)
+
+
+def nearest(
+    states: Anchors, asked: Pass, wanted: NDArray[np.bool_], usable: NDArray[np.bool_], mode: int = 0
+) -> NDArray[np.int32]:
+    """The cell of the nearest recorded state at every wanted position of the active canvases; -1 where none is."""
     from traces.replay.confidence import compiled
 
-    places = np.zeros((len(states.prompts), states.canvas_tokens), dtype=np.int32)
+    places = np.zeros(wanted.shape, dtype=np.int32)
+    compiled.nearest_cells(
+        asked.active, packed(~asked.masked), asked.tokens, wanted, states.row_offsets, states.run_of_row,
+        usable, states.final_ids, states.revealed, states.cell, mode, places,
+    )  # fmt: skip
+    return places
+
+
+def walked(
+    states: Anchors, policy: RefinePolicy, usable: NDArray[np.bool_], mode: int = 0, after: After | None = None
+) -> Decoded:
+    """Decode with what the recorded states of `usable` runs say; `mode` as in `compiled`, `after` as in `decode`."""
 
     def look(asked: Pass) -> Seen:
-        compiled.nearest_cells(
-            asked.active, packed(~asked.masked), asked.tokens, asked.wanted, states.row_offsets, states.run_of_row,
-            usable, states.final_ids, states.revealed, states.cell, mode, places,
-        )  # fmt: skip
+        places = nearest(states, asked, asked.wanted, usable, mode)
         if np.any(places[asked.wanted] < 0):
             raise InputError("no anchor computed all positions that this policy asks for", key="block_tokens",
                              value=policy.block_tokens)  # fmt: skip
@@ -147,11 +162,12 @@ def _walked(states: Anchors, policy: RefinePolicy, usable: NDArray[np.bool_], mo
         return Seen(ids=states.top_ids[places], doubt=states.values[places, 0], fields=known)
 
     return decode(
-        policy, states.prompts, look, canvas_tokens=states.canvas_tokens, mask_id=states.mask_id, end_id=states.end_id
-    )
+        policy, states.prompts, look, canvas_tokens=states.canvas_tokens, mask_id=states.mask_id,
+        end_id=states.end_id, after=after,
+    )  # fmt: skip
 
 
-def _check(states: Anchors, policy: RefinePolicy, *, recorded: bool) -> None:
+def check_answerable(states: Anchors, policy: RefinePolicy, *, recorded: bool) -> None:
     """Refuse what the recordings cannot answer for a policy that they did not follow."""
     for name in policy.rule.needs:
         if name not in states.names:
