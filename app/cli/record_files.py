@@ -53,18 +53,13 @@ def read_table(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
 
 
 def _parquet(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from traces.storage.parquet_files import opened_parquet
 
-    try:
-        with pq.ParquetFile(table) as file:
-            columns = list(file.schema_arrow.names)
-            if file.metadata.num_rows > _MOST_ROWS:
-                raise InputError(f"may have {_MOST_ROWS} rows", file=table, value=file.metadata.num_rows)
-            rows = file.read([name for name in wanted if name in columns]).to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"is no readable Parquet file ({str(error).splitlines()[0]})", file=table) from None
-    return columns, rows
+    with opened_parquet(table) as file:
+        columns = list(file.schema_arrow.names)
+        if file.metadata.num_rows > _MOST_ROWS:
+            raise InputError(f"may have {_MOST_ROWS} rows", file=table, value=file.metadata.num_rows)
+        return columns, file.read([name for name in wanted if name in columns]).to_pylist()
 
 
 def _csv(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:

@@ -8,6 +8,8 @@ import contextlib
 import dataclasses
 import io
 import json
+import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,12 +21,14 @@ from app.cli.main import main
 from app.cli.question.accepted import rates_of
 from app.cli.question.drafts import dynamic_shape, stop_rule
 from app.cli.record_files import read_records
+from app.cli.verbs.traces_confidence import compared_policies, confidence_facts
 from costmodel.architectures.hf.config import read_hf_config
 from costmodel.architectures.library import load_model
 from costmodel.configuration.file import read_configuration
 from costmodel.engine_library import load_engine
 from costmodel.optimizers.acceptance_vectors import read_acceptance as read_vectors
 from costmodel.optimizers.named_drafters import drafter_source
+from costmodel.optimizers.sources import confidence_source
 from hardware_profiles.errors import RooftreeError
 from hardware_profiles.loader import load_device
 from simulator.closed_loop.columns import read_columns
@@ -38,10 +42,9 @@ from traces.importers.formats import READERS, REQUEST_READERS, import_requests, 
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
 from traces.kinds.summary import Summary
 from traces.kinds.tree import read_tree
-from traces.library import read_trace
-from traces.replay.confidence.summary import recorded_policies
+from traces.library import read_trace, trace_file
 from traces.storage.acceptance_file import acceptance_table, describe, read_acceptance, read_requests, write_requests
-from traces.storage.confidence_file import confidence_table, read_confidence
+from traces.storage.confidence_file import confidence_table
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = {
@@ -169,7 +172,8 @@ def targets(folder):
         written,
     )
     tables, requests = _traces(), pq.read_table(written)
-    confidence = [confidence_table(toy_trace(EVERY_RULE[:n], prompts=2)) for n in (1, 4)]
+    confidence = [confidence_table(toy_trace(EVERY_RULE[:n], prompts=2, length=32)) for n in (1, 4)]
+    shipped = trace_file("confidence/masked-names-live-sure--plain").read_bytes()
     documents = [value for text in texts if (value := _document(text)) is not None]
 
     def engine_file(generator, seeds=texts):
@@ -214,6 +218,12 @@ def targets(folder):
         "traces": Target(8, recording, _recording, ".parquet"),
         "confidence-traces": Target(
             6, lambda generator: recording(generator, confidence), _confidence_file, ".parquet"
+        ),
+        "confidence-bytes": Target(
+            2, lambda generator: mutated_bytes(generator, shipped), _confidence_file, ".parquet"
+        ),
+        "confidence-command": Target(
+            1, lambda generator: recording(generator, confidence), _confidence_command, ".parquet"
         ),
         "request-traces": Target(4, lambda generator: recording(generator, [requests]), _request_file, ".parquet"),
         "scenario": Target(10, scenario, read_scenario, ".yaml"),
@@ -264,7 +274,20 @@ def _recording(path):
 
 
 def _confidence_file(path):
-    _all_of(path, lambda file: recorded_policies(read_confidence(file)), describe)
+    """What `traces inspect`, `traces compare` and `predict --trace` make of it."""
+    methods = ("dparallel", "localleap", "prophet", "fast-dllm")
+    replays = [lambda file, name=name: confidence_source(file, name) for name in methods]
+    _all_of(path, lambda file: confidence_facts(file, 0), lambda file: compared_policies([file], 0), *replays, describe)
+
+
+def _confidence_command(path):
+    """The same through the command line; a refusal leaves no answer behind."""
+    out = path.parent / "answer"
+    predict = ["predict", "--model", "llada-8b", "--batch", "1", "--method", "dparallel", "--trace"]
+    words = random.Random(path.read_bytes()).choice([["traces", "inspect"], ["traces", "compare"], predict])
+    code = _ended([*words, str(path), "--quiet", "--out", str(out)])
+    assert code == 0 or not out.exists() or not any(out.iterdir()), "an answer half written"
+    shutil.rmtree(out, ignore_errors=True)
 
 
 def _request_file(path):
@@ -292,8 +315,14 @@ def _runs(path):
 
 
 def _command(path):
-    """The whole way through the command line: exit codes 0, 2 or 3, and no traceback."""
+    """The whole way through the command line."""
+    _ended(["traces", "import", str(path), "-o", str(path.with_suffix(".parquet"))])
+
+
+def _ended(words):
+    """The exit code of a command: 0, 2 or 3, and no traceback."""
     said, warned = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(warned):
-        code = main(["traces", "import", str(path), "-o", str(path.with_suffix(".parquet"))])
+        code = main(words)
     assert code in (0, 2, 3) and "Traceback" not in warned.getvalue(), (code, warned.getvalue()[-400:])
+    return code

@@ -9,6 +9,8 @@ from tests.faults import fuzz
 from tests.faults.targets import targets
 
 CASES = 60
+SLOW = {"confidence-bytes": 20, "confidence-command": 6}
+"""Cases of targets of which one takes a tenth of a second and more."""
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +20,7 @@ def readers(tmp_path_factory):
 
 NAMES = ["import", "import-json", "import-named", "requests", "traces", "request-traces", "scenario", "device", "model",
          "configuration", "tree", "words", "engine-settings", "measured-runs", "command",
-         "confidence-traces"]  # fmt: skip
+         "confidence-traces", "confidence-bytes", "confidence-command"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -26,7 +28,7 @@ def test_mutated_files_are_read_or_refused(readers, tmp_path, name):
     target = readers[name]
     file = tmp_path / f"case{target.ending}"
     read = 0
-    for number in range(CASES):
+    for number in range(SLOW.get(name, CASES)):
         content = target.make(random.Random(f"slice:{name}:{number}"))
         file.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", errors="surrogatepass"))
         try:

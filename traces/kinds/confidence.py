@@ -27,12 +27,32 @@ FORWARDS = ("full", "suffix", "block")
 MOST_POLICIES = 256
 MOST_CANDIDATES = 64
 MOST_CELLS = 20_000_000
+MOST_PASSES = 4_000_000
+MOST_RUN_POSITIONS = 20_000_000
 MOST_STEP_POSITIONS = 200_000_000
+GROUP_POSITIONS = 1 << 22
+"""Canvas positions that are looked at together: what a group takes in memory does not grow with the file."""
 CELL_FIELDS = ("second_prob", "logit_gap", "entropy")
 """What a recording may hold of every cell beside the likeliest token and what it lacks to certainty."""
 CANDIDATE_FIELDS = ("candidate_ids", "candidate_probs")
 STEP_FIELDS = ("block_start", "block_end", "computed_tokens", "cached_tokens")
 _LARGEST_HALF = float(np.finfo(np.float16).max)
+
+
+def check_sizes(*, runs: int = 0, passes: int = 0, cells: int = 0, canvas_tokens: int = 1) -> None:
+    """Insist that a trace's sizes lie within what is held in memory, whatever says them.
+
+    Raises:
+        InputError: more cells, passes, or canvas positions of all runs or of all passes.
+    """
+    for key, count, most, what in (
+        ("runs", runs * canvas_tokens, MOST_RUN_POSITIONS, "canvas positions of runs"),
+        ("forward", passes, MOST_PASSES, "passes"),
+        ("forward", passes * canvas_tokens, MOST_STEP_POSITIONS, "canvas positions of passes"),
+        ("top_ids", cells, MOST_CELLS, "cells"),
+    ):
+        if not 0 <= count <= most:
+            raise InputError(f"must hold at most {most} {what}", key=key, value=count)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -125,6 +145,7 @@ class ConfidenceTrace:
             value = getattr(self, key)
             if type(value) is not int or not lowest <= value <= highest:
                 raise InputError(f"must lie in {lowest}..{highest}", key=key, value=value)
+        check_sizes(runs=len(self.request_ids), passes=len(self.forward), canvas_tokens=self.canvas_tokens)
         if self.end_id == self.mask_id:
             raise InputError("must not be the mask", key="end_id", value=self.end_id)
         if not 1 <= len(self.policies) <= MOST_POLICIES:
@@ -157,10 +178,6 @@ class ConfidenceTrace:
 
     def _check_steps(self) -> None:
         s = (len(self.forward),)
-        if s[0] * self.canvas_tokens > MOST_STEP_POSITIONS:
-            raise InputError(
-                f"must be at most {MOST_STEP_POSITIONS} passes times canvas tokens", key="forward", value=s[0]
-            )
         self._integers("forward", np.int8, s, highest=len(FORWARDS) - 1)
         for key in STEP_FIELDS:
             self._integers(key, np.int32, s)
@@ -172,8 +189,7 @@ class ConfidenceTrace:
     def _check_cells(self) -> None:
         counts = self.cell_counts()
         total = int(counts.sum())
-        if total > MOST_CELLS:
-            raise InputError(f"must hold at most {MOST_CELLS} cells", key="committed_at", value=total)
+        check_sizes(cells=total)
         self._integers("top_ids", np.int32, (total,), highest=self.vocabulary - 1)
         self._set("doubt", checked_floats(self.doubt, np.float16, "doubt", (total,)))
         for key, highest in (("second_prob", 1.0), ("logit_gap", _LARGEST_HALF), ("entropy", 32.0)):
@@ -243,14 +259,14 @@ class ConfidenceTrace:
 
     def cell_counts(self) -> NDArray[np.int64]:
         """Cells of every pass, int64[s]."""
-        counts = [np.zeros(0, np.int64), *(self.masked(part).sum(axis=1, dtype=np.int64) for part in self._parts())]
+        counts = [np.zeros(0, np.int64), *(self.masked(part).sum(axis=1, dtype=np.int64) for part in self.parts())]
         joined: NDArray[np.int64] = np.concatenate(counts)
         return joined
 
     def cells(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Run, pass (of all passes) and canvas position of every cell: int64[c] each."""
         step_parts, position_parts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for part in self._parts():
+        for part in self.parts():
             step, position = np.nonzero(self.masked(part))
             step_parts.append(step + part.start)
             position_parts.append(position)
@@ -268,7 +284,7 @@ class ConfidenceTrace:
             if getattr(self, name) is None:
                 raise InputError(f"{question} needs it, and this trace has none", file=self.file, key=name)
 
-    def _parts(self) -> list[slice]:
-        """Passes in parts whose positions fit the memory."""
-        rows = max(1, (1 << 24) // self.canvas_tokens)
+    def parts(self) -> list[slice]:
+        """Passes in groups of `GROUP_POSITIONS` canvas positions."""
+        rows = max(1, GROUP_POSITIONS // self.canvas_tokens)
         return [slice(at, min(at + rows, len(self.forward))) for at in range(0, len(self.forward), rows)]

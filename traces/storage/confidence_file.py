@@ -15,11 +15,19 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import SCHEMA_VERSION
-from traces.kinds.confidence import CANDIDATE_FIELDS, CELL_FIELDS, STEP_FIELDS, ConfidenceTrace
+from traces.kinds.confidence import CANDIDATE_FIELDS, CELL_FIELDS, STEP_FIELDS, ConfidenceTrace, check_sizes
 from traces.kinds.naming import naming
 from traces.kinds.refine_policy import MOST_CANVAS_TOKENS, RefinePolicy, policy_of
 from traces.storage.header import METADATA_KEY, decode_header, header_bytes, provenance_of, whole_number
-from traces.storage.parquet_files import list_column, lists, numbers, opened_parquet, texts, write_parquet
+from traces.storage.parquet_files import (
+    decoded_values,
+    list_column,
+    lists,
+    numbers,
+    opened_parquet,
+    texts,
+    write_parquet,
+)
 
 KIND = "confidence"
 _MAX_RUNS = 100_000
@@ -98,15 +106,19 @@ def read_confidence(path: str | Path) -> ConfidenceTrace:
     file = str(path)
     with opened_parquet(path) as parquet:
         header = decode_header((parquet.schema_arrow.metadata or {}).get(METADATA_KEY), file, kinds=(KIND,))
+        canvas = _canvas_tokens(header, file)
         if parquet.metadata.num_rows > _MAX_RUNS:
             raise InputError(
                 f"must hold at most {_MAX_RUNS} runs", file=file, key="rows", value=parquet.metadata.num_rows
             )
+        counts = decoded_values(parquet)
+        with naming(file):
+            check_sizes(
+                runs=parquet.metadata.num_rows, passes=counts.get("forward", 0), cells=counts.get("top_ids", 0),
+                canvas_tokens=canvas,
+            )  # fmt: skip
         table = parquet.read()
         table.validate(full=True)
-    canvas = _required(header, "canvas_tokens", file)
-    if not 1 <= canvas <= MOST_CANVAS_TOKENS:
-        raise InputError(f"must lie in 1..{MOST_CANVAS_TOKENS}", file=file, key="canvas_tokens", value=canvas)
     prompt_ids, prompt_lengths = lists(table, "prompt_ids", file)
     trace = ConfidenceTrace(
         provenance=provenance_of(header, file),
@@ -157,6 +169,13 @@ def _steps_and_cells(table: pa.Table, header: dict[str, Any], file: str) -> dict
                 raise InputError(f"every list must be {per}as long as {first}", file=file, key=name)
             values[name] = column.reshape(-1, width) if name in CANDIDATE_FIELDS else column
     return values
+
+
+def _canvas_tokens(header: dict[str, Any], file: str) -> int:
+    canvas = _required(header, "canvas_tokens", file)
+    if not 1 <= canvas <= MOST_CANVAS_TOKENS:
+        raise InputError(f"must lie in 1..{MOST_CANVAS_TOKENS}", file=file, key="canvas_tokens", value=canvas)
+    return canvas
 
 
 def _canvases(table: pa.Table, name: str, canvas: int, file: str) -> NDArray[Any]:

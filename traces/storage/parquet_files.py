@@ -1,11 +1,13 @@
 """How does a Parquet file get written whole, and read without trusting it?
 
-One move into place when writing; bounded sizes, checked types and verified page checksums when reading.
+One move into place when writing; bounded sizes, checked types and verified page checksums when reading. A few
+kilobytes may decode to gigabytes: what is bounded is the size of the decoded values, by the footer, before any is read.
 Leaves out which columns a trace has (`traces.storage.acceptance_file`).
 """
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +25,10 @@ from hardware_profiles.whole_file import whole_file
 
 MAX_FILE_BYTES = 2 << 30
 MAX_ROWS = 10_000_000
-MAX_VALUE_BYTES = 8 << 30
+MAX_VALUE_BYTES = 256 << 20
+LIMIT_VARIABLE = "ROOFTREE_MOST_DECODED_MIB"
+"""Environment variable that puts another number of MiB in the place of `MAX_VALUE_BYTES`."""
+_WIDTH_BYTES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 ROW_GROUP_ROWS = 8192
 
 
@@ -59,22 +64,88 @@ def opened_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
         if state.st_size > MAX_FILE_BYTES:
             raise InputError(f"must not exceed {MAX_FILE_BYTES} bytes", file=path, value=state.st_size)
         with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
-            footer = parquet.metadata
-            groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
-            # The column chunks' own statistics stay unread: pyarrow aborts the process on damaged ones.
-            decoded = sum(group.total_byte_size for group in groups)
-            for key, count, limit in (
-                ("rows", footer.num_rows, MAX_ROWS),
-                ("bytes of values", decoded, MAX_VALUE_BYTES),
-            ):
-                if not 0 <= count <= limit:
-                    raise InputError(f"must hold at most {limit} {key}", file=path, key=key, value=count)
+            rows = parquet.metadata.num_rows
+            if not 0 <= rows <= MAX_ROWS:
+                raise InputError(f"must hold at most {MAX_ROWS} rows", file=path, key="rows", value=rows)
+            _check_names(parquet, path)
+            _check_decoded(parquet, path)
             yield parquet
     except FileNotFoundError:
         raise InputError("there is no such file", file=path) from None
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
         raise InputError(f"is no whole Parquet file ({reason})", file=path) from None
+
+
+def decoded_values(parquet: pq.ParquetFile) -> dict[str, int]:
+    """Values of every column, those of its lists counted one by one, as the footer states them."""
+    counts: dict[str, int] = {}
+    for chunk in _chunks(parquet):
+        name = chunk.path_in_schema.partition(".")[0]
+        counts[name] = counts.get(name, 0) + chunk.num_values
+    return counts
+
+
+def _chunks(parquet: pq.ParquetFile) -> Iterator[Any]:
+    """Column chunks. Their statistics stay unread: pyarrow aborts the process on damaged ones."""
+    footer = parquet.metadata
+    for group in range(footer.num_row_groups):
+        row_group = footer.row_group(group)
+        yield from (row_group.column(column) for column in range(row_group.num_columns))
+
+
+def _check_names(parquet: pq.ParquetFile, path: str | Path) -> None:
+    names = parquet.schema_arrow.names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError("the file must have this column once", file=path, key=twice[:100])
+
+
+def _check_decoded(parquet: pq.ParquetFile, path: str | Path) -> None:
+    """Refuse a file whose values take more memory than allowed; texts that may are measured, still encoded."""
+    limit = _decoded_limit()
+    widths = [_WIDTH_BYTES.get(column.physical_type, column.length) for column in parquet.schema]
+    total, texts_at_most = 8 * parquet.metadata.num_rows * sum(_entries(kind) for kind in parquet.schema_arrow.types), 0
+    for place, chunk in enumerate(_chunks(parquet)):
+        if min(chunk.num_values, chunk.total_uncompressed_size) < 0:
+            raise InputError("is no whole Parquet file (a negative size)", file=path)
+        total += chunk.num_values * max(widths[place % len(widths)], 1)
+        texts_at_most += chunk.num_values * chunk.total_uncompressed_size * (chunk.physical_type == "BYTE_ARRAY")
+    if total <= limit < total + texts_at_most:
+        total += _text_bytes(path)
+    if total > limit:
+        wanted = f"must decode to at most {limit >> 20} MiB of values ({LIMIT_VARIABLE} allows more)"
+        raise InputError(wanted, file=path, key="bytes of values", value=total)
+
+
+def _entries(kind: pa.DataType) -> int:
+    """Values per row that a type has whatever the file holds: a list of a fixed size is full even where it is null."""
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * max(_entries(kind.value_type), 1)
+    return sum(_entries(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _decoded_limit() -> int:
+    given = os.environ.get(LIMIT_VARIABLE, "")
+    if not given:
+        return MAX_VALUE_BYTES
+    if not given.isdecimal() or not 1 <= int(given[:8]) <= 1 << 20 or len(given) > 7:
+        raise InputError(f"must be a whole number of MiB in 1..{1 << 20}", key=LIMIT_VARIABLE, value=given)
+    return int(given) << 20
+
+
+def _text_bytes(path: str | Path) -> int:
+    """Bytes of all texts once decoded, from dictionaries and places in them alone."""
+    with pq.ParquetFile(path) as plain:
+        names = [field.name for field in plain.schema_arrow if pa.types.is_string(field.type)]
+    total = 0
+    with pq.ParquetFile(path, read_dictionary=names) as parquet:
+        for batch in parquet.iter_batches(columns=names, batch_size=ROW_GROUP_ROWS):
+            for column in batch.columns:
+                lengths = pc.fill_null(pc.binary_length(column.dictionary), 0)
+                places = column.indices.drop_null()
+                total += pc.sum(lengths.take(places)).as_py() or 0
+    return total
 
 
 def numbers(table: pa.Table, name: str, file: str) -> NDArray[Any]:

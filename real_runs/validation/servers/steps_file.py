@@ -11,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from costmodel.answers.setting import Setting
 from hardware_profiles.errors import InputError
 from real_runs.validation.servers.predict import predicted_group
 from real_runs.validation.servers.steps import Passes, Steps
-from traces.storage.parquet_files import write_parquet
+from traces.storage.parquet_files import numbers, opened_parquet, write_parquet
 
 STEPS = "steps.parquet"
 _PASS = ("step", "requests", "query_tokens", "context")
@@ -51,13 +50,12 @@ def read_steps(folder: Path) -> list[tuple[int, Steps]]:
         InputError: no such file, or another one.
     """
     file = folder / STEPS
-    try:
-        if pq.read_metadata(file).num_rows > _MOST_ROWS:
+    with opened_parquet(file) as parquet:
+        if parquet.metadata.num_rows > _MOST_ROWS:
             raise InputError(f"must not exceed {_MOST_ROWS} rows", file=file)
-        table = pq.read_table(file, columns=["group", "point", "what", *_PASS])
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"must hold steps ({error})", file=file) from None
-    values = {name: table.column(name).to_numpy().astype(np.int64) for name in table.column_names}
+        table = parquet.read()
+    names = ("group", "point", "what", *_PASS)
+    values = {name: numbers(table, name, str(file)).astype(np.int64) for name in names}
     found = []
     for group in np.unique(values["group"]):
         parts = []

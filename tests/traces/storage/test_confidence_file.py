@@ -113,3 +113,21 @@ def test_nothing_half_written_stays(tmp_path):
     with pytest.raises(InputError):
         write_confidence(toy_trace(ANCHORS), tmp_path / "folder.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["folder.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "key"),
+    [
+        ("MOST_CELLS", "top_ids"),
+        ("MOST_PASSES", "forward"),
+        ("MOST_STEP_POSITIONS", "forward"),
+        ("MOST_RUN_POSITIONS", "runs"),
+    ],
+)
+def test_a_file_beyond_a_limit_is_refused_unread(tmp_path, table, monkeypatch, limit, key):
+    path = written(table, tmp_path / "t.parquet")
+    monkeypatch.setattr(f"traces.kinds.confidence.{limit}", 5)
+    monkeypatch.setattr(pq.ParquetFile, "read", None)
+    with pytest.raises(InputError, match="must hold at most 5 ") as caught:
+        read_confidence(path)
+    assert (caught.value.file, caught.value.key) == (str(path), key)

@@ -1,14 +1,16 @@
 """Which recorded states can stand for a state that no recording went through?
 
 Every pass of every run of a prompt is a state: which positions held tokens, and how sure the model was of the
-others. Runs of several traces go together if they are of one model, mask and canvas. Leaves out which state is taken
-(`compiled`, `walk`).
+others. Runs of several traces go together if they are of one model, mask and canvas. Which positions a pass has cells
+of is kept as bits, so that states take 20 bytes a cell, 2 bits a canvas position, some 100 bytes a pass and 4 bytes a
+position of a run: 0.9 GB at the limits of `traces.kinds.confidence`, and one group of passes more while they are made.
+Leaves out which state is taken (`compiled`, `walk`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +38,12 @@ class Anchors:
         final_ids: int32[runs, L].
         steps: int64[runs].
         revealed: uint64[n, words], bit i % 64 of word i // 64: position i held a token.
-        cell: int32[n, L], place of the position's cell; -1 where the pass computed none.
+        computed: uint64[n, words], bits in the same way: the pass has a cell of position i.
+        first_cell: int64[n], place of the pass's first cell; the others follow in the order of positions.
         top_ids: int32[c].
         values: float32[c, 1 + fields]: doubt, and what `names` says, of every cell.
         names: optional fields of cells that all runs hold.
+        file: the first trace's, for messages.
     """
 
     canvas_tokens: int
@@ -54,10 +58,30 @@ class Anchors:
     final_ids: NDArray[np.int32]
     steps: NDArray[np.int64]
     revealed: NDArray[np.uint64]
-    cell: NDArray[np.int32]
+    computed: NDArray[np.uint64]
+    first_cell: NDArray[np.int64]
     top_ids: NDArray[np.int32]
     values: NDArray[np.float32]
     names: tuple[str, ...]
+    file: str | None = None
+
+    def cells(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Places of the cells of some passes: int64[rows, L], -1 where the pass computed none."""
+        flags = np.unpackbits(self.computed[rows].astype("<u8").view(np.uint8), axis=1, bitorder="little")
+        there = flags[:, : self.canvas_tokens].astype(bool)
+        place = self.first_cell[rows, None] + np.cumsum(there, axis=1) - 1
+        return np.where(there, place, -1)
+
+    def of_prompts(self, prompts: slice) -> Anchors:
+        """The states of some prompts that follow each other, as views."""
+        first, last, _ = prompts.indices(len(self.prompts))
+        offsets = self.row_offsets[first : last + 1]
+        rows = slice(int(offsets[0]), int(offsets[-1]))
+        return replace(
+            self, prompts=self.prompts[first:last], prompt_kinds=self.prompt_kinds[first:last],
+            row_offsets=offsets - offsets[0], run_of_row=self.run_of_row[rows], revealed=self.revealed[rows],
+            computed=self.computed[rows], first_cell=self.first_cell[rows],
+        )  # fmt: skip
 
     def run_of(self, policy: RefinePolicy) -> NDArray[np.int64] | None:
         """Every prompt's run of a policy, int64[P]; None where a prompt has none."""
@@ -99,7 +123,7 @@ def pooled(traces: ConfidenceTrace | Sequence[ConfidenceTrace]) -> Anchors:
         raise InputError("holds no pass", key="steps", file=given[0].file)
     run_of_step = np.repeat(np.arange(len(prompt)), steps)
     order = np.lexsort((np.arange(len(run_of_step)), policy[run_of_step], prompt[run_of_step]))
-    revealed, cell = _rows(given)
+    revealed, computed, first_cell = _rows(given, order)
     fields = tuple(name for name in CELL_FIELDS if all(getattr(trace, name) is not None for trace in given))
     return Anchors(
         canvas_tokens=given[0].canvas_tokens,
@@ -113,29 +137,41 @@ def pooled(traces: ConfidenceTrace | Sequence[ConfidenceTrace]) -> Anchors:
         policy_of_run=policy,
         final_ids=np.concatenate([trace.final_ids for trace in given]),
         steps=steps,
-        revealed=revealed[order],
-        cell=cell[order],
+        revealed=revealed,
+        computed=computed,
+        first_cell=first_cell,
         top_ids=np.concatenate([trace.top_ids for trace in given]),
-        values=np.stack(
-            [np.concatenate([getattr(trace, name) for trace in given]) for name in ("doubt", *fields)], axis=1
-        ).astype(np.float32),
+        values=_values(given, ("doubt", *fields)),
         names=fields,
+        file=given[0].file,
     )
 
 
-def _rows(traces: Sequence[ConfidenceTrace]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """Revealed positions as bits, and places of cells among those of all traces."""
-    bits, cells, start = [], [], 0
+def _rows(
+    traces: Sequence[ConfidenceTrace], order: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
+    """What every pass found revealed and what it computed, as bits, and its first cell: in the order of states."""
+    words = -(-traces[0].canvas_tokens // _BITS)
+    revealed, computed = (np.empty((len(order), words), dtype=np.uint64) for _ in range(2))
+    counts, place, start = np.empty(len(order), dtype=np.int64), np.argsort(order), 0
     for trace in traces:
-        run = np.repeat(np.arange(trace.runs), trace.steps)
-        step = np.arange(len(run)) - trace.step_offsets[run]
-        bits.append(packed(trace.committed_at[run] < step[:, None]))
-        masked = trace.masked(slice(0, len(run)))
-        at = np.full(masked.shape, -1, dtype=np.int32)
-        at[masked] = np.arange(start, start + trace.top_ids.size, dtype=np.int32)
-        cells.append(at)
-        start += trace.top_ids.size
-    return np.concatenate(bits), np.concatenate(cells)
+        for part in trace.parts():
+            index = np.arange(part.start, part.stop)
+            run = np.searchsorted(trace.step_offsets, index, side="right") - 1
+            masked, rows = trace.masked(part), place[start + index]
+            revealed[rows] = packed(trace.committed_at[run] < (index - trace.step_offsets[run])[:, None])
+            computed[rows] = packed(masked)
+            counts[start + index] = masked.sum(axis=1)
+        start += len(trace.forward)
+    return revealed, computed, (np.cumsum(counts) - counts)[order]
+
+
+def _values(traces: Sequence[ConfidenceTrace], names: Sequence[str]) -> NDArray[np.float32]:
+    """Fields of all cells side by side: float32[c, names]."""
+    values = np.empty((sum(trace.top_ids.size for trace in traces), len(names)), dtype=np.float32)
+    for place, name in enumerate(names):
+        np.concatenate([getattr(trace, name) for trace in traces], out=values[:, place], casting="same_kind")
+    return values
 
 
 def packed(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:

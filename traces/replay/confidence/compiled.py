@@ -31,6 +31,15 @@ def _count(word: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def _before(bits: Any, place: Any) -> Any:
+    """Bits that are set below a place."""
+    total = _count(bits[place // 64] & ((np.uint64(1) << np.uint64(place % 64)) - np.uint64(1)))
+    for word in range(place // 64):
+        total += _count(bits[word])
+    return total
+
+
+@njit(cache=True, nogil=True)
 def nearest_cells(
     active: Ints,
     held: Bits,
@@ -41,7 +50,8 @@ def nearest_cells(
     usable: NDArray[np.bool_],
     final_ids: Ids,
     revealed: Bits,
-    cell: Ids,
+    computed: Bits,
+    first_cell: Ints,
     mode: int,
     answer: Ids,
 ) -> None:
@@ -59,7 +69,8 @@ def nearest_cells(
         usable: bool[runs], runs whose states may be taken.
         final_ids: of `Anchors`.
         revealed: of `Anchors`.
-        cell: of `Anchors`.
+        computed: of `Anchors`.
+        first_cell: of `Anchors`.
         mode: `NEAREST`, `SUBSET` or `SUPERSET`.
         answer: int32[P, L], written; -1 where no state has a cell.
     """
@@ -96,6 +107,6 @@ def nearest_cells(
                 distance += _FAR
             for k in range(asked):
                 i = places[k]
-                if distance < best[i] and cell[row, i] >= 0:
+                if distance < best[i] and computed[row, i // 64] >> np.uint64(i % 64) & np.uint64(1):
                     best[i] = distance
-                    answer[p, i] = cell[row, i]
+                    answer[p, i] = first_cell[row] + _before(computed[row], i)

@@ -55,7 +55,8 @@ def replay_errors(anchors: Anchors | ConfidenceTrace, live: ConfidenceTrace) -> 
         live: runs of policies to be replayed, all over the anchors' prompts, or all over others.
 
     Raises:
-        InputError: some prompts are the anchors' and some are not, or a policy that cannot be replayed.
+        InputError: some prompts are the anchors' and some are not, a policy that no live run followed, or one that
+            cannot be replayed.
     """
     states = anchors if isinstance(anchors, Anchors) else pooled(anchors)
     shared = set(live.request_ids) & set(states.prompts)
@@ -66,8 +67,10 @@ def replay_errors(anchors: Anchors | ConfidenceTrace, live: ConfidenceTrace) -> 
 
 def _error(states: Anchors, live: ConfidenceTrace, place: int, *, same: bool) -> ReplayError:
     policy, runs = live.policies[place], np.flatnonzero(live.policy_of_run == place)
-    replay = replay_policy(states, policy, interval=same)
     steps = live.steps[runs].astype(np.float64)
+    if not steps.sum():
+        raise InputError("must have a live run that took a pass", file=live.file, key="policies", value=policy.name)
+    replay = replay_policy(states, policy, interval=same)
     if not same:
         ratio = replay.steps.mean() / steps.mean()
         parts = [_relative_error(values) for values in (replay.steps.astype(np.float64), steps)]

@@ -94,10 +94,4 @@ def _only(states: Anchors, prompt: int) -> Anchors:
     """The states of one prompt."""
     if not 0 <= prompt < len(states.prompts):
         raise InputError(f"must lie in 0..{len(states.prompts) - 1}", key="prompt", value=prompt)
-    here = slice(prompt, prompt + 1)
-    rows = slice(*(int(end) for end in states.row_offsets[prompt : prompt + 2]))
-    return replace(
-        states, prompts=states.prompts[here], prompt_kinds=states.prompt_kinds[here],
-        row_offsets=np.array([0, rows.stop - rows.start], dtype=np.int64), run_of_row=states.run_of_row[rows],
-        revealed=states.revealed[rows], cell=states.cell[rows],
-    )  # fmt: skip
+    return states.of_prompts(slice(prompt, prompt + 1))

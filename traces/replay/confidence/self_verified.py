@@ -44,7 +44,7 @@ def _drafted(
     """Positions and ids that every state of a run drafts, surest first: [L, drafts] each; -1 where its block ends."""
     first, last = states.row_offsets[prompt : prompt + 2]
     rows = first + np.flatnonzero(states.run_of_row[first:last] == run)
-    cells, place = states.cell[rows], np.arange(states.canvas_tokens)
+    cells, place = states.cells(rows), np.arange(states.canvas_tokens)
     start = np.arange(len(rows)) // block * block
     open_here = (cells >= 0) & (place >= start[:, None]) & (place < start[:, None] + block)
     doubt = np.where(open_here, states.values[cells, 0], np.inf)

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
-from traces.kinds.confidence import ConfidenceTrace
+from traces.kinds.confidence import GROUP_POSITIONS, ConfidenceTrace
+from traces.kinds.naming import naming
 from traces.kinds.refine_policy import RefinePolicy
 from traces.replay.confidence.anchors import Anchors, packed, pooled
 from traces.replay.confidence.decode import Decoded, Pass, Seen, decode
@@ -96,6 +97,11 @@ def replay_policy(
             canvas, another cache than recorded, or a rule that nearest states are known to mislead.
     """
     states = anchors if isinstance(anchors, Anchors) else pooled(anchors)
+    with naming(states.file):
+        return _replayed(states, policy, interval)
+
+
+def _replayed(states: Anchors, policy: RefinePolicy, interval: bool) -> RefineReplay:
     policy.check_canvas(states.canvas_tokens)
     runs = states.run_of(policy)
     static = _static_run(states, policy)
@@ -143,7 +149,7 @@ def nearest(
     places = np.zeros(wanted.shape, dtype=np.int32)
     compiled.nearest_cells(
         asked.active, packed(~asked.masked), asked.tokens, wanted, states.row_offsets, states.run_of_row,
-        usable, states.final_ids, states.revealed, states.cell, mode, places,
+        usable, states.final_ids, states.revealed, states.computed, states.first_cell, mode, places,
     )  # fmt: skip
     return places
 
@@ -151,8 +157,23 @@ def nearest(
 def walked(
     states: Anchors, policy: RefinePolicy, usable: NDArray[np.bool_], mode: int = 0, after: After | None = None
 ) -> Decoded:
-    """Decode with what the recorded states of `usable` runs say; `mode` as in `compiled`, `after` as in `decode`."""
+    """Decode with what the recorded states of `usable` runs say; `mode` as in `compiled`, `after` as in `decode`.
 
+    Prompts are walked in groups of `GROUP_POSITIONS` canvas positions: what a walk takes does not grow with the file.
+    """
+    most = max(1, GROUP_POSITIONS // states.canvas_tokens)
+    groups = [states.of_prompts(slice(at, at + most)) for at in range(0, len(states.prompts), most)]
+    found = [_group_walked(each, policy, usable, mode, after) for each in groups]
+    return Decoded(
+        tokens=np.concatenate([each.tokens for each in found]),
+        steps=np.concatenate([each.steps for each in found]),
+        begun=np.concatenate([each.begun for each in found]),
+    )
+
+
+def _group_walked(
+    states: Anchors, policy: RefinePolicy, usable: NDArray[np.bool_], mode: int, after: After | None
+) -> Decoded:
     def look(asked: Pass) -> Seen:
         places = nearest(states, asked, asked.wanted, usable, mode)
         if np.any(places[asked.wanted] < 0):

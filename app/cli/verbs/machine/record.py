@@ -151,8 +151,10 @@ def _record_masked(
     from real_runs.masked.training import MaskedRecipe
     from real_runs.recording.masked import MaskedRecording, record_masked
 
-    if given := [option for option, value in others.items() if value is not None]:
-        raise InputError("--masked trains a model and has prompts and policies of its own; leave it out", key=given[0])
+    for option, value in others.items():
+        if value is not None:
+            raise InputError("must be left out: --masked trains a model and has prompts and policies of its own",
+                             key=option, value=value)  # fmt: skip
     require_folder(out)
     with _bar(quiet) as advance:
         recording = MaskedRecording(out=out, recipe=MaskedRecipe(seed=seed), resume=resume)

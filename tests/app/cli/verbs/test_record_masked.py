@@ -34,7 +34,7 @@ def test_recorded_policies_are_shown(rooftree, tmp_path, monkeypatch):
 
 def test_what_a_masked_recording_does_not_take_is_refused(rooftree, tmp_path):
     done = rooftree("record", "--masked", "--out", tmp_path, "--drafter", "all")
-    assert done.code == 2 and "--drafter" in done.err
+    assert done.code == 2 and "--drafter" in done.err and "got ['all']" in done.err
     (tmp_path / "file").write_text("")
     done = rooftree("record", "--masked", "--out", tmp_path / "file")
     assert done.code == 2 and "must be a folder" in done.err

@@ -1,5 +1,7 @@
 """Errors of replay: none where it is exact, told by prompt where the prompts are the anchors'."""
 
+import dataclasses
+
 import pytest
 
 from hardware_profiles.errors import InputError
@@ -27,3 +29,10 @@ def test_other_prompts_are_compared_in_the_mean_with_their_spread():
 def test_some_shared_prompts_are_refused():
     with pytest.raises(InputError, match="all among the anchors' prompts, or none"):
         replay_errors(toy_trace(ANCHORS, prompts=2), toy_trace([SURE], prompts=3))
+
+
+def test_a_policy_without_a_live_run_is_named():
+    live = dataclasses.replace(toy_trace([SURE], prompts=2), policies=(SURE, BETWEEN), file="live.parquet")
+    with pytest.raises(InputError, match="a live run that took a pass") as caught:
+        replay_errors(toy_trace(ANCHORS, prompts=2), live)
+    assert (caught.value.file, caught.value.key, caught.value.value) == ("live.parquet", "policies", BETWEEN.name)
