@@ -5,6 +5,17 @@ const AXES = ["xaxis", "yaxis"];
 const CONFIG = { displayModeBar: false };
 const components = new WeakMap();
 
+// A moved slider changes the address in place, so that Back leads from page to page.
+const pageOf = address => new URL(address, location.href).searchParams.get("page") ?? "run";
+if (!history.rooftree) {
+  const { pushState, replaceState } = history;
+  history.rooftree = true;
+  history.pushState = function (data, unused, address) {
+    const here = address && pageOf(address) === pageOf(location.href);
+    return (here ? replaceState : pushState).call(history, data, unused, address);
+  };
+}
+
 const plotly = () => self.Plotly
   ? Promise.resolve()
   : new Promise(done => addEventListener("rooftree-plotly", done, { once: true }));

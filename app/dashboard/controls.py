@@ -1,6 +1,6 @@
 """Which widgets ask for a page's question? One per field of the state, filled from the link.
 
-Leaves out what the values mean (`state`).
+Leaves out what the values mean (`state`) and what fields are called (`wording`).
 """
 
 from collections.abc import Sequence
@@ -8,28 +8,9 @@ from typing import Any
 
 import streamlit as st
 
-from app.dashboard.state import CONTEXTS, FIELDS, State, known_names, with_values
+from app.dashboard.state import CONTEXTS, FIELDS, State, known_names, sold_devices, with_values
+from app.dashboard.wording import EMPTY, LABELS
 
-TITLES = {
-    "run": "What should I run?", "map": "Break-even map", "tree": "Tree explorer", "trace": "Trace lab",
-    "hardware": "Hardware what-if", "serving": "Serving", "validation": "Validation",
-}  # fmt: skip
-LABELS = {
-    "model": "Model", "device": "Device", "other_device": "Second device", "engine": "Engine",
-    "dtype": "Weight format", "method": "Drafting method", "draft": "Draft model", "trace": "Recording",
-    "other_trace": "Second recording", "measured": "Measured results",
-    "acceptance_ratio": "Acceptance rate of a draft token",
-    "batch": "Batch (requests)", "context": "Context (tokens)", "draft_tokens": "Draft tokens K",
-    "tree_nodes": "Draft tokens of the tree", "depth": "Draft levels of the tree",
-    "slo_tpot_ms": "Longest time per output token (ms, 0: none)",
-    "slo_ttft_ms": "Longest time to first token (ms, 0: none)", "bandwidth_ratio": "Bandwidth (× as sold)",
-    "peak_ratio": "Peak rates (× as sold)", "memory_ratio": "Memory (× as sold)", "link_ratio": "Link (× as sold)",
-    "price_ratio": "Price (× as listed)", "tp": "Devices that share the model", "rate": "Requests per second",
-    "count": "Requests to simulate", "prompt_tokens": "Mean prompt (tokens)", "output_tokens": "Mean output (tokens)",
-}  # fmt: skip
-EMPTY = {
-    "dtype": "as published", "draft": "choose one", "trace": "default", "other_trace": "none", "measured": "first",
-}  # fmt: skip
 ASKED = {
     "run": ("model", "device", "engine", "dtype", "tp", "trace", "batch", "context", "tree_nodes", "slo_tpot_ms",
             "slo_ttft_ms"),
@@ -44,8 +25,9 @@ ASKED = {
                 "output_tokens", "slo_tpot_ms", "slo_ttft_ms"),
     "validation": ("measured",),
 }  # fmt: skip
+PLAIN = "plain-decoding"
 TICKS = {
-    "batch": tuple(2**n for n in range(11)), "context": CONTEXTS,
+    "batch": tuple(2**n for n in range(11)), "context": CONTEXTS, "tp": (1, 2, 4, 8),
     "bandwidth_ratio": (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0),
 }  # fmt: skip
 for _name in ("peak_ratio", "memory_ratio", "link_ratio", "price_ratio"):
@@ -54,8 +36,14 @@ for _name in ("peak_ratio", "memory_ratio", "link_ratio", "price_ratio"):
 
 def asked(state: State) -> State:
     """Draw the page's widgets and give the state that they hold now."""
-    values = {name: _widget(name, state) for name in ASKED[state.page] if _wanted(name, state)}
-    return with_values(state, values)
+    names = ASKED[state.page]
+    # what was just moved decides which others are asked for, above it and below
+    state = with_values(state, {name: st.session_state[key] for name in names
+                                if (key := f"asked-{name}") in st.session_state})  # fmt: skip
+    for name in names:
+        if _wanted(name, state):
+            state = with_values(state, {name: _widget(name, state)})
+    return state
 
 
 def _wanted(name: str, state: State) -> bool:
@@ -94,8 +82,14 @@ def _choices(name: str, state: State) -> Sequence[str]:
         from app.dashboard.answers.tree import tree_traces
 
         known = [*tree_traces(), *([state.trace] if state.trace and state.trace not in tree_traces() else [])]
+    if name in ("device", "other_device"):
+        known = [*sold_devices(), *([chosen] if (chosen := getattr(state, name)) not in sold_devices() else [])]
+    if name == "method" and state.page == "map" and state.method != PLAIN:
+        known.remove(PLAIN)  # which is what drafting is compared with
     return known if FIELDS[name].default != "" or "" in known else ["", *known]
 
 
 def _shown(name: str, value: str) -> str:
+    if name == "method" and value == PLAIN:
+        return "none: plain decoding"
     return value or EMPTY.get(name, "default")

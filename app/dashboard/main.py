@@ -14,14 +14,16 @@ import streamlit as st
 
 from app.dashboard import chart_component, prefetch
 from app.dashboard.answer import Answer
-from app.dashboard.controls import TITLES, asked
+from app.dashboard.controls import asked
 from app.dashboard.pages import answered, completed
-from app.dashboard.state import State, from_query, to_query
+from app.dashboard.state import FIELDS, State, from_query, to_query
 from app.dashboard.uploads import MOST_BYTES, MOST_SECONDS, SUFFIXES, parsed_upload
+from app.dashboard.wording import TITLES, said
 from hardware_profiles.errors import InputError, RooftreeError
 from traces.kinds.acceptance import AcceptanceTrace
 
 Result = TypeVar("Result")
+MOST_MESSAGES = 3  # of a link
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$:&])")
 
 
@@ -41,12 +43,17 @@ def page() -> None:
             st.session_state["asked-page"] = state.page
         chosen = st.radio("Page", list(TITLES), key="asked-page", format_func=TITLES.__getitem__)
         state = asked(replace(state, page=chosen))
-    st.session_state["state"] = state
-    if st.query_params.to_dict() != (query := to_query(state)):
+    if state != st.session_state.get("state", state):
+        wrong = st.session_state["wrong"] = []
+    query = to_query(state)
+    st.session_state.update(state=state, link=query)
+    if st.query_params.to_dict() != query:
         st.query_params.from_dict(query)
     st.title(TITLES[state.page], anchor=False)
-    for message in wrong:
+    for message in wrong[:MOST_MESSAGES]:
         st.warning(f"Left out of the link: {plain(message)}")
+    if more := len(wrong[MOST_MESSAGES:]):
+        st.warning(f"Left out of the link: {more:,} more parts")
     answer = _guarded(lambda: _answer(state))
     if answer is not None:
         _show(answer, state)
@@ -55,13 +62,26 @@ def page() -> None:
 
 
 def _state() -> tuple[State, list[str]]:
-    """The session's state; on the first run that of the link, with what was wrong in it."""
-    known = st.session_state.get("state")
-    if isinstance(known, State):
+    """The session's state and what was wrong in its link; that of the address on the first run, and after Back.
+
+    An address that is behind the state is the browser's news of an earlier one, except where a widget has moved since.
+    """
+    known, query = st.session_state.get("state"), st.query_params.to_dict()
+    if isinstance(known, State) and (query == st.session_state.get("link") or _has_moved(known)):
         return known, st.session_state.get("wrong", [])
-    state, wrong = from_query(st.query_params.to_dict())
+    state, wrong = from_query(query)
     st.session_state["wrong"] = wrong
+    if known is not None:
+        for name in FIELDS:
+            if (key := f"asked-{name}") in st.session_state:
+                st.session_state[key] = getattr(state, name)
+        st.session_state["state"] = state
     return state, wrong
+
+
+def _has_moved(state: State) -> bool:
+    """Whether a widget holds another value than the state."""
+    return any(st.session_state.get(f"asked-{name}", value) != value for name, value in asdict(state).items())
 
 
 def _guarded(compute: Callable[[], Result]) -> Result | None:
@@ -70,7 +90,7 @@ def _guarded(compute: Callable[[], Result]) -> Result | None:
         with st.spinner("Computing …"):
             return compute()
     except RooftreeError as error:
-        st.warning(plain(str(error)))
+        st.warning(plain(said(error)))
     except Exception as error:
         st.error(f"This question could not be answered ({plain(type(error).__name__)}). Change a value and try again.")
     return None

@@ -177,7 +177,8 @@ def known_names(name: str) -> Sequence[str] | None:
     if name == "method":
         from costmodel.method_library import load_method, method_names
 
-        return [slug for slug in method_names() if load_method(slug).drafts or slug == "plain-decoding"]
+        known = {slug: load_method(slug) for slug in method_names()}
+        return [slug for slug, each in known.items() if (each.drafts and not each.refusal) or slug == "plain-decoding"]
     if name in ("trace", "other_trace"):
         from traces.library import shipped_traces
 
@@ -187,6 +188,15 @@ def known_names(name: str) -> Sequence[str] | None:
 
         return list(measured_results())
     return None
+
+
+@lru_cache(maxsize=1)
+def sold_devices() -> Sequence[str]:
+    """Devices without those that are another one measured with other kernels (`a100-sxm-80--flashinfer`)."""
+    from hardware_profiles.loader import device_names
+
+    names = device_names()
+    return [name for name in names if name.partition("--")[0] == name or name.partition("--")[0] not in names]
 
 
 def _require_known(name: str, value: str) -> None:

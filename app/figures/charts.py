@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.figures.log_ticks import drawn_along, labelled
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
@@ -322,6 +323,7 @@ def framed(
         layout: what else differs.
     """
     fixed = {"fixedrange": True, "automargin": True}
+    bottom, side = (labelled(axis, drawn_along(data, way)) for axis, way in ((bottom, "x"), (side, "y")))
     frame = {
         "height": height, "margin": {"l": 12, "r": 12, "t": 12, "b": 12}, "hovermode": "closest",
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}, "dragmode": False,

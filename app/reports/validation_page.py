@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.figures.charts import HEIGHT_PIXELS, NEUTRAL, PALETTE, SYMBOLS, Figure, digits, framed
+from app.figures.log_ticks import labelled
 from app.reports.page import html_page, write_page
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
@@ -101,7 +102,7 @@ def _against(points: Sequence[Json]) -> Card:
         })  # fmt: skip
     layout = _layout("measured tokens per second", "predicted tokens per second", 160)
     for axis in ("xaxis", "yaxis"):
-        layout[axis] |= {"type": "log", "range": [math.log10(end) for end in ends], "dtick": "D2"}
+        layout[axis] = labelled(layout[axis] | {"type": "log", "range": [math.log10(end) for end in ends]}, ends)
     note = "Bars are 80 % intervals; larger marks are what was chosen; open circles decode plainly, diamonds are trees."
     return "Tokens per second", note, {"data": data, "layout": layout}
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from app.answers.explanations import explanation, roofs_of
 from app.dashboard.answer import Answer, Card, DeferredAnswer, Figure, options, scenario, setting_of
-from app.dashboard.state import FACTORS, State, command, milliseconds, with_values
+from app.dashboard.state import FACTORS, State, command, milliseconds, sold_devices, with_values
+from app.dashboard.wording import said
 from app.figures.charts import PALETTE, digits, framed
 from app.figures.roofline_chart import roofline_figure, step_bar_figure
 from costmodel.answers.capacity import plan
@@ -24,7 +25,6 @@ from costmodel.answers.fit import require_fit
 from costmodel.answers.workload import Slo, load_of_means
 from costmodel.laws.acceptance import Acceptance, geometric
 from hardware_profiles.errors import InfeasibleError, InputError
-from hardware_profiles.loader import device_names
 from hardware_profiles.units import GIB, MILLI
 
 Row = dict[str, Any]
@@ -137,7 +137,7 @@ def _described(state: State) -> Row | str:
     try:
         return _point(setting_of(scenario(state)), _acceptance(state), state)
     except (InfeasibleError, InputError) as error:
-        return str(error)
+        return said(error)
 
 
 def _everywhere_state(state: State) -> State:
@@ -147,7 +147,7 @@ def _everywhere_state(state: State) -> State:
 
 @lru_cache(maxsize=64)
 def _everywhere(state: State) -> tuple[tuple[str, Row | str], ...]:
-    return tuple((name, _described(replace(state, device=name))) for name in device_names())
+    return tuple((name, _described(replace(state, device=name))) for name in sold_devices())
 
 
 def _shown(name: str, row: Row | str) -> Row:
@@ -207,7 +207,7 @@ def _planned(state: State) -> Row:
             generator=np.random.default_rng(state.seed),
         )  # fmt: skip
     except (InfeasibleError, InputError) as error:
-        return dict.fromkeys(PLANNED) | {"bound by": str(error)}
+        return dict.fromkeys(PLANNED) | {"bound by": said(error)}
     low, high = made.replicas_bounds
     values = (
         made.devices, f"{low * state.tp}–{high * state.tp}", round(made.mean_batch, 1),

@@ -98,7 +98,7 @@ def _add_kernels(page: _Page, folder: Path, trace: KernelTrace, seed: int) -> No
         page.cards += [
             Card(title="Predicted against measured passes", note="On the line they agree.",
                  figure=_against(predicted, measured, dtypes)),
-            Card(title="Errors of passes", note="Right of zero: predicted too slow.",
+            Card(title="Errors of passes", note="Right of zero: predicted too fast.",
                  figure=_errors(predicted, measured)),
         ]  # fmt: skip
     if drawn := [each for each in decoded if each.kind == "all" and each.speedup is not None]:
@@ -154,9 +154,9 @@ def _against(predicted: np.ndarray, measured: np.ndarray, dtypes: list[str]) -> 
 
 
 def _errors(predicted: np.ndarray, measured: np.ndarray) -> Figure:
-    data = [{"type": "histogram", "x": (100 * (predicted / measured - 1.0)).tolist(), "nbinsx": 24,
+    data = [{"type": "histogram", "x": (100 * (1.0 - predicted / measured)).tolist(), "nbinsx": 24,
              "marker": {"color": PALETTE[0]}, "hovertemplate": "%{x} %: %{y} passes<extra></extra>"}]  # fmt: skip
-    return framed(data, {"title": {"text": "predicted over measured, minus 1 (%)"}}, {"title": {"text": "passes"}})
+    return framed(data, {"title": {"text": "predicted time short of the measured (%)"}}, {"title": {"text": "passes"}})
 
 
 def _speedups(speeds: list[Speed]) -> Figure:

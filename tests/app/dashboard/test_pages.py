@@ -8,9 +8,10 @@ import pytest
 testing = pytest.importorskip("streamlit.testing.v1", reason="streamlit, of the extra `app`, is not installed")
 
 from app import dashboard  # noqa: E402 — after the skip
-from app.dashboard.controls import ASKED, LABELS, TITLES  # noqa: E402
+from app.dashboard.controls import ASKED  # noqa: E402
 from app.dashboard.measured import measured_results  # noqa: E402
-from app.dashboard.state import FIELDS, PAGES, State, from_query  # noqa: E402
+from app.dashboard.state import FIELDS, PAGES, State, from_query, to_query  # noqa: E402
+from app.dashboard.wording import LABELS, TITLES  # noqa: E402
 
 SCRIPT = Path(dashboard.__path__[0]) / "main.py"
 PATIENCE_S = 300
@@ -95,6 +96,56 @@ def test_a_draft_model_is_asked_for_where_the_method_has_one():
     assert is_calm(app)
     assert not app.warning
     assert "--draft llama-3.2-1b" in app.code[0].value
+
+
+def test_a_widget_decides_at_once_which_others_are_asked_for():
+    app = opened(page="map")
+    control(app, "method").set_value("speculative-decoding").run()
+    control(app, "draft")
+    control(app, "trace").set_value(RANKED).run()
+    assert not any(each.key == "asked-method" for each in app.selectbox), "a recording names its method"
+
+
+def test_only_what_can_be_chosen_is_offered():
+    app = opened(page="map", tp=2)
+    assert control(app, "tp").options == ["1", "2", "4", "8"]
+    assert "none: plain decoding" not in control(app, "method").options, "it is what drafting is compared with"
+    devices = control(app, "device").options
+    assert "a100-sxm-80" in devices and "cpu-amd-epyc--1-thread" in devices
+    assert not any("flashinfer" in each or "own-passes" in each for each in devices)
+    assert control(opened(page="map", tp=3), "tp").value == 3, "a link may say it all the same"
+
+
+def test_an_earlier_address_brings_its_question_back():
+    app = opened(page="map", batch=8)
+    app.radio[0].set_value("hardware").run()
+    control(app, "batch").set_value(64).run()
+    app.query_params.clear()
+    for name, value in to_query(State(page="map", batch=8)).items():
+        app.query_params[name] = value
+    app.run()
+    assert is_calm(app)
+    assert (app.title[0].value, control(app, "batch").value) == (TITLES["map"], 8)
+    control(app, "batch").set_value(16).run()
+    assert from_query(link(app))[0] == State(page="map", batch=16)
+
+
+def test_a_moved_widget_counts_more_than_an_address_that_is_behind():
+    app = opened(page="map")
+    control(app, "batch").set_value(4).run()
+    app.query_params.clear()
+    app.query_params["page"] = "map"
+    control(app, "batch").set_value(16).run()
+    assert from_query(link(app))[0] == State(page="map", batch=16)
+
+
+def test_many_wrong_parts_of_a_link_are_few_messages():
+    app = opened(page="map", **{f"x{n}": "1" for n in range(119)})
+    assert is_calm(app)
+    assert 1 < len(app.warning) <= 4
+    assert "116 more" in app.warning[-1].value
+    control(app, "batch").set_value(4).run()
+    assert not app.warning, "they are about the link, which has changed"
 
 
 def test_the_state_outlives_a_change_of_page():

@@ -1,0 +1,54 @@
+"""What are pages and fields called, and how is an error said to somebody who sees neither options nor files?
+
+Leaves out the widgets (`controls`).
+"""
+
+import re
+from pathlib import Path
+
+from hardware_profiles.errors import RooftreeError
+
+TITLES = {
+    "run": "What should I run?", "map": "Break-even map", "tree": "Tree explorer", "trace": "Trace lab",
+    "hardware": "Hardware what-if", "serving": "Serving", "validation": "Validation",
+}  # fmt: skip
+LABELS = {
+    "model": "Model", "device": "Device", "other_device": "Second device", "engine": "Engine",
+    "dtype": "Weight format", "method": "Drafting method", "draft": "Draft model", "trace": "Recording",
+    "other_trace": "Second recording", "measured": "Measured results",
+    "acceptance_ratio": "Acceptance rate of a draft token",
+    "batch": "Batch (requests)", "context": "Context (tokens)", "draft_tokens": "Draft tokens K",
+    "tree_nodes": "Draft tokens of the tree", "depth": "Draft levels of the tree",
+    "slo_tpot_ms": "Longest time per output token (ms, 0: none)",
+    "slo_ttft_ms": "Longest time to first token (ms, 0: none)", "bandwidth_ratio": "Bandwidth (× as sold)",
+    "peak_ratio": "Peak rates (× as sold)", "memory_ratio": "Memory (× as sold)", "link_ratio": "Link (× as sold)",
+    "price_ratio": "Price (× as listed)", "tp": "Devices that share the model", "rate": "Requests per second",
+    "count": "Requests to simulate", "prompt_tokens": "Mean prompt (tokens)", "output_tokens": "Mean output (tokens)",
+}  # fmt: skip
+EMPTY = {
+    "dtype": "as published", "draft": "choose one", "trace": "default", "other_trace": "none", "measured": "first",
+}  # fmt: skip
+_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+_PATH = re.compile(r"(?:/[\w.@+-]+)+/(?=[\w.@+-])")
+_OPTIONS = {"kv_dtype": "cache format", "slo_tpot": LABELS["slo_tpot_ms"], "slo_ttft": LABELS["slo_ttft_ms"]}
+
+
+def said(error: RooftreeError) -> str:
+    """An error in the words of the page: labels in place of keys and options, no folder of the server.
+
+    Example:
+        >>> from hardware_profiles.errors import InputError
+        >>> said(InputError("does not divide 28 heads", file="/srv/models/a.json", key="--tp", value=3))
+        'a.json: Devices that share the model: does not divide 28 heads, got 3'
+    """
+    text = str(error)
+    if error.file:
+        text = text.replace(error.file, Path(error.file).name)
+    if error.key:
+        text = text.replace(f"{error.key}: ", f"{_label(error.key)}: ", 1)
+    return _PATH.sub("", _OPTION.sub(lambda found: _label(found[1]).lower(), text))
+
+
+def _label(key: str) -> str:
+    name = key.lstrip("-").replace("-", "_")
+    return LABELS.get(name, _OPTIONS.get(name, name.replace("_", " ")))
