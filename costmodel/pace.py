@@ -12,8 +12,10 @@ from costmodel.drafting_stage import Draft
 
 Commit = Literal["static", "threshold", "factor", "entropy", "neighbours", "learned", "credit", "capped", "history",
                  "auxiliary", "doubling", "cosine", "arccos", "in_order", "self_verified", "fixed_point",
-                 "window_rejection"]  # fmt: skip
+                 "window_rejection", "random", "running_mean", "entropy_bound", "gap"]  # fmt: skip
 GROWING_COMMITS = ("doubling", "cosine", "arccos")
+EVEN_COMMITS = ("static", "random", *GROWING_COMMITS)
+"""Rules that commit by number alone: a block takes a whole number of passes, the same for every request."""
 EXACT_COMMITS = ("self_verified", "fixed_point", "window_rejection")
 
 
@@ -24,10 +26,12 @@ class Refine:
     Args:
         forward: what a pass computes: prompt and canvas (`full`), the `canvas` over the prompt's cache, from the block
             on (`suffix`), the `block`, or no more tokens than it commits (`group`).
-        commit: which tokens a pass commits. `static`: an even share, in a whole number of passes. By confidence, one at
-            least: beyond a `threshold`, a `factor` that falls with their number, a bound of `entropy`, near surer
-            `neighbours`, by a `learned` filter, with `credit` of earlier passes, at most so many (`capped`), by their
-            `history`, as an `auxiliary` model agrees, from the left (`in_order`). In groups that grow: `doubling` in
+        commit: which tokens a pass commits. `static`: an even share, in a whole number of passes; `random`: the same,
+            whichever they are. By confidence, one at least: beyond a `threshold`, a `factor` that falls with their
+            number, a bound of `entropy`, a bound of the sum of entropies (`entropy_bound`), the `running_mean` of what
+            the block holds, near surer `neighbours`, all at once when the `gap` of the answer's logits is wide, by a
+            `learned` filter, with `credit` of earlier passes, at most so many (`capped`), by their `history`, as an
+            `auxiliary` model agrees, from the left (`in_order`). In groups that grow: `doubling` in
             every pass, or as the `cosine` or `arccos` of the passes' share leaves fewer masks. What would be committed
             anyway: drafts of later states that a pass confirms (`self_verified`), a `fixed_point` of greedy decoding,
             tokens that `window_rejection` keeps.
@@ -36,6 +40,7 @@ class Refine:
         canvas_tokens: tokens behind the prompt that a full pass computes.
         begin_ratio: share of a block that is committed when the next one begins, 0 to 1; 1: one block at a time.
         full_passes: passes of a block over prompt and canvas, which renew the cache and commit as the others do.
+        reuses: passes on a renewed cache that a block takes at least, whether or not the full ones finish it.
         full_every: of the other passes, one in so many is full too; 0: none, 1: all of them.
         canvas_every: of those that are left, one in so many computes the whole canvas over the prompt's cache; 0: none.
         computed_ratio: share of its tokens that a pass which renews nothing computes; the others' cached values stay.
@@ -54,6 +59,7 @@ class Refine:
     canvas_tokens: int
     begin_ratio: float = 1.0
     full_passes: int = 0
+    reuses: int = 1
     full_every: int = 0
     canvas_every: int = 0
     computed_ratio: float = 1.0

@@ -13,6 +13,10 @@ from typing import Any, get_type_hints
 from app.cli.options import (
     Acceptance,
     AsFamily,
+    Block,
+    Cache,
+    Canvas,
+    Commit,
     Count,
     Device,
     Draft,
@@ -86,6 +90,16 @@ class Accepted:
     tokens_per_step: TokensPerStep = None
     drafter: Drafters = None
     match_rate: MatchRate = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refining:
+    """How a method that refines masked blocks commits them, in place of its own rule."""
+
+    commit: Commit = None
+    block: Block = None
+    cache: Cache = None
+    canvas: Canvas = None
 
 
 @dataclass(frozen=True, kw_only=True)

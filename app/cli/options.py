@@ -143,6 +143,29 @@ Drafters = Annotated[
         "K=3), or a trace; without SOURCE, the published figure that suits the model best.",
     ),
 ]
+Commit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--commit",
+        help="How a method that refines masked blocks commits tokens: RULE[:VALUES], such as threshold:0.8 or "
+        "neighbours:confidence=0.9,tokens=4; `optimize` takes several values (threshold:0.7,0.8,0.9) and rules.",
+    ),
+]
+Block = Annotated[
+    str | None, typer.Option("--block", help="Tokens of a masked block; several by commas for `optimize`.")
+]
+Cache = Annotated[
+    str | None,
+    typer.Option(
+        "--cache",
+        help="What later passes of a masked block read from a cache: none, prefix (all before the block) or dual (all "
+        "around it); several by commas for `optimize`.",
+    ),
+]
+Canvas = Annotated[
+    int | None,
+    typer.Option("--canvas", min=1, help="Tokens behind the prompt that are refined; default: as recorded."),
+]
 DraftPasses = Annotated[
     int | None, typer.Option("--draft-passes", min=1, help="Passes per step of an unpublished drafter.")
 ]

@@ -14,6 +14,7 @@ from costmodel.drafters.drafter import Drafter, build_drafter, custom_drafter
 from costmodel.engine_library import load_engine
 from costmodel.engines.record.engine import Engine
 from costmodel.engines.record.overhead import Overhead
+from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names, named_transforms, require_priced
 from costmodel.parallel.plan import plan_of
@@ -39,7 +40,7 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         InputError: an unknown name (the nearest are offered), options that exclude each other, or a plan that does
             not divide the model.
     """
-    method = load_method(configuration.method)
+    method = configured_method(configuration)
     require_priced(method)
     names = _with_options(configuration.deployment, method)
     target = load_model(names.model)
@@ -81,6 +82,19 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
         engine=engine,
         plan=plan,
     )
+
+
+def configured_method(configuration: DecodingConfiguration) -> Method:
+    """The entry that a configuration names, as it runs under the policy and on the canvas that it states.
+
+    Raises:
+        InputError: a method that no policy stands for, or blocks that do not divide the canvas.
+    """
+    method = load_method(configuration.method)
+    policy, canvas = configuration.refine, configuration.canvas_tokens
+    if policy is None and canvas is None:
+        return method
+    return refined_method(method, policy or method_policy(method), canvas_tokens=canvas)
 
 
 def _with_host(overhead: Overhead, method: Method) -> Overhead:

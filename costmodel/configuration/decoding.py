@@ -19,6 +19,7 @@ from costmodel.method import Shape, Stop
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
 from traces.kinds.naming import naming
+from traces.kinds.refine_policy import MOST_CANVAS_TOKENS, RefinePolicy, policy_of
 from traces.kinds.tree import Tree
 
 SCHEMA = 1
@@ -36,6 +37,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "tokens_per_step": (1, MOST_DRAFT_TOKENS + 1),
     "batch": (1, _MOST_REQUESTS),
     "context": (0, _MOST_REQUESTS),
+    "canvas_tokens": (1, MOST_CANVAS_TOKENS),
     "max_batch": (1, _MOST_REQUESTS),
     "max_length": (1, _MOST_REQUESTS),
     "stop.at": (0, MOST_DRAFT_TOKENS),
@@ -87,6 +89,9 @@ class DecodingConfiguration:
             counted by an engine or published; a longer draft goes on at the last rate given the tokens before. One
             entry is the geometric law.
         tokens_per_step: stated tokens per step of the whole shape, where nothing more is known.
+        refine: how a method that refines masked blocks commits them, in place of its entry's own rule, block and cache;
+            None: the entry's.
+        canvas_tokens: tokens behind the prompt that such a method refines, a multiple of its blocks; None: the entry's.
         batch: requests that it was chosen for; None: no number of its own.
         context: cached tokens per request that it was chosen for; None: no number of its own.
         max_batch: most requests decoded at once; None leaves it to the engine.
@@ -114,6 +119,8 @@ class DecodingConfiguration:
     match_rate: float | None = None
     acceptance_by_depth: tuple[float, ...] | None = None
     tokens_per_step: float | None = None
+    refine: RefinePolicy | None = None
+    canvas_tokens: int | None = None
     batch: int | None = None
     context: int | None = None
     max_batch: int | None = None
@@ -126,6 +133,7 @@ class DecodingConfiguration:
         _check_shape(self)
         _check_schedule(self)
         _check_rates(self)
+        _check_refine(self)
 
     @property
     def speculates(self) -> bool:
@@ -134,7 +142,12 @@ class DecodingConfiguration:
 
     @property
     def topology(self) -> str:
-        """`off`, `chain`, `tree` (static), or the kind of a shape given by numbers (`dynamic_tree`, ..)."""
+        """`off`, `chain`, `tree` (static), the kind of a shape given by numbers (`dynamic_tree`, ..), or `block`.
+
+        Of masked blocks only a stated policy tells: an entry's own rule is `off` here, as nothing is drafted.
+        """
+        if self.refine is not None:
+            return "block"
         if not self.speculates:
             return "off"
         if self.shape is None:
@@ -177,6 +190,7 @@ class DecodingConfiguration:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         shape = self.shape.to_json() if isinstance(self.shape, Tree) else self.shape and asdict(self.shape)
         values |= {"deployment": asdict(self.deployment), "shape": shape, "stop": asdict(self.stop)}
+        values["refine"] = self.refine and self.refine.as_json()
         values["provenance"] = dict(self.provenance)
         return {"schema": SCHEMA, **{name: _as_lists(value) for name, value in values.items()}}
 
@@ -206,6 +220,8 @@ class DecodingConfiguration:
                 given["stop"] = Stop(**known_fields(Stop, document["stop"], under="stop"))
             if given.get("shape") is not None:
                 given["shape"] = _read_shape(document["shape"])
+            if given.get("refine") is not None:
+                given["refine"] = _read_policy(document["refine"])
             return cls(**given)
 
 
@@ -213,6 +229,14 @@ def _read_shape(document: object) -> Tree | Shape:
     if isinstance(document, Mapping) and "kind" in document:
         return Shape(**known_fields(Shape, document, under="shape"))
     return Tree.from_json(document)
+
+
+def _read_policy(document: object) -> RefinePolicy:
+    try:
+        return policy_of(document)
+    except InputError as error:
+        under = "refine" if error.key in (None, "policy") else f"refine.{error.key}"
+        raise InputError(error.message, key=under, value=error.value) from None
 
 
 def _as_lists(value: object) -> object:
@@ -304,3 +328,11 @@ def _check_rates(given: DecodingConfiguration) -> None:
     if any(not 0.0 <= rate <= 1.0 for rate in rates) or any(after > before for before, after in pairwise(rates)):
         rule = "unconditional rates lie in [0, 1] and never rise with depth"
         raise InputError(rule, key="acceptance_by_depth", value=rates)
+
+
+def _check_refine(given: DecodingConfiguration) -> None:
+    stated = [name for name in ("refine", "canvas_tokens") if getattr(given, name) is not None]
+    if stated and load_method(given.method).refine is None:
+        raise InputError(f"{given.method} refines no masked blocks", key=stated[0])
+    if given.refine is not None and given.canvas_tokens is not None:
+        given.refine.check_canvas(given.canvas_tokens)

@@ -12,7 +12,7 @@ import numpy as np
 
 from costmodel.laws.acceptance.per_step import Acceptance
 from costmodel.method import Method, Refine
-from costmodel.pace import GROWING_COMMITS
+from costmodel.pace import EVEN_COMMITS
 from costmodel.passes.ops import Array, Number
 from hardware_profiles.errors import InputError
 
@@ -83,7 +83,7 @@ def live_tokens(method: Method) -> float:
 def block_passes(method: Method, tokens_per_pass: float) -> float:
     """Passes for each block that is committed, full ones counted; a whole number under an even share.
 
-    A cache that is renewed at the start of a block is used once at least: a block takes one pass more than full ones.
+    A cache that is renewed at the start of a block is used `reuses` times at least, on top of the full passes.
 
     Args:
         method: an entry that refines blocks.
@@ -91,8 +91,8 @@ def block_passes(method: Method, tokens_per_pass: float) -> float:
     """
     r = refine_of(method)
     passes = method.shape.nodes / tokens_per_pass
-    least = (r.full_passes + 1.0 if r.forward != "full" else 1.0) / blocks_in_flight(method)
-    whole = r.commit in ("static", *GROWING_COMMITS)
+    least = max(r.full_passes + r.reuses if r.forward != "full" else 1, 1) / blocks_in_flight(method)
+    whole = r.commit in EVEN_COMMITS
     return max(math.ceil(passes - 1e-9) if whole else passes, least)
 
 
@@ -171,7 +171,7 @@ def waiting_ratio(method: Method, tokens_per_pass: float, batch: Number) -> Arra
     """
     b = np.maximum(np.asarray(batch, dtype=np.float64), 1.0)
     nodes = method.shape.nodes
-    even = refine_of(method).commit in ("static", *GROWING_COMMITS)
+    even = refine_of(method).commit in EVEN_COMMITS
     if even or method.batch.ragged != "pad" or nodes > _LONGEST_WAITED or np.all(b <= 1.0):
         return np.ones(())
     done = _done_after(nodes, _commit_ratio(nodes, min(max(tokens_per_pass, 1.0), float(nodes))))

@@ -17,10 +17,15 @@ from costmodel.answers.settings import method_of, with_match_rate
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import DepthRates, counted_rates, length_rates, means_rates
+from costmodel.laws.refined_method import method_policy, refined_method
+from costmodel.laws.refining import refine_of
+from costmodel.method import Method
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.refine_policy import RefinePolicy
 from traces.library import read_trace, trace_file, trace_name
+from traces.storage.confidence_file import is_confidence, read_confidence
 
 Kind = Literal["recorded", "counted", "stated", "published"]
 
@@ -45,6 +50,8 @@ class Source:
         model: target that it was recorded or published on; empty where unknown, or for stated numbers.
         borrowed: it belongs to another target than the one asked about.
         draft_model: draft model or head that it was published of, where it is known by name; None: not named.
+        refine: the policy by which a method that refines masked blocks reaches its tokens per step; None: its own rule.
+        canvas_tokens: of such a method; None: the entry's.
     """
 
     method: str
@@ -57,6 +64,16 @@ class Source:
     model: str = ""
     borrowed: bool = False
     draft_model: str | None = None
+    refine: RefinePolicy | None = None
+    canvas_tokens: int | None = None
+
+    @property
+    def entry(self) -> Method:
+        """The method's entry, under the policy and on the canvas of the source."""
+        method = load_method(self.method)
+        if self.refine is None:
+            return method
+        return refined_method(method, self.refine, canvas_tokens=self.canvas_tokens)
 
     @property
     def positions(self) -> AcceptanceTrace | None:
@@ -155,22 +172,27 @@ def length_source(
     return Source(method=method, kind="stated", rates=found, about=f"{about} at K={at}")
 
 
-def confidence_source(path: Path, method: str) -> Source:
+def confidence_source(
+    path: Path, method: str, *, refine: RefinePolicy | None = None, canvas_tokens: int | None = None
+) -> Source:
     """Tokens per pass of a method that refines masked blocks, replayed on a confidence trace.
 
     Args:
         path: of the trace.
         method: slug.
+        refine: the policy to replay; None: the entry's own.
+        canvas_tokens: that passes compute where they are costed; None: the recorded canvas.
 
     Raises:
         InputError: no confidence trace, or one that cannot answer for the method.
     """
     from costmodel.laws.replayed_refining import replayed_refining
-    from traces.storage.confidence_file import read_confidence
 
     if not method:
         raise InputError("a confidence trace needs the method that is asked about", file=path, key="--method")
-    replay = replayed_refining(load_method(method), read_confidence(path))
+    policy = refine or method_policy(load_method(method))
+    trace = read_confidence(path)
+    replay = replayed_refining(load_method(method), trace, policy)
     low, high = replay.tokens_per_step_interval
     about = f"{replay.tokens_per_step:.3g} tokens per pass ({replay.how}, {low:.3g} to {high:.3g})"
     if replay.is_beyond_anchors:
@@ -178,7 +200,36 @@ def confidence_source(path: Path, method: str) -> Source:
     agreement = float(replay.agreement.mean())
     if not math.isnan(agreement):
         about += f", {agreement:.1%} of the tokens those of one a pass"
-    return Source(method=method, kind="stated", own_tokens_per_step=replay.tokens_per_step, about=f"{about}: {path}")
+    return Source(
+        method=method, kind="stated", own_tokens_per_step=replay.tokens_per_step,
+        about=f"{about}, by {policy.name}: {trace_name(path)}", path=path, refine=policy,
+        canvas_tokens=canvas_tokens or trace.canvas_tokens,
+    )  # fmt: skip
+
+
+def policy_source(
+    method: str, refine: RefinePolicy, tokens_per_step: float | None = None, *, canvas_tokens: int | None = None
+) -> Source:
+    """Tokens per pass of a policy without a recording: stated, or those of a rule that commits by number alone.
+
+    Args:
+        method: slug.
+        refine: the policy.
+        tokens_per_step: as stated; None: nothing is.
+        canvas_tokens: that passes compute; None: the entry's canvas.
+
+    Raises:
+        InputError: a rule that depends on confidence, which nothing tells.
+    """
+    entry = refined_method(load_method(method), refine, canvas_tokens=canvas_tokens)
+    if tokens_per_step is None and not refine.rule.by_count and refine != method_policy(load_method(method)):
+        rule = "commits by confidence: give a confidence trace (--trace), or state --tokens-per-step"
+        raise InputError(rule, key="--commit", value=refine.name)
+    tokens = refine_of(entry).tokens_per_pass if tokens_per_step is None else tokens_per_step
+    return Source(
+        method=method, kind="stated", own_tokens_per_step=tokens, about=f"{tokens:g} tokens per pass, by {refine.name}",
+        refine=refine, canvas_tokens=canvas_tokens,
+    )  # fmt: skip
 
 
 def means_source(method: str, means: Mapping[int, float], *, match_rate: float | None = None) -> Source:
@@ -265,12 +316,18 @@ def configured_source(chosen: DecodingConfiguration) -> Source | None:
     Raises:
         InputError: a trace that cannot be read, or that holds no acceptance.
     """
+    if chosen.trace is not None and is_confidence(trace_file(chosen.trace)):
+        canvas = chosen.canvas_tokens
+        return confidence_source(trace_file(chosen.trace), chosen.method, refine=chosen.refine, canvas_tokens=canvas)
     if chosen.trace is not None:
         lengths = () if chosen.shape is not None else (chosen.draft_tokens,)
         found = trace_source(
             trace_file(chosen.trace), chosen.method, chosen.match_rate, lengths=lengths, override=True
         )  # fmt: skip
         return found.asked_on(chosen.deployment.model)
+    if chosen.refine is not None:
+        canvas = chosen.canvas_tokens
+        return policy_source(chosen.method, chosen.refine, chosen.tokens_per_step, canvas_tokens=canvas)
     about = str(chosen.provenance.get("acceptance") or "")
     if chosen.acceptance_by_depth:
         found = rates_source(chosen.method, chosen.acceptance_by_depth, match_rate=chosen.match_rate)

@@ -14,6 +14,7 @@ from app.cli.option_groups import Accepted
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
     from costmodel.optimizers.sources import Source
+    from traces.kinds.refine_policy import RefinePolicy
 
 KNOWN_BY = ("trace", "acceptance", "tokens_per_step")
 """Keys of a scenario that say what is accepted, one at a time."""
@@ -29,6 +30,8 @@ def named_sources(
     otherwise: str = "",
     model: str = "",
     lengths: Sequence[int] = (),
+    refine: "RefinePolicy | None" = None,
+    canvas: int | None = None,
 ) -> "list[Source]":
     """The sources that options name, in the order of traces, stated numbers and drafters; none where they name none.
 
@@ -39,13 +42,15 @@ def named_sources(
         otherwise: slug of a trace that names no method; empty: one must be named.
         model: target, for published figures.
         lengths: draft lengths asked about.
+        refine: policy of a method that refines masked blocks; None: its own.
+        canvas: tokens that it refines; None: as recorded, or the method's own.
 
     Raises:
         InputError: options that exclude each other, numbers out of range, a method that a trace contradicts.
     """
     from app.cli.options import method_slug, ratio
     from costmodel.optimizers.named_drafters import drafter_source
-    from costmodel.optimizers.sources import confidence_source, length_source, rates_source, trace_source
+    from costmodel.optimizers.sources import length_source, rates_source, trace_source
     from hardware_profiles.errors import InputError
     from traces.library import trace_file
     from traces.storage.confidence_file import is_confidence
@@ -60,11 +65,13 @@ def named_sources(
     if accepted.drafter and slug and not given:
         raise InputError("--drafter names its method itself; leave out --method", key="--method", value=method)
     found = [
-        confidence_source(file, slug)
+        _masked_source(file, slug, accepted, refine, canvas)
         if is_confidence(file)
         else trace_source(file, slug, share, lengths=lengths, otherwise=otherwise)
         for file in map(trace_file, traces)
     ]
+    if refine is not None and not traces and not accepted.drafter:
+        return [_policy_source(slug, refine, accepted, canvas)]
     if accepted.acceptance is not None:
         found = [rates_source(slug or OTHERWISE, rates_of(accepted.acceptance), match_rate=share)]
     if accepted.tokens_per_step is not None:
@@ -74,6 +81,30 @@ def named_sources(
     return found + [
         drafter_source(text, model=model, lengths=lengths, match_rate=share) for text in accepted.drafter or ()
     ]
+
+
+def _masked_source(
+    file: Path, slug: str, accepted: Accepted, refine: "RefinePolicy | None", canvas: int | None
+) -> "Source":
+    """The replay of a confidence trace, which knows no proposals."""
+    from costmodel.optimizers.sources import confidence_source
+    from hardware_profiles.errors import InputError
+
+    if accepted.match_rate is not None:
+        rule = "belongs to drafters that may propose nothing; a confidence trace has no proposals"
+        raise InputError(rule, key="--match-rate", value=accepted.match_rate)
+    return confidence_source(file, slug, refine=refine, canvas_tokens=canvas)
+
+
+def _policy_source(slug: str, refine: "RefinePolicy", accepted: Accepted, canvas: int | None) -> "Source":
+    """A stated policy, with the tokens per pass that are stated beside it."""
+    from costmodel.optimizers.sources import policy_source
+    from hardware_profiles.errors import InputError
+
+    if accepted.acceptance is not None:
+        rule = "belongs to drafts that are verified token by token; state --tokens-per-step, or give a --trace"
+        raise InputError(rule, key="--acceptance", value=accepted.acceptance)
+    return policy_source(slug, refine, accepted.tokens_per_step, canvas_tokens=canvas)
 
 
 def own_paced(slug: str) -> "list[Source]":
@@ -93,6 +124,8 @@ def one_source(
     method: str = "",
     model: str = "",
     lengths: Sequence[int] = (),
+    refine: "RefinePolicy | None" = None,
+    canvas: int | None = None,
 ) -> "Source | None":
     """The one source that options name, for verbs that ask about one drafter; None where they name none.
 
@@ -102,6 +135,8 @@ def one_source(
         method: of --method.
         model: target, for published figures.
         lengths: draft lengths asked about.
+        refine: as in `named_sources`.
+        canvas: as in `named_sources`.
 
     Raises:
         InputError: several, or as `named_sources`.
@@ -109,7 +144,9 @@ def one_source(
     from hardware_profiles.errors import InputError
 
     traces = [trace] if trace is not None else []
-    found = named_sources(accepted, traces, method=method, otherwise=OTHERWISE, model=model, lengths=lengths)
+    found = named_sources(
+        accepted, traces, method=method, otherwise=OTHERWISE, model=model, lengths=lengths, refine=refine, canvas=canvas
+    )
     if len(found) > 1:
         rule = "one drafter is taken here, by one of --trace, --acceptance, --tokens-per-step and --drafter; "
         raise InputError(f"{rule}`rooftree optimize` compares several", value=len(found))
@@ -137,30 +174,51 @@ def asked_source(
 
     from app.cli.question.asked import with_options
     from costmodel.optimizers.sources import configured_source
+    from hardware_profiles.errors import InputError
 
     file = given.get("config") is not None
-    method = given.get("method") or (chosen.method if file and chosen.speculates and not accepted.drafter else "")
+    trace = given.get("trace")
+    if trace is None and file and given.get("method") and _replays_masked(chosen, accepted):
+        trace = Path(str(chosen.trace))
+    stated = trace is not None or accepted.tokens_per_step is not None
+    own = file and (chosen.speculates or (chosen.refine is not None and stated)) and not accepted.drafter
+    method = given.get("method") or (chosen.method if own else "")
     lengths = draft_lengths(given.get("draft_tokens"), least=0) if given.get("tree") is None else None
     if lengths is None and file and not given.get("tree"):
         lengths = [chosen.draft_tokens]
-    trace = given.get("trace")
-    source = one_source(accepted, trace, method=method, model=chosen.deployment.model, lengths=lengths or ())
+    asked: dict[str, Any] = {
+        "method": method, "model": chosen.deployment.model, "canvas": chosen.canvas_tokens,
+        "refine": chosen.refine if stated or not file else None,
+    }  # fmt: skip
+    source = one_source(accepted, trace, lengths=lengths or (), **asked)
     if source is None and file:
         if given.get("method") and chosen.trace is not None:
-            source = one_source(accepted, Path(chosen.trace), method=method, model=chosen.deployment.model)
-            return chosen, source
+            return chosen, one_source(accepted, Path(chosen.trace), **asked)
         return chosen, configured_source(chosen)
     if source is None:
         return chosen, None
+    if source.refine is not None and given.get("draft_tokens") is not None:
+        raise InputError("masked blocks have no draft tokens; --block states their size", key="--draft-tokens",
+                         value=given["draft_tokens"])  # fmt: skip
     if file:  # another method drops what belonged to the drafter of the file
-        own = {name: given[name] for name in ("draft", "exit_layer", "draft_passes", "draft_bytes") if name in given}
-        chosen = with_options(chosen, {**own, "method": source.method})
+        named = {name: given[name] for name in ("draft", "exit_layer", "draft_passes", "draft_bytes") if name in given}
+        chosen = with_options(chosen, {**named, "method": source.method})
     known = replace(
         chosen, method=source.method, trace=chosen.trace if trace is not None else source.recorded_as,
         acceptance_by_depth=source.carried_rates, tokens_per_step=source.own_tokens_per_step,
         match_rate=source.match_rate, draft_model=chosen.draft_model or source.draft_model,
+        refine=source.refine, canvas_tokens=source.canvas_tokens,
     )  # fmt: skip
     return known, source
+
+
+def _replays_masked(chosen: "DecodingConfiguration", accepted: Accepted) -> bool:
+    """Whether a configuration names a confidence trace, and options state nothing in its place."""
+    from traces.library import trace_file
+    from traces.storage.confidence_file import is_confidence
+
+    stated = accepted.drafter or accepted.acceptance is not None or accepted.tokens_per_step is not None
+    return not stated and chosen.trace is not None and is_confidence(trace_file(chosen.trace))
 
 
 def acceptance_values(

@@ -79,14 +79,17 @@ def with_options(base: "DecodingConfiguration", options: Mapping[str, Any]) -> "
     from dataclasses import replace
 
     from app.cli.options import byte_count, method_slug, ratio
+    from app.cli.question.refining import refined_by
 
     names = {field: _name_value(name, options[name]) for name, field in _NAMES.items() if name in options}
     changes = {field: options[name] for name, field in _FIELDS.items() if name in options}
     if options.get("method"):
         slug = method_slug(options["method"], "--method")
         if slug != base.method:
-            base = replace(base, draft_model=None, exit_layers=None, draft_passes=None, draft_bytes=None)
+            base = replace(base, draft_model=None, exit_layers=None, draft_passes=None, draft_bytes=None, refine=None,
+                           canvas_tokens=None)  # fmt: skip
         changes["method"] = slug
+    changes |= refined_by(options, base, changes.get("method", base.method))
     if "draft_bytes" in changes:
         changes["draft_bytes"] = byte_count(changes["draft_bytes"], "--draft-bytes")
     if "match_rate" in changes:
@@ -190,6 +193,8 @@ def drafts_of(
             stop=stop,
         )  # fmt: skip
     lengths_here = sorted({chosen.draft_tokens_at(batch) for batch in batches})
+    if chosen.refine is not None:
+        lengths_here = []  # masked blocks have no draft length
     numbers = chosen.shape if isinstance(chosen.shape, Shape) else None
     dynamic = None if numbers is not None and numbers.kind == "state_trees" else numbers  # those follow from their size
     return Drafts(lengths=lengths_here, tree=chosen.tree, dynamic=dynamic, stop=stop, chosen=chosen)

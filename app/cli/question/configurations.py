@@ -101,7 +101,7 @@ def compared(
         return prompted(source, lengths, seed)
     if source.positions is not None:
         return replayed(source.positions, source.method, lengths, tree, seed)
-    method, rates = load_method(source.method), source.rates
+    method, rates = source.entry, source.rates
     emitted = source.own_tokens_per_step if rates is None else rates.tokens_per_step
     if tree is not None:
         shape = read_tree(tree) if isinstance(tree, Path) else tree

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from app.cli.cells import cells_of, marked, require_one, runnable
-from app.cli.option_groups import Accepted, Drafting, Stored, grouped
+from app.cli.option_groups import Accepted, Drafting, Refining, Stored, grouped
 from app.cli.options import (
     Batch,
     Context,
@@ -54,6 +54,7 @@ def predict(
     placed: Stored,
     drafting: Drafting,
     accepted: Accepted,
+    refining: Refining,
     model: Model = "",
     table: Annotated[
         Path | None,
@@ -218,6 +219,8 @@ def _inputs(
     """What was asked, as the answer repeats it: options as given, names as the configuration has them."""
     where, given = chosen.deployment, {name: options[name] or None for name in ("dynamic_tree", "stop")}
     files = {name: str(options[name]) if options[name] else None for name in ("config", "tree")}
+    if chosen.refine is not None:
+        given |= {"refine": chosen.refine.as_json(), "canvas_tokens": chosen.canvas_tokens}
     return {
         "model": where.model, "device": where.device, "method": chosen.method, "draft": chosen.draft_model,
         "trace": chosen.trace, "config": files["config"],
@@ -263,7 +266,6 @@ def _configurations(
 ) -> "list[Acceptance]":
     from app.cli.question.configurations import compared, plain
     from costmodel.laws.claims import tokens_claim
-    from costmodel.method_library import load_method
     from hardware_profiles.errors import InputError
 
     if source is None:
@@ -271,7 +273,7 @@ def _configurations(
     if drafts.dynamic is not None or drafts.stop is not None:
         stated = source.own_tokens_per_step
         if stated is not None and drafts.dynamic is not None and drafts.stop is None and drafts.tree is None:
-            return [tokens_claim(load_method(source.method), stated, drafts.dynamic)]
+            return [tokens_claim(source.entry, stated, drafts.dynamic)]
         if source.positions is None or drafts.tree is not None:
             rule = "dynamic trees and stop rules need a --trace, and no --tree; a tree's own tokens per step do as well"
             raise InputError(f"{rule}: --drafter {source.method}:length=2.5")

@@ -9,7 +9,7 @@ METHOD = Method(
     group="commit rules",
     read="code",
     shape=Shape(kind="block", nodes=16),
-    refine=Refine(forward="block", commit="history", tokens_per_pass=5.07, canvas_tokens=16, closing_passes=1),
+    refine=Refine(forward="block", commit="running_mean", tokens_per_pass=5.07, canvas_tokens=16, closing_passes=1),
     systems=("BACD / TCCF",),
     reported=(
         Reported(

@@ -14,7 +14,7 @@ METHOD = Method(
     group="commit rules",
     read="code",
     shape=Shape(kind="block", nodes=32),
-    refine=Refine(forward="full", commit="learned", tokens_per_pass=3.4, canvas_tokens=256),
+    refine=Refine(forward="full", commit="gap", tokens_per_pass=3.4, canvas_tokens=256),
     systems=("Prophet",),
     reported=(
         Reported(

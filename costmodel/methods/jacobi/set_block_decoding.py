@@ -13,7 +13,7 @@ METHOD = Method(
     group="jacobi",
     read="paper",
     shape=Shape(kind="block", nodes=16),
-    refine=Refine(forward="block", commit="entropy", tokens_per_pass=3.23, canvas_tokens=16),
+    refine=Refine(forward="block", commit="entropy_bound", tokens_per_pass=3.23, canvas_tokens=16),
     systems=("Set Block Decoding",),
     reproduced=(
         "tests/costmodel/test_published_costs.py::test_every_cell_of_the_set_block_decoding_table",

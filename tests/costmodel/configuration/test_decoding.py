@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.method import Shape, Stop
 from hardware_profiles.errors import InputError, UnknownNameError
+from traces.kinds.refine_policy import RefinePolicy
 from traces.kinds.tree import Tree, chain_tree
 
 BINARY = Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1)])
@@ -236,3 +237,43 @@ def test_keys_that_are_absent_keep_their_defaults():
 def test_unknown_methods_offer_the_nearest():
     with pytest.raises(UnknownNameError, match="eagle-3"):
         build("eagle-33")
+
+
+def masked(**fields):
+    policy = RefinePolicy(commit="neighbours", at={"tokens": 3}, block_tokens=16, cache="prefix")
+    stated = {"method": "fast-dllm", "refine": policy, "canvas_tokens": 128} | fields
+    return DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b"), **stated)
+
+
+def test_a_policy_for_masked_blocks_survives_the_file():
+    chosen = masked()
+    document = json.loads(json.dumps(chosen.to_json()))
+    assert document["refine"]["at"] == {"confidence": 0.9, "near_confidence": 0.75, "tokens": 3}
+    assert DecodingConfiguration.from_json(document) == chosen and hash(chosen) == hash(masked())
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"commit": "treshold"}, "refine"),
+        ({"at": {"confidence": 1.5}}, "refine.at.confidence"),
+        ({"at": {"sureness": 0.5}}, "refine"),
+        ({"block_tokens": 0}, "refine.block_tokens"),
+        ({"cache": "all"}, "refine.cache"),
+        ({"blok": 4}, "refine"),
+    ],
+)
+def test_a_policy_that_is_none_is_refused_by_name(change, key):
+    document = masked().to_json()
+    document["refine"] = {**document["refine"], **change}
+    with pytest.raises(InputError) as caught:
+        DecodingConfiguration.from_json(document)
+    assert caught.value.key == key
+
+
+def test_a_policy_must_fit_its_method_and_canvas():
+    with pytest.raises(InputError, match="refines no masked blocks"):
+        masked(method="eagle-3")
+    with pytest.raises(InputError, match="divide the canvas of 120"):
+        masked(canvas_tokens=120)
+    assert masked().topology == "block" and not masked().speculates

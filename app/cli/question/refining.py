@@ -1,0 +1,136 @@
+"""Which policies do --commit, --block and --cache state for a method that refines masked blocks?
+
+`--commit RULE[:VALUES]` names a rule and its thresholds: `threshold:0.8` gives its first one,
+`neighbours:confidence=0.9,tokens=4` names them; several values of one threshold, as in `threshold:0.7,0.8,0.9`, are
+policies of their own. What an option leaves open is the method's own. Leaves out what a policy commits and costs
+(`costmodel.laws.refined_method`).
+"""
+
+import math
+from collections.abc import Mapping
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from costmodel.configuration import DecodingConfiguration
+    from traces.kinds.refine_policy import RefinePolicy
+
+OPTIONS = ("commit", "block", "cache")
+MOST_POLICIES = 20_000
+
+
+def stated_policies(base: "RefinePolicy", options: Mapping[str, Any]) -> "list[RefinePolicy]":
+    """Every policy that options state, in the order of rules, thresholds, blocks and caches.
+
+    Args:
+        base: the method's own, or a configuration's; what no option says stays as in it.
+        options: `commit`, `block` and `cache`, as the command line gives them.
+
+    Raises:
+        InputError: a value that is none of its kind, out of range, or more policies than are searched.
+        UnknownNameError: a rule or threshold that does not exist.
+    """
+    from dataclasses import replace
+
+    from app.cli.options import whole_numbers
+    from hardware_profiles.errors import InputError
+    from traces.kinds.refine_policy import CACHES, MOST_CANVAS_TOKENS
+
+    rules = [rule for text in options.get("commit") or () for rule in commit_rules(text)]
+    blocks, caches = [base.block_tokens], [base.cache]
+    if options.get("block"):
+        blocks = whole_numbers(options["block"], "--block", least=1, most=MOST_CANVAS_TOKENS)
+    if options.get("cache"):
+        named = [part.strip() for part in options["cache"].split(",")]
+        caches = [each for each in CACHES if each in named]
+        if unknown := [name for name in named if name not in CACHES]:
+            raise InputError(f"must be one of {', '.join(CACHES)}", key="--cache", value=unknown[0])
+    count = max(len(rules), 1) * len(blocks) * len(caches)
+    if count > MOST_POLICIES:
+        raise InputError(f"must be at most {MOST_POLICIES} policies together", key="--commit", value=count)
+    starts = [replace(base, commit=rule, at=at) for rule, at in rules] or [base]
+    found = [replace(each, block_tokens=block, cache=cache) for each, block, cache in product(starts, blocks, caches)]
+    return list(dict.fromkeys(found))
+
+
+def commit_rules(text: str) -> list[tuple[str, dict[str, float]]]:
+    """The rules with their thresholds that one --commit names: every combination of the values that it lists.
+
+    Raises:
+        InputError: no number, or a threshold named twice.
+        UnknownNameError: a rule or threshold that does not exist.
+
+    Example:
+        >>> commit_rules("threshold:0.7,0.9")
+        [('threshold', {'confidence': 0.7}), ('threshold', {'confidence': 0.9})]
+        >>> commit_rules("capped:tokens=4")
+        [('capped', {'tokens': 4})]
+    """
+    from hardware_profiles.errors import InputError, UnknownNameError
+    from traces.kinds.refine_policy import COMMIT_RULES, RefinePolicy
+
+    rule, colon, listed = text.partition(":")
+    if rule not in COMMIT_RULES:
+        raise UnknownNameError("commit rule", rule, COMMIT_RULES, key="--commit")
+    values: dict[str, list[float]] = {}
+    key = next(iter(COMMIT_RULES[rule].at))
+    for part in listed.split(",") if colon else ():
+        name, named, number = part.rpartition("=")
+        if named:
+            key = name.strip()
+            if key in values:
+                raise InputError(f"names {key} twice", key="--commit", value=text)
+        values.setdefault(key, []).append(_number(number, text))
+    found = [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+    for at in found:
+        try:
+            RefinePolicy(commit=rule, at=at)
+        except UnknownNameError as error:
+            raise UnknownNameError(error.kind, error.name, error.known, key="--commit") from None
+        except InputError as error:
+            where = (error.key or "").removeprefix("at.")
+            raise InputError(f"{where} {error.message}", key="--commit", value=error.value) from None
+    return [(rule, at) for at in found]
+
+
+def _number(text: str, option: str) -> float:
+    from hardware_profiles.errors import InputError
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(
+            "must be RULE or RULE:VALUES with numbers, such as threshold:0.8", key="--commit", value=option
+        )
+    return int(value) if value == int(value) else value
+
+
+def refined_by(options: Mapping[str, Any], base: "DecodingConfiguration", method: str) -> dict[str, Any]:
+    """Changes to a configuration for what options say of masked blocks; none where they say nothing.
+
+    Args:
+        options: on the command line.
+        base: the configuration; what options leave open stays as it says, or as the method's own rule has it.
+        method: slug that it will have.
+
+    Raises:
+        InputError: several policies, options out of range, or a method that no policy stands for.
+    """
+    from costmodel.laws.refined_method import method_policy
+    from costmodel.method_library import load_method
+    from hardware_profiles.errors import InputError
+
+    stated = [f"--{name}" for name in (*OPTIONS, "canvas") if options.get(name)]
+    if not stated:
+        return {}
+    entry = load_method(method)
+    if entry.refine is None:
+        raise InputError(f"{method} refines no masked blocks; name a --method that does", key=stated[0])
+    own = base.refine if method == base.method else None
+    found = stated_policies(own or method_policy(entry), options)
+    if len(found) > 1:
+        raise InputError("one policy is taken here; `rooftree optimize` compares several", key=stated[0],
+                         value=len(found))  # fmt: skip
+    return {"refine": found[0], **({"canvas_tokens": options["canvas"]} if options.get("canvas") else {})}
