@@ -6,10 +6,12 @@ decoding, several sequences of one request, drafted steps that another model jud
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from costmodel.drafting_stage import Draft
+from hardware_profiles.errors import InputError, UnknownNameError
 
+Forward = Literal["full", "canvas", "suffix", "block", "group"]
 Commit = Literal["static", "threshold", "factor", "entropy", "neighbours", "learned", "credit", "capped", "history",
                  "auxiliary", "doubling", "cosine", "arccos", "in_order", "self_verified", "fixed_point",
                  "window_rejection", "random", "running_mean", "entropy_bound", "gap"]  # fmt: skip
@@ -17,6 +19,13 @@ GROWING_COMMITS = ("doubling", "cosine", "arccos")
 EVEN_COMMITS = ("static", "random", *GROWING_COMMITS)
 """Rules that commit by number alone: a block takes a whole number of passes, the same for every request."""
 EXACT_COMMITS = ("self_verified", "fixed_point", "window_rejection")
+_MOST_TOKENS = 1 << 20
+_REFINE_RANGES = {
+    "tokens_per_pass": (0.01, _MOST_TOKENS), "canvas_tokens": (1, _MOST_TOKENS), "begin_ratio": (0.0, 1.0),
+    "full_passes": (0, _MOST_TOKENS), "full_every": (0, _MOST_TOKENS), "canvas_every": (0, _MOST_TOKENS),
+    "computed_ratio": (0.0, 1.0), "closing_passes": (0, _MOST_TOKENS), "copies": (1, 1024),
+    "vocab_state_bytes": (0.0, 1024.0),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,9 +60,13 @@ class Refine:
         auxiliary: name of another model that reads the same tokens in a pass of its own; empty: none.
         vocab_state_bytes: bytes of a value that is kept per token of a block and entry of the vocabulary, and read and
             written in every pass; 0: none is.
+
+    Raises:
+        UnknownNameError: a kind of pass or a commit rule that does not exist.
+        InputError: a number out of range.
     """
 
-    forward: Literal["full", "canvas", "suffix", "block", "group"]
+    forward: Forward
     commit: Commit
     tokens_per_pass: float
     canvas_tokens: int
@@ -68,6 +81,16 @@ class Refine:
     copies: int = 1
     auxiliary: str = ""
     vocab_state_bytes: float = 0.0
+
+    def __post_init__(self) -> None:
+        for kind, name, known in (("pass", self.forward, Forward), ("commit rule", self.commit, Commit)):
+            if name not in get_args(known):
+                raise UnknownNameError(kind, str(name), get_args(known), key="refine")
+        for key, (lowest, highest) in _REFINE_RANGES.items():
+            if not lowest <= getattr(self, key) <= highest:
+                raise InputError(
+                    f"must lie in [{lowest:g}, {highest:g}]", key=f"refine.{key}", value=getattr(self, key)
+                )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

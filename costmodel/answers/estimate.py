@@ -164,7 +164,8 @@ def mixed_prefill_s(setting: Setting, *, prompt_tokens: float, decode_rows: Numb
     """Seconds that a prompt adds to a step in which other requests decode: chunked prefill with mixed batches.
 
     The step reads the weights anyway; the prompt adds its rows to every matrix product, and its own attention. Of an
-    encoder-decoder the encoder's pass comes on top, and the decoder's first token joins the step.
+    encoder-decoder the encoder's pass comes on top. The decoder's first token joins the step where the encoder reads
+    text; where it reads audio (Whisper), the prompt is the decoder's own and is billed with the encoder's pass.
 
     Args:
         setting: target, device, drafter and engine.

@@ -1,11 +1,10 @@
 """What is a model made of? Layers, widths and weights, and every count that follows from them.
 
 An architecture holds shapes only. Costs (FLOPs, bytes, seconds) are derived elsewhere, and so is the choice
-of a precision: counts here are of values, not bytes. Left out: the order of the layers, activation functions,
-position encodings and vision or audio towers, none of which moves the time of a decoding pass.
-
-A GEMM is written (name, n_out, k_in): n_out × k_in weights that one token's vector is multiplied by. An encoder-decoder
-is a decoder that holds its encoder (`encoder_decoder`).
+of a precision: counts here are of values, not bytes. An encoder-decoder, of text or of audio, is a decoder that holds
+its encoder (`hf.encoder_decoder`). A GEMM is written (name, n_out, k_in): n_out × k_in weights that one token's vector
+is multiplied by. Left out: the order of the layers, activation functions, position encodings, and towers for images and
+audio that feed a decoder's own sequence, none of which moves the time of a decoding pass.
 """
 
 from dataclasses import dataclass, replace

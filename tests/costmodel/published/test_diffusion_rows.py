@@ -93,24 +93,51 @@ def test_fast_dllm_on_an_h100(answers):
     assert found.predicted == pytest.approx(114.29, rel=0.20)
 
 
-def test_forwards_of_d3llm_on_two_cards(answers):
-    """Forwards per second, H100 over A100. The goal is 15 %: passes of the source's A100 take up to twice as long as
-    arithmetic and launches say, so that the ratio comes out lower where the H100 waits for its host, and higher where
-    it does not."""
+FORWARDS_OFF = {"d3LLM multi-block": 0.35, ("d3LLM SGLang FullAttnMultiBlock", "1"): 0.22,
+                ("d3LLM SGLang FullAttnMultiBlock", "4"): 0.52}  # fmt: skip
+"""How far the ratios of two cards are off. The goal is 0.15.
+
+Transformers: 21 ms on H100, 39 on A100. The H100 waits for its host here (19 ms, of which the device works for 8), and
+the A100 computes for 22 ms with the prompt of 100 tokens that is assumed: the ratio is one of arithmetic over launches,
+and goes with the prompt, which is not stated. SGLang: 17 and 39 ms; both cards compute whole canvases here, the A100
+for three times as long, with any prompt. 2.2 would take some 8 ms of every forward that are the same on both cards.
+"""
+
+
+def cards_of_d3llm(answers):
+    """{(system, batch): {card: answer}} of the systems that ran on both cards."""
     pairs = {}
     for each in of(answers, "d3LLM", "d3LLM"):
         row = each.row
-        key = row.system, row.target, row.batch
         card = "H100" if "H100" in row.hardware else "A100" if "A100" in row.hardware else ""
-        pairs.setdefault(key, {})[card] = each
-    both = {key: pair for key, pair in pairs.items() if {"H100", "A100"} <= set(pair)}
+        pairs.setdefault((row.system, row.target, row.batch), {})[card] = each
+    return {key: pair for key, pair in pairs.items() if {"H100", "A100"} <= set(pair)}
+
+
+def test_forwards_of_d3llm_on_two_cards(answers):
+    both = cards_of_d3llm(answers)
     assert len(both) == 3
-    for key, pair in both.items():
+    for (system, target, batch), pair in both.items():
         stated = pair["H100"].row.published / pair["A100"].row.published
         ours = pair["H100"].predicted / pair["A100"].predicted
-        print(f"\n{key}: {stated:.2f} published, {ours:.2f} predicted")
-        assert ours == pytest.approx(stated, rel=0.55)
-        assert ours > 1.0
+        print(f"\n{system} {target}, batch {batch}: {stated:.2f} published, {ours:.2f} predicted")
+        most = FORWARDS_OFF.get(system, FORWARDS_OFF.get((system, batch)))
+        assert ours == pytest.approx(stated, rel=most)
+        assert 1.0 < ours < 3.5  # of the cards' launches, and of their arithmetic
+
+
+def test_forwards_of_d3llm_with_the_prompt_that_one_card_tells(answers):
+    """The prompt with which the A100 is as fast as stated: the H100 follows."""
+    ((_, pair),) = [item for item in cards_of_d3llm(answers).items() if item[0][0] == "d3LLM multi-block"]
+
+    def tokens_per_s(card, prompt):
+        return predictions([replace(pair[card].row, prompt=str(prompt))])[0].predicted
+
+    lengths = range(100, 900, 50)
+    prompt = min(lengths, key=lambda each: abs(tokens_per_s("A100", each) / pair["A100"].row.published - 1.0))
+    found = tokens_per_s("H100", prompt) / pair["H100"].row.published
+    print(f"\nwith a prompt of {prompt} tokens the H100's forwards are {found:.2f} of those published")
+    assert found == pytest.approx(1.0, rel=0.15)
 
 
 def test_milliseconds_of_image_steps(answers):
@@ -118,7 +145,9 @@ def test_milliseconds_of_image_steps(answers):
     assert (len(lpd), len(arpg)) == (4, 2)
     for each in (*lpd, *arpg):
         print(f"\n{each.row.system} {each.row.data}: {each.row.published} ms published, {each.predicted:.1f} predicted")
-    assert ratios(lpd) == pytest.approx([1.0] * 4, rel=0.17)  # the goal is 0.15
+    *most, worst = sorted(abs(each - 1.0) for each in ratios(lpd))
+    assert most[-1] <= 0.15
+    assert worst <= 0.17  # the goal is 0.15: its 0.66 s are stated to 1.5 %
     assert ratios(arpg) == pytest.approx([1.0] * 2, rel=0.15)
 
 
