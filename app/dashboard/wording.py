@@ -46,6 +46,11 @@ def said(error: RooftreeError) -> str:
         text = text.replace(error.file, Path(error.file).name)
     if error.key:
         text = text.replace(f"{error.key}: ", f"{_label(error.key)}: ", 1)
+    return as_words(text)
+
+
+def as_words(text: str) -> str:
+    """A text with labels in place of options, and files without their folders."""
     return _PATH.sub("", _OPTION.sub(lambda found: _label(found[1]).lower(), text))
 
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from app.answers.feasible import change_words, nearest_changes
 from app.dashboard.answer import (
     Answer,
     Card,
@@ -30,6 +31,7 @@ from costmodel.answers.step import StepCost
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, accepted_by, geometric, law_for
 from costmodel.method_library import load_method
+from costmodel.optimizers.sources import is_borrowed
 from costmodel.passes.ops import Array, Mask
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import GIB, MILLI
@@ -81,15 +83,16 @@ def answer_map(state: State) -> Answer:
     words = _words(results, best, speedup)
     wall = _wall(asked)
     pays = best > 0
-    cut = [estimate(setting, a, batch=state.batch, context=state.context) for a in found]
-    headline = (
-        f"Drafting with {method} pays at {pays.sum()} of the {int((best >= 0).sum())} points that fit; "
-        f"at most {digits(float(np.nanmax(speedup)))}×"
+    here = {"batch": state.batch, "context": state.context}
+    cut = [estimate(setting, a, **here) for a in found if bool(np.all(fits(setting, a, **here)))]
+    whole = (
+        f"drafting pays at {pays.sum()} of the {int((best >= 0).sum())} points that fit, at most "
+        f"{digits(float(np.nanmax(speedup)))}×"
     )
     return Answer(
-        headline=headline,
+        headline=f"{_point_words(method, cut, state)}; {whole}",
         command=command(["predict"], options(asked) | changed),
-        numbers=_at(setting, cut, state),
+        numbers=_at(setting, cut or [estimate(setting, found[0], **here)], state, fit=bool(cut)),
         cards=[
             Card(title="Best number of draft tokens K", note="Grey: leave drafting off. Empty: does not fit memory.",
                  figure=_length_figure(best, words, wall, state.draft_tokens)),
@@ -97,8 +100,32 @@ def answer_map(state: State) -> Answer:
                  figure=_speedup_figure(speedup, words, wall)),
         ],
         notes=_notes(setting, trace),
-        deferred=lambda: DeferredAnswer(cards=[_cut_card(setting, cut, state)]),
+        deferred=lambda: (
+            DeferredAnswer(cards=[_cut_card(setting, cut, state)]) if cut
+            else DeferredAnswer(notes=[_nearest(asked, found[0], state)])
+        ),
     )  # fmt: skip
+
+
+def _point_words(method: str, cut: Sequence[Estimate], state: State) -> str:
+    """What to do with this drafter at the state's own point."""
+    where = f"batch {state.batch:,} and context {state.context:,}"
+    if not cut:
+        return f"Batch {state.batch:,} does not fit at context {state.context:,}"
+    best = _best_of(cut)
+    if not best.acceptance.draft_tokens:
+        return f"Leave {method} off at {where}"
+    return f"At {where} draft {best.acceptance.draft_tokens} with {method}: {digits(float(best.speedup))}×"
+
+
+def _best_of(cut: Sequence[Estimate]) -> Estimate:
+    return max(cut, key=lambda each: float(each.tokens_per_s))
+
+
+def _nearest(asked: DecodingConfiguration, plain: Acceptance, state: State) -> str:
+    found = nearest_changes(asked, plain, batch=state.batch, context=state.context)
+    words = ", ".join(map(change_words, found))
+    return f"Nearest that fits: {words}." if found else "Nothing near it that was tried fits."
 
 
 @lru_cache(maxsize=8)
@@ -254,21 +281,26 @@ def _cut_card(setting: Setting, estimates: Sequence[Estimate], state: State) -> 
     return Card(title=title, note="Bars are 80 % intervals.", figure=figure)
 
 
-def _at(setting: Setting, known: Sequence[Estimate], state: State) -> list[tuple[str, str]]:
-    k = max(range(len(known)), key=lambda at: float(known[at].tokens_per_s))
-    needed = float(needed_bytes(setting, known[k].acceptance, batch=state.batch, context=state.context))
+def _at(setting: Setting, known: Sequence[Estimate], state: State, *, fit: bool) -> list[tuple[str, str]]:
+    best = _best_of(known)
+    needed = float(needed_bytes(setting, best.acceptance, batch=state.batch, context=state.context))
+    memory = ("Memory per device", f"{needed / GIB:.1f} of {setting.device.memory_bytes / GIB:.1f} GiB")
+    where, k = f"batch {state.batch:,}, context {state.context:,}", best.acceptance.draft_tokens
+    if not fit:
+        return [(f"At {where}", "does not fit memory"), memory]
     return [
-        (f"Best K at batch {state.batch:,}, context {state.context:,}", str(k) if k else "off"),
-        ("Speedup", f"{digits(float(known[k].speedup))}×"),
-        ("Limited by", str(known[k].step.limit)),
-        ("Memory per device", f"{needed / GIB:.1f} of {setting.device.memory_bytes / GIB:.1f} GiB"),
-    ]
+        (f"Best K at {where}", str(k) if k else "off"), ("Speedup", f"{digits(float(best.speedup))}×"),
+        ("Limited by", str(best.step.limit)), memory,
+    ]  # fmt: skip
 
 
 def _notes(setting: Setting, trace: AcceptanceTrace | None) -> list[str]:
     notes = [f"Memory counts as {setting.engine.name} divides it; the wall is that of plain decoding."]
     if trace is None:
         notes.append("Every draft token is kept with the stated probability, independently; a recording is better.")
+    elif is_borrowed(trace, setting.target.name):
+        recorded_on = trace.provenance.model or "an unnamed model"
+        notes.append(f"Acceptance was recorded on {recorded_on} and is borrowed: your model's own may differ.")
     if not setting.device.calibrated:
         notes.append(f"Constants of {setting.device.name} are those of {setting.device.constants_from}.")
     return notes

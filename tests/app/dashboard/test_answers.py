@@ -75,10 +75,38 @@ def test_the_recommendation_is_that_of_optimize(capsys, tmp_path):
     assert set(packed.namelist()) == written - {"recommendation.json", "report.html"}
 
 
-def test_a_batch_that_was_not_compared_is_the_one_below_it():
+def test_any_batch_is_answered_itself(capsys, tmp_path):
     answer = answer_run(State(batch=48))
-    assert "batch 32" in answer.headline
-    assert any("Batch 48 was not compared" in note for note in answer.notes)
+    assert "batch 48 " in answer.headline
+    assert "--batch 48" in answer.command
+    (row,) = said(capsys, answer.command, "--json", "--out", str(tmp_path))["choices"]
+    assert answer.tables[0][1][0]["tokens/s"] == pytest.approx(row["tokens_per_s"], abs=0.05)
+
+
+def test_a_limit_that_the_batch_misses_marks_it_and_names_what_holds():
+    state = State(batch=128, slo_tpot_ms=8.0)
+    answer = answer_run(state)
+    assert answer.headline.startswith("Batch 128 misses the limits")
+    title, rows = answer.deferred().tables[0]
+    marked = {row["batch"]: row for row in rows}
+    assert title == "What does not hold" and marked[128]["misses"] == "limits"
+    assert answer.cards and 1 not in marked, "the batches that hold are still drawn"
+    near = answer.headline.partition("Nearest that holds: batch ")[2].partition(",")[0].rstrip(".")
+    assert "Nearest that holds" not in answer_run(replace(state, batch=int(near))).headline, "it has been tried"
+
+
+def test_a_limit_that_no_batch_meets_is_a_page_of_marked_rows():
+    answer = answer_run(State(batch=1, slo_tpot_ms=0.01))
+    assert answer.headline.startswith("Batch 1 misses the limits")
+    assert not answer.cards
+    assert len(answer.deferred().tables[0][1]) == 9
+
+
+def test_a_model_that_fits_nowhere_on_its_device_is_a_marked_row():
+    answer = answer_run(State(model="llama-3.1-70b", batch=1))
+    assert "Nearest that holds: tp 2" in answer.headline
+    assert not answer.cards
+    assert len(answer.deferred().tables[0][1]) == 9
 
 
 def test_the_cut_through_the_map_is_that_of_predict(capsys):
@@ -110,6 +138,21 @@ def test_a_recording_names_the_method_of_the_map():
     answer = answer_map(State(trace=RANKED, method="eagle-3"))
     assert "early-exit" in answer.headline
     assert "--acceptance" not in answer.command
+
+
+def test_a_point_that_does_not_fit_is_answered_as_such():
+    answer = answer_map(State(batch=512, context=65536))
+    assert answer.headline.startswith("Batch 512 does not fit at context 65,536")
+    assert dict(answer.numbers)["At batch 512, context 65,536"] == "does not fit memory"
+    later = answer.deferred()
+    assert not later.cards
+    assert "Nearest that fits: batch " in later.notes[0]
+
+
+@pytest.mark.parametrize(("model", "borrowed"), [("llama-3.1-8b", True), ("smollm2-135m", False)])
+def test_the_map_says_whose_acceptance_it_is(model, borrowed):
+    notes = answer_map(State(trace=RANKED, model=model)).notes
+    assert any("borrowed" in note for note in notes) == borrowed
 
 
 def test_what_fits_nowhere_is_said():
