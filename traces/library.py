@@ -5,7 +5,7 @@ from pathlib import Path
 from hardware_profiles.errors import InputError
 from traces.importers.formats import read_trace_any as read_trace
 
-__all__ = ["default_traces", "read_trace", "shipped_traces", "trace_file", "trace_name"]
+__all__ = ["default_traces", "read_trace", "shipped_confidence", "shipped_traces", "trace_file", "trace_name"]
 
 _FOLDER = Path(__file__).parent / "recorded"
 
@@ -13,6 +13,11 @@ _FOLDER = Path(__file__).parent / "recorded"
 def shipped_traces() -> list[Path]:
     """Recordings that come with rooftree, by name."""
     return sorted(_FOLDER.glob("*.parquet"))
+
+
+def shipped_confidence() -> list[Path]:
+    """Confidence traces that come with rooftree, by name."""
+    return sorted((_FOLDER / "confidence").glob("*.parquet"))
 
 
 def default_traces() -> list[Path]:

@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.dashboard.state import CONTEXTS, FIELDS, State, known_names, sold_devices, with_values
 from app.dashboard.wording import EMPTY, LABELS
+from traces.kinds.refine_policy import COMMIT_RULES
 
 ASKED = {
     "run": ("model", "device", "engine", "dtype", "tp", "trace", "batch", "context", "tree_nodes", "slo_tpot_ms",
@@ -18,6 +19,8 @@ ASKED = {
             "batch", "context"),
     "tree": ("trace", "tree_nodes", "depth", "model", "device", "engine", "batch", "context"),
     "trace": ("trace", "other_trace", "draft_tokens"),
+    "diffusion": ("commit", "threshold", "block", "cache", "confidence", "prompt", "model", "device", "engine", "tp",
+                  "batch", "context"),
     "hardware": ("model", "device", "bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio",
                  "other_device", "method", "draft", "acceptance_ratio", "draft_tokens", "batch", "context", "engine",
                  "tp", "rate", "prompt_tokens", "output_tokens"),
@@ -28,8 +31,16 @@ ASKED = {
 PLAIN = "plain-decoding"
 TICKS = {
     "batch": tuple(2**n for n in range(11)), "context": CONTEXTS, "tp": (1, 2, 4, 8),
+    "block": tuple(2**n for n in range(9)),
     "bandwidth_ratio": (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0),
 }  # fmt: skip
+_SURE = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
+THRESHOLDS = {
+    "confidence": _SURE, "least": _SURE, "factor": (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0),
+    "entropy": (0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.6, 0.9, 1.2, 2.0), "bound": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0),
+    "tokens": (1.0, 2.0, 4.0, 8.0, 16.0), "drafts": (1.0, 2.0, 3.0, 4.0, 8.0), "early": (2.5, 5.0, 7.5, 10.0),
+}  # fmt: skip
+"""Values that the slider of a rule's first threshold offers, by the threshold's name."""
 for _name in ("peak_ratio", "memory_ratio", "link_ratio", "price_ratio"):
     TICKS[_name] = TICKS["bandwidth_ratio"]
 
@@ -63,7 +74,11 @@ def _widget(name: str, state: State) -> Any:
         st.session_state[key] = getattr(state, name)
     label = LABELS[name]
     if about.type is str:
-        return st.selectbox(label, _choices(name, state), key=key, format_func=lambda value: _shown(name, value))
+        more: Any = {"on_change": _own_threshold} if name == "commit" else {}
+        shown = {"format_func": lambda value: _shown(name, value), **more}
+        return st.selectbox(label, _choices(name, state), key=key, **shown)
+    if name == "threshold":
+        return _threshold(state, label, key)
     if name in TICKS:
         values = sorted({*TICKS[name], getattr(state, name), st.session_state[key]})
         return st.select_slider(label, values, key=key, format_func=lambda value: f"{value:,}")
@@ -74,6 +89,21 @@ def _widget(name: str, state: State) -> Any:
         return st.slider(label, low, high, key=key)
     step: Any = 1 if about.type is int else 1.0
     return st.number_input(label, low, high, step=step, key=key, format=None if about.type is int else "%g")
+
+
+def _threshold(state: State, label: str, key: str) -> float:
+    """A slider of the values that the rule's first threshold usually has; 0 is the rule's own."""
+    name, about = next(iter(COMMIT_RULES[state.commit].at.items()))
+    values = sorted({0.0, *THRESHOLDS[name], state.threshold, st.session_state[key]})
+    own = f"{about.default:g}, the rule's own"
+    chosen: float = st.select_slider(label, values, key=key, help=f"Of this rule: {name.replace('_', ' ')}.",
+                                     format_func=lambda value: f"{value:g}" if value else own)  # fmt: skip
+    return chosen
+
+
+def _own_threshold() -> None:
+    """Another rule begins with its own threshold: a number of one means nothing to another."""
+    st.session_state["asked-threshold"] = 0.0
 
 
 def _choices(name: str, state: State) -> Sequence[str]:

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import TypeVar
+from typing import Literal, TypeVar, overload
 
 import streamlit as st
 
@@ -17,10 +17,11 @@ from app.dashboard.answer import Answer
 from app.dashboard.controls import asked
 from app.dashboard.pages import answered, completed
 from app.dashboard.state import FIELDS, State, from_query, to_query
-from app.dashboard.uploads import MOST_BYTES, MOST_SECONDS, SUFFIXES, parsed_upload
+from app.dashboard.uploads import MOST_BYTES, MOST_SECONDS, SUFFIXES, Kind, parsed_upload
 from app.dashboard.wording import TITLES, said
 from hardware_profiles.errors import InputError, RooftreeError
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.confidence import ConfidenceTrace
 
 Result = TypeVar("Result")
 MOST_MESSAGES = 3  # of a link
@@ -97,16 +98,24 @@ def _guarded(compute: Callable[[], Result]) -> Result | None:
 
 
 def _answer(state: State) -> Answer | None:
-    if state.page == "trace" and (uploaded := _uploaded()) is not None:
+    if state.page == "trace" and (uploaded := _uploaded("acceptance")) is not None:
         from app.dashboard.answers.trace import answer_trace
 
         return answer_trace(state, uploaded)
+    if state.page == "diffusion" and (masked := _uploaded("confidence")) is not None:
+        from app.dashboard.answers.diffusion import answer_diffusion
+
+        return answer_diffusion(state, masked)
     if state.page == "serving":
         return _served(state)
     return answered(state)
 
 
-def _uploaded() -> AcceptanceTrace | None:
+@overload
+def _uploaded(kind: Literal["acceptance"]) -> AcceptanceTrace | None: ...
+@overload
+def _uploaded(kind: Literal["confidence"]) -> ConfidenceTrace | None: ...
+def _uploaded(kind: Kind) -> AcceptanceTrace | ConfidenceTrace | None:
     """The recording that was uploaded, parsed once; it stays in this session alone.
 
     Raises:
@@ -114,16 +123,16 @@ def _uploaded() -> AcceptanceTrace | None:
     """
     given = st.file_uploader(
         f"Or a file of your own, at most {MOST_BYTES >> 20} MiB: it stays in this session, not in the link",
-        type=list(SUFFIXES),
-    )
+        type=list(SUFFIXES[kind]), key=f"file-of-{kind}",
+    )  # fmt: skip
     if given is None:
         return None
-    file, found = st.session_state.get("uploaded", (None, None))
+    file, found = st.session_state.get(f"uploaded-{kind}", (None, None))
     if file != given.file_id:
         place = st.empty()
         with place.container():
             bar = st.progress(0.0, text="reading")
-            st.button("Cancel", on_click=_leave, args=(given.file_id,))
+            st.button("Cancel", on_click=_leave, args=(kind, given.file_id))
 
         def report(passed_s: float) -> None:
             # drawing is also where a press of the button, which reruns the script, ends this run
@@ -131,19 +140,19 @@ def _uploaded() -> AcceptanceTrace | None:
             bar.progress(min(passed_s / MOST_SECONDS, 1.0), text=message)
 
         try:
-            found = parsed_upload(given.name, given.getvalue(), report=report)
+            found = parsed_upload(given.name, given.getvalue(), kind, report=report)
         except InputError as error:
             found = error
-        st.session_state["uploaded"] = (given.file_id, found)
+        st.session_state[f"uploaded-{kind}"] = (given.file_id, found)
         place.empty()
     if isinstance(found, InputError):
         raise found
-    trace: AcceptanceTrace = found
+    trace: AcceptanceTrace | ConfidenceTrace = found
     return trace
 
 
-def _leave(file: str) -> None:
-    st.session_state["uploaded"] = (file, InputError("was not read to its end; choose it again", key="upload"))
+def _leave(kind: Kind, file: str) -> None:
+    st.session_state[f"uploaded-{kind}"] = (file, InputError("was not read to its end; choose it again", key="upload"))
 
 
 def _served(state: State) -> Answer | None:

@@ -5,6 +5,7 @@ Leaves out answers that need more than the state of the page: an uploaded record
 """
 
 from functools import lru_cache
+from importlib import import_module
 
 from app.dashboard.answer import Answer, DeferredAnswer
 from app.dashboard.state import State
@@ -19,26 +20,9 @@ def answered(state: State) -> Answer:
     Raises:
         RooftreeError: the question cannot be answered; the message says why.
     """
-    if state.page == "run":
-        from app.dashboard.answers.run import answer_run
-
-        return answer_run(state)
-    if state.page == "map":
-        from app.dashboard.answers.map import answer_map
-
-        return answer_map(state)
-    if state.page == "tree":
-        from app.dashboard.answers.tree import answer_tree
-
-        return answer_tree(state)
-    if state.page == "hardware":
-        from app.dashboard.answers.hardware import answer_hardware
-
-        return answer_hardware(state)
-    if state.page == "trace":
-        from app.dashboard.answers.trace import answer_trace
-
-        return answer_trace(state)
+    if state.page != "validation":
+        answer: Answer = getattr(import_module(f"app.dashboard.answers.{state.page}"), f"answer_{state.page}")(state)
+        return answer
     from app.dashboard.answers.validation import answer_validation
 
     return answer_validation(state.seed, state.measured)

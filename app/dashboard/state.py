@@ -7,16 +7,18 @@ with what differs from the defaults only. Leaves out answering (`answers_*`) and
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from costmodel.engine_library import engine_names
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
+from traces.kinds.refine_policy import CACHES, COMMIT_RULES, MOST_CANVAS_TOKENS
 
-PAGES = ("run", "map", "tree", "trace", "hardware", "serving", "validation")
+PAGES = ("run", "map", "tree", "trace", "diffusion", "hardware", "serving", "validation")
 ENGINES = tuple(sorted(engine_names(), key=lambda name: (name != "vllm", name == "none", name)))
 DTYPES = ("", "bf16", "fp16", "fp8", "int8", "int4", "fp4", "fp32")
 CONTEXTS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
@@ -51,6 +53,12 @@ class State:
         draft: draft model, where the method has one.
         trace: shipped recording by name; empty for the default recordings, or for a stated acceptance.
         other_trace: second recording, in the trace lab.
+        confidence: shipped confidence trace by name, on the diffusion page; empty for one of the policy's cache.
+        commit: rule by which a masked decoder commits tokens.
+        threshold: the rule's first threshold; 0 for the rule's own.
+        block: tokens of a masked block.
+        cache: what passes over a masked block read from a cache.
+        prompt: of the confidence trace, from 1.
         measured: measured results by device and date, on the validation page; empty for the first ones.
         acceptance_ratio: acceptance rate of one token.
         batch: requests.
@@ -83,6 +91,12 @@ class State:
     draft: str = ""
     trace: str = ""
     other_trace: str = ""
+    confidence: str = ""
+    commit: str = _word("threshold", *COMMIT_RULES)
+    threshold: float = _number(0.0, 0.0, 1000.0)
+    block: int = _whole(32, 1, MOST_CANVAS_TOKENS)
+    cache: str = _word("none", *CACHES)
+    prompt: int = _whole(1, 1, 100_000)
     measured: str = ""
     acceptance_ratio: float = _number(0.7, 0.0, 1.0)
     batch: int = _whole(1, 1, 1024)
@@ -166,28 +180,27 @@ def to_query(state: State) -> dict[str, str]:
 @lru_cache(maxsize=64)
 def known_names(name: str) -> Sequence[str] | None:
     """The names that a field may hold; None where it holds no name of a catalogue."""
-    if name in ("model", "draft"):
-        from costmodel.architectures.library import model_names
+    from app.dashboard.measured import measured_results
+    from costmodel.architectures.library import model_names
+    from hardware_profiles.loader import device_names
+    from traces.library import shipped_confidence, shipped_traces
 
-        return model_names()
-    if name in ("device", "other_device"):
-        from hardware_profiles.loader import device_names
+    catalogues: dict[str, Callable[[], Iterable[Any]]] = {
+        "model": model_names, "draft": model_names, "device": device_names, "other_device": device_names,
+        "method": _drafting_methods, "trace": shipped_traces, "other_trace": shipped_traces,
+        "confidence": shipped_confidence, "measured": measured_results,
+    }  # fmt: skip
+    if name not in catalogues:
+        return None
+    return [each.stem if isinstance(each, Path) else each for each in catalogues[name]()]
 
-        return device_names()
-    if name == "method":
-        from costmodel.method_library import load_method, method_names
 
-        known = {slug: load_method(slug) for slug in method_names()}
-        return [slug for slug, each in known.items() if (each.drafts and not each.refusal) or slug == "plain-decoding"]
-    if name in ("trace", "other_trace"):
-        from traces.library import shipped_traces
+def _drafting_methods() -> list[str]:
+    """Methods that draft and can be priced, and plain decoding."""
+    from costmodel.method_library import load_method, method_names
 
-        return [path.stem for path in shipped_traces()]
-    if name == "measured":
-        from app.dashboard.measured import measured_results
-
-        return list(measured_results())
-    return None
+    known = {slug: load_method(slug) for slug in method_names()}
+    return [slug for slug, each in known.items() if (each.drafts and not each.refusal) or slug == "plain-decoding"]
 
 
 @lru_cache(maxsize=1)

@@ -10,12 +10,14 @@ from hardware_profiles.errors import RooftreeError
 
 TITLES = {
     "run": "What should I run?", "map": "Break-even map", "tree": "Tree explorer", "trace": "Trace lab",
-    "hardware": "Hardware what-if", "serving": "Serving", "validation": "Validation",
+    "diffusion": "Diffusion", "hardware": "Hardware what-if", "serving": "Serving", "validation": "Validation",
 }  # fmt: skip
 LABELS = {
     "model": "Model", "device": "Device", "other_device": "Second device", "engine": "Engine",
     "dtype": "Weight format", "method": "Drafting method", "draft": "Draft model", "trace": "Recording",
-    "other_trace": "Second recording", "measured": "Measured results",
+    "other_trace": "Second recording", "confidence": "Confidence recording", "commit": "Commit rule",
+    "threshold": "Threshold of the rule", "block": "Block (tokens)", "cache": "Cache of the passes",
+    "prompt": "Prompt of the recording", "measured": "Measured results",
     "acceptance_ratio": "Acceptance rate of a draft token",
     "batch": "Batch (requests)", "context": "Context (tokens)", "draft_tokens": "Draft tokens K",
     "tree_nodes": "Draft tokens of the tree", "depth": "Draft levels of the tree",
@@ -27,10 +29,16 @@ LABELS = {
 }  # fmt: skip
 EMPTY = {
     "dtype": "as published", "draft": "choose one", "trace": "default", "other_trace": "none", "measured": "first",
+    "confidence": "that of the cache",
 }  # fmt: skip
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 _PATH = re.compile(r"(?:/[\w.@+-]+)+/(?=[\w.@+-])")
-_OPTIONS = {"kv_dtype": "cache format", "slo_tpot": LABELS["slo_tpot_ms"], "slo_ttft": LABELS["slo_ttft_ms"]}
+_OPTIONS = {
+    "kv_dtype": "cache format",
+    "block_tokens": LABELS["block"],
+    "slo_tpot": LABELS["slo_tpot_ms"],
+    "slo_ttft": LABELS["slo_ttft_ms"],
+}
 
 
 def said(error: RooftreeError) -> str:
@@ -55,5 +63,5 @@ def as_words(text: str) -> str:
 
 
 def _label(key: str) -> str:
-    name = key.lstrip("-").replace("-", "_")
+    name = "threshold" if key.startswith("at.") else key.lstrip("-").replace("-", "_")
     return LABELS.get(name, _OPTIONS.get(name, name.replace("_", " ")))

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
 from tests.browser.screenshots import PAGES, settled, simulated
-from traces.library import shipped_traces
+from traces.library import shipped_confidence, shipped_traces
 
 PHONE = (390, 844)
 RANKED = "smollm2-135m--early-exit--greedy"
@@ -147,6 +147,32 @@ def test_a_recording_is_uploaded_read_and_compared(opened):
     page.locator("input[type=file]").set_input_files(str(shipped_traces()[-1]))
     page.get_by_text("uploaded: ").first.wait_for()
     assert "uploaded: " in headline(page)
+
+
+def test_a_confidence_trace_is_uploaded_and_another_file_refused_in_words(opened):
+    page = opened("page=diffusion&cache=dual")
+    page.locator("input[type=file]").set_input_files(str(shipped_confidence()[0]))
+    page.get_by_text("YOUR-FILE").wait_for()
+    page.locator("input[type=file]").set_input_files(str(shipped_traces()[0]))
+    page.get_by_test_id("stAlert").wait_for()
+    assert page.get_by_test_id("stException").count() == 0
+
+
+def test_back_leads_from_page_to_page_and_not_from_move_to_move(opened):
+    page = opened("page=map")
+    for _ in range(3):
+        slid(page, "batch")
+    turned_to(page, "Hardware what-if")
+    slid(page, "batch")
+    turned_to(page, "Trace lab")
+    page.go_back()
+    page.get_by_role("heading", name="Hardware what-if", level=1).wait_for()
+    settled(page)
+    assert query(page) == {"page": "hardware", "batch": "16"}
+    page.go_back()
+    page.get_by_role("heading", name="Break-even map", level=1).wait_for()
+    settled(page)
+    assert query(page) == {"page": "map", "batch": "8"}
 
 
 def test_a_file_that_is_no_recording_is_refused_in_words(opened, tmp_path):

@@ -7,6 +7,7 @@ Every draft length up to K over a grid of batch and context, and the memory wall
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -83,7 +84,7 @@ def answer_map(state: State) -> Answer:
     words = _words(results, best, speedup)
     wall = _wall(asked)
     pays = best > 0
-    here = {"batch": state.batch, "context": state.context}
+    here: dict[str, Any] = {"batch": state.batch, "context": state.context}
     cut = [estimate(setting, a, **here) for a in found if bool(np.all(fits(setting, a, **here)))]
     whole = (
         f"drafting pays at {pays.sum()} of the {int((best >= 0).sum())} points that fit, at most "

@@ -18,7 +18,8 @@ PATIENCE_S = 300
 RANKED = "smollm2-135m--early-exit--greedy"
 CHANGES = {
     "model": "llama-3.2-1b", "device": "l4", "other_device": "l40s", "engine": "sglang", "dtype": "fp8",
-    "method": "mtp", "draft": "llama-3.2-1b", "trace": RANKED, "other_trace": RANKED,
+    "commit": "capped", "threshold": 0.6, "block": 16, "cache": "dual", "confidence": "masked-names--dual-cache",
+    "prompt": 2, "method": "mtp", "draft": "llama-3.2-1b", "trace": RANKED, "other_trace": RANKED,
     "measured": list(measured_results())[-1], "acceptance_ratio": 0.5, "batch": 4, "context": 512,
     "draft_tokens": 3, "tree_nodes": 8, "depth": 3, "slo_tpot_ms": 500.0, "slo_ttft_ms": 5000.0,
     "bandwidth_ratio": 1.5, "peak_ratio": 1.5, "memory_ratio": 1.5, "link_ratio": 1.5, "price_ratio": 1.5, "tp": 2,
@@ -114,6 +115,14 @@ def test_only_what_can_be_chosen_is_offered():
     assert "a100-sxm-80" in devices and "cpu-amd-epyc--1-thread" in devices
     assert not any("flashinfer" in each or "own-passes" in each for each in devices)
     assert control(opened(page="map", tp=3), "tp").value == 3, "a link may say it all the same"
+
+
+def test_another_commit_rule_begins_with_its_own_threshold():
+    app = opened(page="diffusion", threshold=0.5)
+    control(app, "commit").set_value("factor").run()
+    assert is_calm(app) and not app.warning
+    assert from_query(link(app))[0] == State(page="diffusion", commit="factor")
+    assert "1, the rule's own" in control(app, "threshold").options
 
 
 def test_an_earlier_address_brings_its_question_back():

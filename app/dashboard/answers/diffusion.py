@@ -1,0 +1,241 @@
+"""How does a masked decoder commit tokens under a policy, and how fast is that against its autoregressive twin?
+
+A recorded prompt pass by pass, the policy replayed over all prompts, and its passes priced on the device. Leaves out
+rules that need more than a confidence trace holds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from app.answers.feasible import require_cell
+from app.dashboard.answer import Answer, Card, options, scenario, setting_of, shown_path
+from app.dashboard.state import State, command
+from app.figures.charts import batch_axis, digits, framed, line_of
+from app.figures.confidence_figures import confidence_figure, confidence_note
+from costmodel.answers.estimate import Estimate, estimate
+from costmodel.answers.fit import fits
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.refining import refined
+from costmodel.passes.ops import Array
+from hardware_profiles.errors import InputError
+from traces.kinds.confidence import ConfidenceTrace
+from traces.kinds.refine_policy import CACHES, COMMIT_RULES, RefinePolicy
+from traces.library import shipped_confidence
+from traces.replay.confidence.anchors import Anchors, pooled
+from traces.replay.confidence.passes import prompt_passes
+from traces.replay.confidence.summary import recorded_policies
+from traces.replay.confidence.walk import RefineReplay, replay_policy
+from traces.storage.confidence_file import read_confidence
+
+METHOD = "fast-dllm"  # an entry that refines one block after the other; the policy replaces its rule, block and cache
+BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Recording:
+    """A confidence trace and the states that a replay looks at; `path` is None for an upload."""
+
+    path: Path | None
+    trace: ConfidenceTrace
+    anchors: Anchors
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Speeds:
+    """A policy's speed, alone and over batches.
+
+    Args:
+        here: at the state's batch.
+        batches: that fit memory.
+        over: at those.
+    """
+
+    here: Estimate
+    batches: Array
+    over: Estimate
+
+
+def answer_diffusion(state: State, uploaded: ConfidenceTrace | None = None) -> Answer:
+    """The page's answer for the state's policy.
+
+    Args:
+        state: the page's question.
+        uploaded: instead of a shipped trace.
+
+    Raises:
+        InputError: a policy that the trace cannot answer for, no such prompt, options that exclude each other.
+        InfeasibleError: the batch does not fit.
+    """
+    policy = policy_asked(state)
+    known = _shipped(_name(state)) if uploaded is None else _Recording(
+        path=None, trace=uploaded, anchors=pooled(uploaded)
+    )  # fmt: skip
+    prompts = len(known.anchors.prompts)
+    if state.prompt > prompts:
+        raise InputError(f"must lie in 1..{prompts}, the prompts of the recording", key="prompt", value=state.prompt)
+    replay = replay_policy(known.anchors, policy) if known.path is None else _replayed(known.path.stem, policy)
+    passes = prompt_passes(known.anchors, policy, state.prompt - 1)
+    asked = _scenario(state, policy, known.anchors.canvas_tokens)
+    speeds = _speeds(state, asked, replay)
+    return Answer(
+        headline=_headline(state, replay, speeds),
+        command=_command(state, asked, known),
+        numbers=_numbers(replay, speeds),
+        cards=[
+            Card(title="Confidence, pass by pass", note=confidence_note(passes), figure=confidence_figure(passes)),
+            Card(title="Speed against batch",
+                 note="Of the whole batch; the twin is plain decoding of a model of the same shape.",
+                 figure=_speed_figure(speeds)),
+        ],
+        tables=[("Recorded policies", _recorded(known.trace, state.seed))],
+        notes=_notes(state, known.trace, replay),
+    )  # fmt: skip
+
+
+def policy_asked(state: State) -> RefinePolicy:
+    """The policy that a state names.
+
+    Raises:
+        InputError: a threshold out of the rule's range.
+    """
+    first = next(iter(COMMIT_RULES[state.commit].at))
+    at = {first: state.threshold} if state.threshold else {}
+    cache = CACHES[CACHES.index(state.cache)]
+    return RefinePolicy(commit=state.commit, at=at, block_tokens=state.block, cache=cache)
+
+
+@lru_cache(maxsize=8)
+def _shipped(name: str) -> _Recording:
+    path = next((each for each in shipped_confidence() if each.stem == name), None)
+    if path is None:
+        raise InputError("is no shipped confidence trace", key="confidence", value=name)
+    trace = read_confidence(path)
+    return _Recording(path=path, trace=trace, anchors=pooled(trace))
+
+
+@lru_cache(maxsize=256)
+def _replayed(name: str, policy: RefinePolicy) -> RefineReplay:
+    return replay_policy(_shipped(name).anchors, policy)
+
+
+def _name(state: State) -> str:
+    """The trace that is named, or the first shipped one of the policy's cache that says what agreement is with."""
+    if state.confidence:
+        return state.confidence
+    for path in shipped_confidence():
+        policies = _shipped(path.stem).trace.policies
+        if any(each.commit == "static" for each in policies) and {each.cache for each in policies} == {state.cache}:
+            return path.stem
+    raise InputError("no shipped trace was recorded beside this cache: upload one", key="cache", value=state.cache)
+
+
+def _scenario(state: State, policy: RefinePolicy, canvas_tokens: int) -> DecodingConfiguration:
+    return replace(scenario(state, method=METHOD), refine=policy, canvas_tokens=canvas_tokens)
+
+
+def _speeds(state: State, asked: DecodingConfiguration, replay: RefineReplay) -> _Speeds:
+    setting = setting_of(asked)
+    a = refined(setting.drafter.method, replay.tokens_per_step)
+    require_cell(asked, setting, a, batch=state.batch, context=state.context)
+    batches = np.array(sorted({*BATCHES, state.batch}), dtype=np.float64)
+    batches = batches[np.broadcast_to(fits(setting, a, batch=batches, context=state.context), batches.shape)]
+    return _Speeds(
+        here=estimate(setting, a, batch=state.batch, context=state.context), batches=batches,
+        over=estimate(setting, a, batch=batches, context=state.context),
+    )  # fmt: skip
+
+
+def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
+    policy, here = replay.policy, speeds.here
+    agreement = float(replay.agreement.mean())
+    where = "" if np.isnan(agreement) else f"at agreement {agreement:.2f}, "
+    rule = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in policy.at.items())
+    cache = "no cache" if policy.cache == "none" else f"{policy.cache} cache"
+    tokens = f"{digits(replay.tokens_per_step)} tokens a pass, {digits(float(here.tokens_per_s))} tokens/s"
+    twin = f"{digits(float(here.speedup))}× the autoregressive twin at batch {state.batch:,}"
+    said = f"{where}{policy.commit.replace('_', ' ')} ({rule}), block {policy.block_tokens}, {cache}: {tokens}, {twin}"
+    return f"{said[0].upper()}{said[1:]}; {_reach(speeds)}"
+
+
+def _reach(speeds: _Speeds) -> str:
+    """Up to which of the batches that fit the policy is ahead of plain decoding."""
+    ahead = np.broadcast_to(speeds.over.speedup >= 1.0, speeds.batches.shape)
+    if not ahead.any():
+        return "behind it at every batch that fits"
+    if ahead.all():
+        return f"ahead of it up to batch {int(speeds.batches[-1]):,}, the largest compared that fits"
+    if ahead[0] and not np.any(np.diff(ahead.astype(int)) > 0):
+        return f"ahead of it up to batch {int(speeds.batches[ahead][-1]):,}"
+    return f"ahead of it at batch {', '.join(f'{int(each):,}' for each in speeds.batches[ahead])}"
+
+
+def _numbers(replay: RefineReplay, speeds: _Speeds) -> list[tuple[str, str]]:
+    low, high = replay.tokens_per_step_interval
+    spread = "" if replay.is_exact else f" ({digits(low)}–{digits(high)})"
+    agreement = float(replay.agreement.mean())
+    return [
+        ("Tokens per pass", f"{digits(replay.tokens_per_step)}{spread}"),
+        ("Agreement with one token a pass", "unknown" if np.isnan(agreement) else f"{100 * agreement:.1f} %"),
+        ("Whole batch", f"{digits(float(speeds.here.tokens_per_s))} tokens/s"),
+        ("Against the autoregressive twin", f"{digits(float(speeds.here.speedup))}×"),
+        ("Passes of a canvas", digits(float(replay.steps.mean()))),
+    ]
+
+
+def _speed_figure(speeds: _Speeds) -> dict[str, object]:
+    batches = [int(each) for each in speeds.batches]
+    plain = speeds.batches / np.broadcast_to(speeds.over.plain.total_s, speeds.batches.shape)
+    lines = {"masked decoding": speeds.over.tokens_per_s, "autoregressive twin": plain}
+    data = [
+        line_of(name, place, batches, values.tolist(),
+                [f"<b>{name}</b><br>batch {b:,}: {digits(v)} tokens/s" for b, v in zip(batches, values, strict=True)])
+        for place, (name, values) in enumerate(lines.items())
+    ]  # fmt: skip
+    side = {"title": {"text": "tokens/s, whole batch"}, "type": "log", "dtick": "D2"}
+    return framed(data, batch_axis(batches), side, showlegend=True)
+
+
+def _recorded(trace: ConfidenceTrace, seed: int) -> Sequence[Mapping[str, object]]:
+    return [
+        {
+            "policy": each.policy.name, "prompts": each.runs, "passes": each.steps,
+            "tokens per pass": round(each.tokens_per_step, 3),
+            "80 % interval": "–".join(digits(value) for value in each.interval),
+            "agreement (%)": None if each.agreement is None else round(100 * each.agreement, 1),
+            "mean doubt of a commit": round(each.commit_doubt, 4),
+        }
+        for each in recorded_policies(trace, seed=seed)
+    ]  # fmt: skip
+
+
+def _command(state: State, asked: DecodingConfiguration, known: _Recording) -> str:
+    policy = policy_asked(state)
+    path = "YOUR-FILE" if known.path is None else shown_path(known.path)
+    rule = ",".join(f"{name}={value:g}" for name, value in policy.at.items())
+    return command(["predict"], options(asked) | {
+        "method": METHOD, "trace": path, "commit": f"{policy.commit}:{rule}", "block": policy.block_tokens,
+        "cache": policy.cache, "batch": state.batch, "context": state.context, "seed": state.seed or None,
+    })  # fmt: skip
+
+
+def _notes(state: State, trace: ConfidenceTrace, replay: RefineReplay) -> list[str]:
+    p, model = trace.provenance, trace.provenance.model or "a model that the trace does not name"
+    text = f" on {p.dataset}" if p.dataset else ""
+    notes = [
+        f"Recorded with {model}{text}: tokens per pass and agreement are borrowed for a masked decoder of the shape of "
+        f"{state.model}, and yours may differ.",
+        "Agreement is the share of positions with the token that one token a pass writes there.",
+    ]
+    if not replay.is_exact:
+        notes.append("This policy was not recorded: the nearest recorded states stand for its own, and the interval is "
+                     "by states that hold less and more.")  # fmt: skip
+    if replay.is_beyond_anchors:
+        notes.append(f"It commits more a pass than the boldest recorded policy ({digits(replay.boldest)}), where "
+                     "nearest states mislead more.")  # fmt: skip
+    if replay.policy.commit == "self_verified":
+        notes.append("The heat map is of one token a pass, from which the drafts are made; their text is the same.")
+    return notes

@@ -1,0 +1,114 @@
+"""The diffusion page says what the command line says, takes uploads, and refuses in words."""
+
+import json
+import shlex
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from app.cli.main import main
+from app.dashboard.answers.diffusion import answer_diffusion, policy_asked
+from app.dashboard.state import State
+from app.dashboard.uploads import parsed_upload
+from app.dashboard.wording import said
+from hardware_profiles.errors import InputError
+from tests.traces.toy_masked import ANCHORS, toy_trace
+from traces.kinds.refine_policy import COMMIT_RULES
+from traces.library import shipped_confidence, shipped_traces
+from traces.storage.confidence_file import write_confidence
+
+PAGE = State(page="diffusion")
+
+
+@pytest.fixture(scope="module")
+def toy():
+    return toy_trace(ANCHORS, prompts=4, length=32)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        replace(PAGE, batch=8, cache="dual"), replace(PAGE, threshold=0.5, device="a100-sxm-80", context=128),
+        replace(PAGE, commit="capped", threshold=0.6, block=16, batch=4),
+    ],
+)  # fmt: skip
+def test_the_page_says_what_predict_says(capsys, state):
+    answer = answer_diffusion(state)
+    capsys.readouterr()
+    assert main([*shlex.split(answer.command)[1:], "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["predictions"]
+    row = next(each for each in told if each["draft_tokens"])
+    numbers = dict(answer.numbers)
+    assert float(numbers["Tokens per pass"].split()[0]) == pytest.approx(row["tokens_per_step"], rel=5e-3)
+    assert float(numbers["Whole batch"].split()[0].replace(",", "")) == pytest.approx(row["tokens_per_s"], rel=5e-3)
+    assert float(numbers["Against the autoregressive twin"].rstrip("×")) == pytest.approx(row["speedup"], rel=5e-3)
+    drawn = answer.cards[1].figure["data"][0]
+    assert drawn["y"][drawn["x"].index(state.batch)] == pytest.approx(row["tokens_per_s"], rel=1e-6)
+
+
+def test_bolder_thresholds_commit_more_a_pass_and_agree_less(toy):
+    found = [answer_diffusion(replace(PAGE, block=8, threshold=t), toy) for t in (0.99, 0.9, 0.5)]
+    tokens = [float(dict(each.numbers)["Tokens per pass"].split()[0]) for each in found]
+    agreement = [float(dict(each.numbers)["Agreement with one token a pass"].split()[0]) for each in found]
+    assert tokens == sorted(tokens) and tokens[0] < tokens[-1]
+    assert agreement == sorted(agreement, reverse=True)
+
+
+def test_the_heat_map_marks_every_commit_once(toy):
+    heat, block, commits = (
+        answer_diffusion(replace(PAGE, block=8, threshold=0.5, prompt=3), toy).cards[0].figure["data"]
+    )
+    assert sorted(commits["x"]) == list(range(1, 33))
+    confidence = np.array([[np.nan if v is None else v for v in row] for row in heat["z"]])
+    assert confidence.shape == (len(heat["y"]), 32)
+    for position, step in zip(commits["x"], commits["y"], strict=True):
+        column = confidence[:, position - 1]
+        assert np.isfinite(column[:step]).all() and np.isnan(column[step:]).all(), "masked until it is committed"
+    assert len(block["x"]) == len(heat["y"])
+    assert (np.diff(block["x"]) >= 0).all(), "blocks are finished from left to right"
+
+
+@pytest.mark.parametrize("commit", COMMIT_RULES)
+def test_every_rule_has_a_threshold_that_the_page_can_ask_for(commit):
+    policy = policy_asked(replace(PAGE, commit=commit))
+    assert policy.at == {name: about.default for name, about in COMMIT_RULES[commit].at.items()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"prompt": 65}, r"1\.\.64"), ({"block": 48}, "divide the canvas"), ({"threshold": 4.0}, r"\[0, 1\]"),
+        ({"cache": "prefix"}, "upload one"), ({"commit": "entropy_bound", "threshold": 0.3}, None),
+        ({"cache": "dual", "confidence": "masked-names--plain"}, "as recorded"),
+        ({"confidence": "none-such"}, "no shipped"),
+    ],
+)  # fmt: skip
+def test_what_a_recording_cannot_answer_is_refused_in_words(changes, rule):
+    if rule is None:
+        assert "nearest recorded states" in " ".join(answer_diffusion(replace(PAGE, **changes)).notes)
+        return
+    with pytest.raises(InputError, match=rule) as caught:
+        answer_diffusion(replace(PAGE, **changes))
+    assert "at.confidence" not in said(caught.value)
+
+
+def test_an_upload_stands_in_for_the_recording(toy, tmp_path):
+    write_confidence(toy, tmp_path / "mine.parquet")
+    read = parsed_upload("mine.parquet", (tmp_path / "mine.parquet").read_bytes(), "confidence")
+    answer = answer_diffusion(replace(PAGE, block=8), read)
+    assert answer.headline == answer_diffusion(replace(PAGE, block=8), toy).headline
+    assert "YOUR-FILE" in answer.command
+    assert len(answer.tables[0][1]) == len(ANCHORS)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.parquet", b"PAR1 and nothing else PAR1"), ("a.json", b"{}"), ("a.parquet", b""),
+        ("a.parquet", shipped_traces()[0].read_bytes()), ("a.parquet", shipped_confidence()[0].read_bytes()[:-100]),
+    ],
+)  # fmt: skip
+def test_uploads_that_are_no_confidence_trace_are_refused_in_words(name, content):
+    with pytest.raises(InputError, match="upload"):
+        parsed_upload(name, content, "confidence")
