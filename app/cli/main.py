@@ -28,6 +28,7 @@ from app.cli.verbs import (
     reproduce,
     score,
     simulate,
+    sweep,
     traces,
     tree,
 )
@@ -51,6 +52,7 @@ cli.command("replay")(replay.replay)
 cli.command("reproduce")(reproduce.reproduce)
 cli.command("score")(score.score)
 cli.command("simulate")(simulate.simulate)
+cli.command("sweep")(sweep.sweep)
 cli.command("tree")(tree.tree)
 cli.command("record")(record.record)
 cli.command("kernels")(kernels.kernels)

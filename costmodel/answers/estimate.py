@@ -110,7 +110,13 @@ class Intervals:
 
 
 def intervals(
-    setting: Setting, result: Estimate, *, batch: Number, generator: np.random.Generator, draws: int = DRAWS
+    setting: Setting,
+    result: Estimate,
+    *,
+    batch: Number,
+    generator: np.random.Generator,
+    draws: int = DRAWS,
+    alike: bool = False,
 ) -> Intervals:
     """Intervals of an estimate: bootstrap draws of acceptance paired with drawn errors of the cost model.
 
@@ -120,10 +126,11 @@ def intervals(
         batch: as in `estimate`.
         generator: source of randomness.
         draws: number of draws.
+        alike: every point takes the draws that it would take alone.
     """
     drawn = draw_steps(
         result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
-        generator=generator, draws=draws,
+        generator=generator, draws=draws, alike=alike,
     )  # fmt: skip
     if result.acceptance.draft_tokens == 0:  # one and the same step: nothing to be unsure of in the ratio
         drawn = StepDraws(plain_s=drawn.plain_s, step_s=drawn.plain_s)

@@ -51,6 +51,7 @@ def draw_steps(
     *,
     generator: np.random.Generator,
     draws: int = DRAWS,
+    alike: bool = False,
 ) -> StepDraws:
     """Step times under errors of the cost model; what two passes share cancels in their ratio.
 
@@ -65,6 +66,8 @@ def draw_steps(
         overhead: the engine's share, with its own spread.
         generator: source of randomness.
         draws: number of draws.
+        alike: every point takes the same draws, those that it would take alone, so that its interval does not depend on
+            which others are asked about.
 
     Returns:
         Draws for every point of the broadcast of both steps.
@@ -77,7 +80,7 @@ def draw_steps(
 
     def passes(seconds: Mapping[str, Array], runs: Sequence[WeightedPass], verifies: bool = False) -> Array:
         total = np.zeros((draws, points))
-        own = {name: generator.standard_normal((draws, points)) for name in names}
+        own = {name: generator.standard_normal((draws, 1 if alike else points)) for name in names}
         for operation, value in seconds.items():
             name = _family(operation)
             z = np.sqrt(SHARED_RATIO) * common[name] + np.sqrt(1.0 - SHARED_RATIO) * own[name]

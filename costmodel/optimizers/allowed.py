@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from costmodel.answers.estimate import Estimate, Setting, estimate, footprint_of, prefill_s
+from costmodel.answers.estimate import Setting, estimate, footprint_of, prefill_s
 from costmodel.answers.fit import fits, require_fit
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
@@ -86,13 +86,13 @@ class NothingAllowedError(InfeasibleError):
         self.unmet = unmet
 
 
-def allowed(setting: Setting, candidate: Acceptance, result: Estimate, b: Array, c: Array, limits: Limits) -> Mask:
+def allowed(setting: Setting, candidate: Acceptance, step_s: Array, b: Array, c: Array, limits: Limits) -> Mask:
     """Where a configuration fits and meets the limits, over batches and contexts.
 
     Args:
         setting: target, device, drafter and engine.
         candidate: the configuration.
-        result: its estimate at the same points.
+        step_s: seconds of its steps at the same points.
         b: batches.
         c: contexts.
         limits: latency limits.
@@ -101,10 +101,10 @@ def allowed(setting: Setting, candidate: Acceptance, result: Estimate, b: Array,
     if candidate.holds_at is not None:
         mask = mask & (b == candidate.holds_at[0]) & (c == candidate.holds_at[1])
     if limits.tpot_s is not None:
-        mask = mask & (result.step_s / candidate.tokens_per_step <= limits.tpot_s)
+        mask = mask & (step_s / candidate.tokens_per_step <= limits.tpot_s)
     if limits.ttft_s is not None:
         first = prefill_s(setting, prompt_tokens=np.maximum(c, 1.0), drafts=candidate.draft_tokens > 0)
-        mask = mask & (first + result.step_s <= limits.ttft_s)
+        mask = mask & (first + step_s <= limits.ttft_s)
     return np.asarray(mask)
 
 
@@ -120,7 +120,7 @@ def meets(setting: Setting, acceptance: Acceptance, limits: Limits, *, batch: in
     """
     b, c = np.asarray(batch, dtype=np.float64), np.asarray(context, dtype=np.float64)
     result = estimate(setting, acceptance, batch=b, context=c)
-    return bool(np.all(allowed(setting, acceptance, result, b, c, limits)))
+    return bool(np.all(allowed(setting, acceptance, result.step_s, b, c, limits)))
 
 
 def unmet_at(contenders: Sequence[Contender], batch: int, context: int, limits: Limits) -> Unmet:

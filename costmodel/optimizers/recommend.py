@@ -147,11 +147,11 @@ def recommend(
         generator = np.random.default_rng(seeds[index])
         if progress:
             progress(f"replaying {source.reference}" if source.positions else f"costing {source.method}")
-        asked = _question(known, source, draft_models=shared)
+        asked = drafter_question(known, source, draft_models=shared)
         setting = build_setting(asked)
         asked = replace(asked, exit_layers=setting.drafter.exit_layers)
         grid = None if stop is None else (stop, batches, contexts)
-        candidates = _candidates(source, setting, draft_tokens, tree_sizes, grid, generator, progress)
+        candidates = candidates_of(source, setting, draft_tokens, tree_sizes, grid, generator, progress)
         contenders.append(Contender(configuration=asked, setting=setting, candidates=candidates, source=index))
     if progress:
         progress("searching")
@@ -177,10 +177,15 @@ def _on_one_model(
     return known, [source.asked_on(model) for source in sources]
 
 
-def _question(question: DecodingConfiguration, source: Source, *, draft_models: bool) -> DecodingConfiguration:
+def drafter_question(question: DecodingConfiguration, source: Source, *, draft_models: bool) -> DecodingConfiguration:
     """What is asked of one drafter; a named draft model goes to those that need one, else to every head.
 
     Where none is named, a published figure's own stands in.
+
+    Args:
+        question: deployment, and what is known of the drafter.
+        source: the drafter, on the model that is asked about.
+        draft_models: some drafter that competes needs a draft model.
     """
     method = load_method(source.method)
     takes = method.needs_draft_model if draft_models else method.drafts_with_weights
@@ -196,15 +201,29 @@ def _question(question: DecodingConfiguration, source: Source, *, draft_models: 
     return known
 
 
-def _candidates(
+def candidates_of(
     source: Source,
-    setting: Setting,
+    setting: Setting | None,
     draft_tokens: Sequence[int] | None,
     tree_sizes: Sequence[int],
     stop_on: tuple[Stop, Sequence[int], Sequence[int]] | None,
     generator: np.random.Generator,
-    progress: Progress | None,
+    progress: Progress | None = None,
 ) -> list[Acceptance]:
+    """What of a drafter is compared: no speculation first, then chains, and trees where a recording has ranks.
+
+    Args:
+        source: the drafter.
+        setting: whose seconds a stop rule may weigh; None without such a rule.
+        draft_tokens: as for `recommend`.
+        tree_sizes: as for `recommend`.
+        stop_on: a stop rule, with the batches and contexts that it is asked at.
+        generator: of the bootstrap and the split.
+        progress: called with a line of text per tree.
+
+    Raises:
+        InputError: a source that cannot be compared so.
+    """
     trace, method = source.positions, load_method(source.method)
     lengths = draft_tokens or (NGRAM_LENGTHS if method.may_propose_nothing else CHAIN_LENGTHS)
     if trace is None:

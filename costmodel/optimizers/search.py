@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from costmodel.answers.chains import step_seconds
 from costmodel.answers.estimate import Estimate, Intervals, estimate, intervals
 from costmodel.answers.fit import fits
 from costmodel.configuration import DecodingConfiguration
@@ -190,7 +191,7 @@ def search(
     if not fitting:
         fitting = list(batches[:1])
     b, c = np.array(fitting, dtype=np.float64)[:, None], np.array(contexts, dtype=np.float64)[None, :]
-    tables = [_evaluate(contender, b, c, bounds) for contender in contenders]
+    tables = [rates_at(contender, b, c, bounds) for contender in contenders]
     ranked, cells, unmet = [], [], []
     for column, context in enumerate(contexts):
         for row, batch in enumerate(fitting):
@@ -283,15 +284,24 @@ def _by_topology(contender: Contender, rates: Array, batch: int, context: int) -
     return list(found.values())
 
 
-def _evaluate(contender: Contender, b: Array, c: Array, limits: Limits) -> Array:
-    """Tokens per second [candidate, batch, context]; -inf where a candidate is not allowed."""
-    rates, plain = [], None
-    for candidate in contender.candidates:
-        result = estimate(contender.setting, candidate, batch=b, context=c, plain=plain)
-        plain = result.plain
-        meets = allowed(contender.setting, candidate, result, b, c, limits)
-        rates.append(np.where(meets, result.tokens_per_s, -np.inf))
-    return np.stack(rates)
+def rates_at(contender: Contender, b: Array, c: Array, limits: Limits) -> Array:
+    """Tokens per second of every candidate over batches and contexts; -inf where one is not allowed.
+
+    Args:
+        contender: with its candidates.
+        b: batches; broadcasts with `c`.
+        c: contexts.
+        limits: latency limits.
+
+    Returns:
+        Shape [candidates, *points].
+    """
+    seconds = step_seconds(contender.setting, contender.candidates, batch=b, context=c)
+    rates = np.empty_like(seconds)
+    for place, (candidate, step_s) in enumerate(zip(contender.candidates, seconds, strict=True)):
+        meets = allowed(contender.setting, candidate, step_s, b, c, limits)
+        rates[place] = np.where(meets, b * candidate.tokens_per_step / step_s, -np.inf)
+    return rates
 
 
 def _best(contender: Contender, table: Array, row: int, column: int) -> int | None:

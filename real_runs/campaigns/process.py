@@ -124,7 +124,7 @@ def locked(folder: Path) -> Iterator[int | None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise InputError("another campaign is at work in it", file=folder) from None
+                    raise InputError("another run is at work in it", file=folder) from None
                 time.sleep(0.05)
             except OSError:  # a file system without locks
                 break

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer", "InfeasibleError", "InputError", "RooftreeError", "Trace", "acceptance", "breakeven", "capacity",
     "export", "load", "load_trace", "observe", "optimize", "predict", "replay", "reproduce", "score", "simulate",
-    "tree",
+    "sweep", "tree",
 ]  # fmt: skip
 
 _ELSEWHERE = {
@@ -247,6 +247,28 @@ def capacity(
         InfeasibleError: no plan meets the limits.
     """
     return _ask("capacity", model=model, device=device, rate=rate, prompt=prompt, output=output, **options)
+
+
+def sweep(file: Option = None, *, out: Option = None, compare: Option = None, **options: Option) -> Answer:
+    """What is the answer in every cell of these lists?
+
+    Args:
+        file: lists by key (models, devices, engines, tensor_parallel, drafters, traces, batches, contexts), as a
+            dictionary or a YAML file.
+        out: Parquet file, one row a cell.
+        compare: two results of sweeps, old and new, instead of `file` and `out`.
+        options: any other option of `rooftree sweep`: `resume`, `workers`, `threshold`, `csv` or `seed`.
+
+    Returns:
+        A summary; `.to_frame()` has the rows of the file, or of what moved.
+
+    Raises:
+        InputError: an option that does not exist, lists or files that make no sense.
+    """
+    from rooftree.questions import listed
+
+    files = () if file is None else (listed(file),)
+    return _ask("sweep", *files, out=out, compare=compare, **options)
 
 
 def acceptance(*, method: Option = None, model: Option = None, **options: Option) -> Answer:

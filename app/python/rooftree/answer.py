@@ -25,7 +25,7 @@ ROWS: Mapping[str, tuple[str, ...]] = {
     "replay": ("chains", "trees", "varying"),
     "reproduce": ("rows",), "score": ("slices",), "simulate": ("cases", "load"), "tree": ("trees",),
     "breakeven": ("points",), "capacity": ("plans",),
-    "traces inspect": ("kinds",), "acceptance list": ("entries",),
+    "traces inspect": ("kinds",), "acceptance list": ("entries",), "sweep": ("moved", "appeared", "disappeared"),
 }  # fmt: skip
 """Where the rows of a verb's object stand."""
 
@@ -67,6 +67,8 @@ class Answer:
             import pandas
         except ImportError:
             raise InputError("needs pandas: pip install pandas", key="to_frame") from None
+        if part is None and self.verb == "sweep" and "out" in self.keys():
+            return pandas.read_parquet(self["out"])
         from app.cli.csv_rows import flat_row
 
         return pandas.DataFrame([flat_row(row) for row in self.rows(part)])

@@ -106,6 +106,8 @@ def _words(command: Any, verb: str, name: str, value: Option) -> list[str]:
         raise InputError(f"rooftree.{verb.replace(' ', '_')} has no such option{meant}", key=name)
     if known.is_flag:
         return [option] if value else known.secondary_opts[:1]
+    if known.nargs > 1:
+        return [option, *_values(value, several=True)]
     return [f"{option}={word}" for word in _values(value, several=known.multiple)]
 
 
@@ -123,10 +125,26 @@ def _values(value: Option, *, several: bool) -> list[str]:
     return [str(value)]
 
 
+def listed(lists: Option) -> Option:
+    """Lists by key as a file that holds them; a file stays."""
+    if not isinstance(lists, Mapping):
+        return lists
+    return _written(lists)
+
+
 def _file(answer: Written) -> Path:
+    return _written(answer.to_json())
+
+
+def _written(content: Mapping[str, Any]) -> Path:
     path = Path(scratch().name) / f"answer-{next(_numbers)}.json"
-    path.write_text(json.dumps(answer.to_json()), encoding="utf-8")
+    path.write_text(json.dumps(content, default=_plain), encoding="utf-8")
     return path
+
+
+def _plain(value: Any) -> Any:
+    """A path as text, any other sequence as a list."""
+    return os.fspath(value) if isinstance(value, os.PathLike) else list(value)
 
 
 @lru_cache

@@ -39,6 +39,7 @@ OPTIONS = {
     "validate": ("--profile", "--replayed", "--from-bench", "--engine", "--server", "--budget", "--resume"),
     "load": ("--requests", "--rate", "--users", "--count", "--duration", "--prompt-tokens", "--output-tokens",
              "--prompts", "--model", "--resume", "--timeout"),
+    "sweep": ("--resume", "--workers", "--compare", "--threshold", "--csv"),
     "observe": ("--for", "--every", "--model"),
     "devices": ("--set",),
     "models": (),

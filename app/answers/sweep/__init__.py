@@ -1,0 +1,1 @@
+"""Every cell of a product of models, devices, engines, drafters, batches and contexts."""

@@ -1,0 +1,214 @@
+"""Which sweep does a file ask for?
+
+A YAML mapping of lists; their product is the cells. Names, formats and numbers are checked before anything is
+computed. Leaves out the cells themselves (`cells`) and what they answer (`evaluate`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from costmodel.configuration.deployment import MOST_DEVICES
+from costmodel.optimizers.named_drafters import drafter_source, slug_of
+from costmodel.optimizers.sources import trace_source
+from hardware_profiles.errors import InputError, UnknownNameError, joined
+from hardware_profiles.places import is_place
+from hardware_profiles.refusals import refusal
+from traces.library import trace_file
+
+MOST_FILE_BYTES = 1 << 20
+MOST_ENTRIES = 10_000
+MOST_CELLS = 5_000_000
+MOST_TOKENS = 100_000_000
+
+Name = Annotated[str, Field(strict=True, min_length=1, max_length=4096)]
+Devices = Annotated[int, Field(strict=True, ge=1, le=MOST_DEVICES)]
+Requests = Annotated[int, Field(strict=True, ge=1, le=MOST_TOKENS)]
+Tokens = Annotated[int, Field(strict=True, ge=0, le=MOST_TOKENS)]
+_SOME = Field(min_length=1, max_length=MOST_ENTRIES)
+_ANY = Field(max_length=MOST_ENTRIES)
+
+
+class SweepFile(BaseModel):
+    """The lists of a sweep, each of what the option of `predict` takes.
+
+    Attributes:
+        models: targets, `--model`.
+        devices: `--device`.
+        engines: `--engine`.
+        tensor_parallel: devices that share the model, `--tp`.
+        drafters: `METHOD[:SOURCE]`, `--drafter`.
+        traces: recordings or counters that name their method, `--trace`; each is one more drafter.
+        batches: requests, `--batch`.
+        contexts: cached tokens per request, `--context`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    models: Annotated[tuple[Name, ...], _SOME]
+    devices: Annotated[tuple[Name, ...], _SOME] = ("h100-sxm",)
+    engines: Annotated[tuple[Name, ...], _SOME] = ("vllm",)
+    tensor_parallel: Annotated[tuple[Devices, ...], _SOME] = (1,)
+    drafters: Annotated[tuple[Name, ...], _ANY] = ()
+    traces: Annotated[tuple[Name, ...], _ANY] = ()
+    batches: Annotated[tuple[Requests, ...], _SOME] = (1, 8, 64)
+    contexts: Annotated[tuple[Tokens, ...], _SOME] = (1024,)
+
+    @field_validator("*")
+    @classmethod
+    def _once(cls, entries: tuple[Any, ...]) -> tuple[Any, ...]:
+        seen = set()
+        for entry in entries:
+            if entry in seen:
+                raise ValueError(f"must hold each entry once, and holds {entry!r} twice")
+            seen.add(entry)
+        return entries
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """A sweep that can be begun.
+
+    Args:
+        lists: as written.
+        folder: paths in the lists are taken from here, where such a file is there.
+    """
+
+    lists: SweepFile
+    folder: Path
+
+    def place(self, text: str) -> str:
+        """A name, or the path of the file beside the sweep file that it names."""
+        beside = self.folder / text
+        return str(beside) if is_place(beside) else text
+
+    def drafter(self, text: str) -> str:
+        """`METHOD[:SOURCE]` with the source's path."""
+        method, separator, source = text.partition(":")
+        return f"{method}:{self.place(source)}" if source else method + separator
+
+    def digest(self, seed: int) -> str:
+        """What tells this sweep from any other: its lists, the seed, the release, and the files that it names."""
+        from importlib.metadata import version
+
+        lists = self.lists
+        named = [*lists.models, *lists.devices, *lists.engines, *lists.traces]
+        named += [text.partition(":")[2] for text in lists.drafters]
+        files = {text: _file_digest(Path(self.place(text))) for text in named if text}
+        asked = {"lists": lists.model_dump(mode="json"), "seed": seed, "version": version("rooftree"), "files": files}
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def read_sweep(path: str | Path) -> Sweep:
+    """The sweep that a file asks for.
+
+    Args:
+        path: of a YAML (or JSON) file.
+
+    Raises:
+        InputError: absent, too large, no regular file, no YAML, an unknown key, a value out of range, a name that
+            nothing carries, or more cells than fit a file.
+    """
+    given = _read(Path(path))
+    try:
+        lists = SweepFile.model_validate(given)
+    except ValidationError as error:
+        raise refusal(error, SweepFile, path) from None
+    sweep = Sweep(lists=lists, folder=Path(path).resolve().parent)
+    cells = len(lists.models) * len(lists.devices) * len(lists.engines) * len(lists.tensor_parallel)
+    cells *= max(len(lists.drafters) + len(lists.traces), 1) * len(lists.batches) * len(lists.contexts)
+    if cells > MOST_CELLS:
+        raise InputError(f"must make at most {MOST_CELLS} cells", file=path, value=cells)
+    _check_names(sweep, path)
+    return sweep
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            raise InputError("must be a regular file", file=path)
+        with path.open("rb") as stream:
+            raw = stream.read(MOST_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read ({getattr(error, 'strerror', None) or error})", file=path) from None
+    if len(raw) > MOST_FILE_BYTES:
+        raise InputError(f"must not exceed {MOST_FILE_BYTES} bytes", file=path)
+    try:
+        given = yaml.safe_load(raw)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise InputError(f"must be YAML ({str(error).splitlines()[0]})", file=path) from None
+    if not isinstance(given, dict):
+        raise InputError("must hold lists such as models and devices", file=path, value=type(given).__name__)
+    return {str(key): value for key, value in given.items()}
+
+
+def _check_names(sweep: Sweep, path: str | Path) -> None:
+    """Refuse names that nothing carries, all of them at once; what only does not go together is a cell's reason."""
+    from costmodel.architectures.library import load_model
+    from costmodel.engine_library import load_engine
+    from hardware_profiles.loader import load_device
+
+    def drafter(text: str) -> None:
+        method, separator, _ = text.partition(":")
+        slug_of(method.strip())
+        if separator:
+            drafter_source(sweep.drafter(text))
+
+    checks: dict[str, Callable[[str], Any]] = {
+        "models": lambda text: load_model(sweep.place(text)),
+        "devices": lambda text: load_device(sweep.place(text)),
+        "engines": lambda text: load_engine(sweep.place(text)),
+        "drafters": drafter,
+        "traces": lambda text: recorded_source(sweep.place(text)),
+    }
+    wrong = []
+    for key, check in checks.items():
+        for index, text in enumerate(getattr(sweep.lists, key)):
+            try:
+                check(text)
+            except InputError as error:
+                wrong.append(_at(error, path, f"{key}.{index}"))
+    if wrong:
+        raise joined(wrong)
+
+
+def recorded_source(name: str) -> Any:
+    """The drafter that a trace names itself.
+
+    Raises:
+        InputError: no trace, or one that names no method.
+    """
+    from traces.storage.confidence_file import is_confidence
+
+    file = trace_file(name)
+    if is_confidence(file):
+        rule = "a confidence trace answers for methods of masked blocks, which `rooftree predict` costs"
+        raise InputError(rule, file=file)
+    return trace_source(file)
+
+
+def _at(error: InputError, path: str | Path, key: str) -> InputError:
+    """An error with the place of the sweep file that it comes from."""
+    if isinstance(error, UnknownNameError):
+        return UnknownNameError(error.kind, error.name, error.known, file=path, key=key)
+    return InputError(str(error), file=path, key=key)
+
+
+def _file_digest(path: Path) -> str | None:
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, ValueError):
+        return None
