@@ -5,6 +5,7 @@ Every change that is named has been tried and holds. Leaves out speed: among cha
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -77,17 +78,18 @@ def nearest_changes(
         Changes, each of which was tried and holds; none where nothing does.
     """
     test = holds or (lambda _, setting, b, c: bool(np.all(fits(setting, acceptance, batch=b, context=c))))
+    setting_of = lru_cache(lambda deployment: build_setting(replace(asked, deployment=deployment)))
 
     def tried(change: Change) -> bool:
         names = {_FIELDS[option]: value for option, value in change.items() if option in _FIELDS}
         at = int(change.get("--batch", batch)), int(change.get("--context", context))
         try:
             changed = replace(asked, deployment=replace(asked.deployment, **names))  # type: ignore[arg-type]
-            return test(changed, build_setting(changed), *at)
+            return test(changed, setting_of(changed.deployment), *at)
         except InputError:
             return False  # a format that the device lacks, heads that do not divide
 
-    formats = build_setting(asked).deployment.precision
+    formats = setting_of(asked.deployment).deployment.precision
     devices: list[Change] = [{"--tp": asked.deployment.tensor_parallel * more} for more in MORE_DEVICES]
     cache: list[Change] = [{"--kv-dtype": name} for name in _narrower(formats.kv, ("fp8",))]
     weights: list[Change] = [{"--dtype": name} for name in _narrower(formats.weights, ("fp8", "int4"))]

@@ -5,17 +5,29 @@ question. Leaves out which split it was: a caller that needs it recomputes the a
 with `best_share`.
 """
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
-from numba import njit
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 INFEASIBLE = -np.inf
+_MOST_PLAIN = 257
+"""Budgets, zero among them, up to which arrays of numpy take less time than loading a compiler."""
 
 
-# nnan and nsz let the maximum become one vector instruction; infinities keep their meaning. Slices keep sums
-# out of the index, whose possible sign would keep the loop scalar.
-@njit(cache=True, fastmath={"nnan", "nsz"})
+@cache
+def _compiled() -> Callable[[Values, Values, Values], None]:
+    from numba import njit
+
+    # nnan and nsz let the maximum become one vector instruction; infinities keep their meaning
+    compiled: Callable[[Values, Values, Values], None] = njit(cache=True, fastmath={"nnan", "nsz"})(_raise_to_best)
+    return compiled
+
+
+# slices keep sums out of the index, whose possible sign would keep the loop scalar
 def _raise_to_best(best: Values, rest: Values, gains: Values) -> None:
     """Raise `best[n]` to every `rest[n - y] + gains[y]`, four shares y a sweep to spare loads and stores.
 
@@ -36,6 +48,8 @@ def _raise_to_best(best: Values, rest: Values, gains: Values) -> None:
 def max_plus(rest: Values, gains: Values) -> Values:
     """Best total over every split of a budget: `out[n] = max over y of rest[n - y] + gains[y]`.
 
+    Sums and maxima are the same to the last bit, in numpy for small budgets and compiled for large ones.
+
     Args:
         rest: float64 [size], value of the other parts by budget; -inf where no such choice exists, no NaN.
         gains: float64 [at most size], value of this part by its share y = 0, 1, ...; -inf: not possible; no NaN.
@@ -46,12 +60,16 @@ def max_plus(rest: Values, gains: Values) -> Values:
     Reference:
         The recursion of Sequoia, Chen et al. 2024 (arXiv 2402.12374), in convolution form.
     """
+    if gains.size > 0 and rest.size <= _MOST_PLAIN:
+        padded = np.full(rest.size + gains.size - 1, INFEASIBLE)
+        padded[gains.size - 1 :] = rest
+        return np.asarray((sliding_window_view(padded, gains.size)[:, ::-1] + gains).max(axis=1))
     padded_rest = np.full(rest.size + 3, INFEASIBLE)
     padded_rest[3:] = rest
     padded_gains = np.full(-(-gains.size // 4) * 4, INFEASIBLE)
     padded_gains[: gains.size] = gains
     best = np.full(rest.size, INFEASIBLE)
-    _raise_to_best(best, padded_rest, padded_gains)
+    _compiled()(best, padded_rest, padded_gains)
     return best
 
 

@@ -6,14 +6,13 @@ and a swap of two nodes is two writes. Leaves out how sets are chosen (`trace_tr
 """
 
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
-from traces.kinds.arrays import IntArray
 from traces.kinds.tree import Tree
 
 MAX_CELLS = 1 << 28
@@ -60,16 +59,16 @@ class Trie:
 
     def steps(self, chosen: Chosen) -> int:
         """Steps that the whole text takes with a set of nodes closed under `parents`."""
-        return int(_steps(self.paths, self.offsets, self.first, chosen))
+        return int(_loops().count_steps(self.paths, self.offsets, self.first, chosen))
 
     def frequencies(self, chosen: Chosen) -> Counts:
         """How often each node's path is the true one where the steps of that set start, int64[t]."""
-        counts: Counts = _frequencies(self.paths, self.offsets, self.first, chosen)
+        counts: Counts = _loops().frequencies(self.paths, self.offsets, self.first, chosen)
         return counts
 
     def best_swap(self, chosen: Chosen, leaves: Counts, additions: Counts) -> tuple[int, int, int]:
         """Fewest steps over all swaps of one of `leaves` for one of `additions`, and that pair."""
-        steps, leaf, addition = _best_swap(
+        steps, leaf, addition = _loops().best_swap(
             self.paths, self.offsets, self.first, chosen, self.parents, leaves, additions
         )
         return int(steps), int(leaf), int(addition)
@@ -80,8 +79,8 @@ class Trie:
         Whatever the size, a step passes over no more than its path; whatever the starts, a node saves no more
         steps than it has occurrences that do not overlap.
         """
-        savings = np.sort(_most_savings(self.paths, self.offsets, self.first, self.nodes))[::-1]
-        unlimited = int(_least_steps(self.paths, self.offsets, self.first))
+        savings = np.sort(_loops().most_savings(self.paths, self.offsets, self.first, self.nodes))[::-1]
+        unlimited = int(_loops().least_steps(self.paths, self.offsets, self.first))
         return max(unlimited, self.tokens - int(savings[:count].sum()))
 
     def chosen(self, tree: Tree) -> Chosen:
@@ -130,7 +129,7 @@ def build_trie(trace: AcceptanceTrace, depth: int) -> Trie:
         raise InputError(f"positions times levels must be 1..{MAX_CELLS}", key="depth", value=depth)
     stride = 1 if trace.depth is None else trace.depth
     drafted = np.zeros(0, dtype=np.int16) if trace.drafted is None else trace.drafted
-    paths = _rank_paths(trace.rank.reshape(-1), stride, drafted, trace.offsets, levels)
+    paths = _loops().rank_paths(trace.rank.reshape(-1), stride, drafted, trace.offsets, levels)
     parents, ranks = _number(paths, trace.rank_width)
     return Trie(
         paths=paths,
@@ -159,123 +158,8 @@ def _number(paths: Ids, width: int) -> tuple[Ids, Ids]:
     return np.concatenate(parents).astype(np.int32), np.concatenate(ranks).astype(np.int32)
 
 
-@njit(cache=True, nogil=True)
-def _rank_paths(rank: IntArray, stride: int, drafted: NDArray[np.int16], offsets: Counts, levels: int) -> Ids:
-    """Ranks of the true tokens from every position on, -1 from the first that no step can use."""
-    paths = np.full((offsets[-1], levels), -1, dtype=np.int32)
-    for r in range(offsets.size - 1):
-        for i in range(offsets[r], offsets[r + 1]):
-            most = min(levels, offsets[r + 1] - i - 1)
-            if drafted.size > 0:
-                most = min(most, drafted[i])
-            for level in range(most):
-                here = rank[i * stride + level]
-                if here < 0:
-                    break
-                paths[i, level] = here
-    return paths
+def _loops() -> ModuleType:
+    """The compiled loops, which take half a second to load: who searches no trace need not wait."""
+    from traces.replay import compiled_trie
 
-
-@njit(cache=True, nogil=True)
-def _steps(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> int:
-    steps = 0
-    levels = paths.shape[1]
-    for r in range(offsets.size - 1):
-        i = offsets[r] + first
-        while i < offsets[r + 1]:
-            accepted = 0
-            while accepted < levels:
-                node = paths[i, accepted]
-                if node < 0 or not chosen[node]:
-                    break
-                accepted += 1
-            steps += 1
-            i += accepted + 1
-    return steps
-
-
-@njit(cache=True, nogil=True)
-def _frequencies(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> Counts:
-    counts = np.zeros(chosen.size, dtype=np.int64)
-    levels = paths.shape[1]
-    for r in range(offsets.size - 1):
-        i = offsets[r] + first
-        while i < offsets[r + 1]:
-            accepted = 0
-            accepting = True
-            for level in range(levels):
-                node = paths[i, level]
-                if node < 0:
-                    break
-                counts[node] += 1
-                accepting = accepting and chosen[node]
-                accepted += accepting
-            i += accepted + 1
-    return counts
-
-
-@njit(cache=True, nogil=True)
-def _best_swap(
-    paths: Ids, offsets: Counts, first: int, chosen: Chosen, parents: Ids, leaves: Counts, additions: Counts
-) -> tuple[int, int, int]:
-    """Fewest steps over all swaps of a leaf for an addition, and that pair; `chosen` is left as it was."""
-    best = np.iinfo(np.int64).max
-    best_leaf, best_addition = -1, -1
-    for leaf in leaves:
-        chosen[leaf] = False
-        for addition in additions:
-            if parents[addition] == leaf:
-                continue
-            chosen[addition] = True
-            steps = _steps(paths, offsets, first, chosen)
-            chosen[addition] = False
-            if steps < best:
-                best, best_leaf, best_addition = steps, leaf, addition
-        chosen[leaf] = True
-    return best, best_leaf, best_addition
-
-
-@njit(cache=True, nogil=True)
-def _least_steps(paths: Ids, offsets: Counts, first: int) -> int:
-    """Steps below which no tree can go, of any size, by shortest path over the positions.
-
-    A step may stop anywhere up to the end of its path. No start depends on the tree any more, so this is a
-    bound.
-    """
-    total = 0
-    levels = paths.shape[1]
-    needed = np.zeros(paths.shape[0] + 1, dtype=np.int64)
-    for r in range(offsets.size - 1):
-        end = offsets[r + 1]
-        needed[end] = 0
-        for i in range(end - 1, offsets[r] + first - 1, -1):
-            least = needed[i + 1]
-            for level in range(levels):
-                if paths[i, level] < 0:
-                    break
-                least = min(least, needed[i + level + 2])
-            needed[i] = least + 1
-        if offsets[r] + first < end:
-            total += needed[offsets[r] + first]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _most_savings(paths: Ids, offsets: Counts, first: int, nodes: int) -> Counts:
-    """Most steps that each node can save in any walk: its occurrences that do not overlap, int64[t].
-
-    A step that accepts a node at draft level d passes over d + 1 positions, so its next start lies behind
-    them.
-    """
-    saved = np.zeros(nodes, dtype=np.int64)
-    free = np.zeros(nodes, dtype=np.int64)
-    for r in range(offsets.size - 1):
-        for i in range(offsets[r] + first, offsets[r + 1]):
-            for level in range(paths.shape[1]):
-                node = paths[i, level]
-                if node < 0:
-                    break
-                if i >= free[node]:
-                    saved[node] += 1
-                    free[node] = i + level + 2
-    return saved
+    return compiled_trie

@@ -44,9 +44,7 @@ def with_prompt_attention(deployment: Deployment, kernels: PromptAttention) -> D
     device = deployment.device
     if kernels == "profile" or device.constants_from != _MEASURED or not device.name.startswith(_HOPPER):
         return deployment
-    constants, origins = device.constants, device.provenance
-    for name, value in _FLASH_ATTENTION_3.items():
-        origin = origins.get(f"constants.{name}")
-        if origin is None or origin.source != SOURCE:
-            constants = replace(constants, **{name: value})  # type: ignore[arg-type]
+    said = {name for name, origin in device.provenance.items() if origin.source == SOURCE}
+    known = {name: value for name, value in _FLASH_ATTENTION_3.items() if f"constants.{name}" not in said}
+    constants = replace(device.constants, **known)  # type: ignore[arg-type]
     return replace(deployment, device=replace(device, constants=constants))

@@ -12,6 +12,13 @@ from hardware_profiles.loader import DATA
 
 ROUNDS = 11
 MOST_RATIO, MOST_LOAD_MS = 3.0, 30.0
+MOST_CPU_S = {"predict": 0.9, "optimize": 1.3, "tree": 0.7}
+QUESTIONS = {
+    "predict": "predict --model llama-3.1-8b --method eagle-3 --acceptance 0.7 --batch 1,8,64,256 "
+    "--context 1024,2048,4096,8192",
+    "optimize": "optimize",
+    "tree": "tree --acceptance 0.8,0.6,0.4",
+}
 HELP = "import sys; from app.cli.main import main; sys.exit(main(['--help']))"
 COMMANDS = {
     "bare": [sys.executable, "-c", "pass"],
@@ -56,3 +63,20 @@ def test_a_device_and_a_model_load_quickly(benchmark, cpu_s, aim):
     print()
     aim("ms of CPU time for a device", 1e3 * cpu_s(device), most=MOST_LOAD_MS)
     aim("ms of CPU time for a model", 1e3 * cpu_s(model), most=MOST_LOAD_MS)
+
+
+def test_small_questions_beside_a_compiler(benchmark, aim, tmp_path):
+    """CPU seconds of whole commands, by turns with what importing numba and scipy's optimisers alone takes."""
+    answer = "import sys; from app.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    commands = {
+        name: [sys.executable, "-c", answer, *words.split(), "--quiet", "--out", str(tmp_path / name)]
+        for name, words in QUESTIONS.items()
+    }
+    commands["compiler"] = [sys.executable, "-c", "import numba, scipy.optimize"]
+    rounds = [{name: spent(command)[1] for name, command in commands.items()} for _ in range(6)][1:]
+    cpu_s = {name: statistics.median(each[name] for each in rounds) for name in commands}
+    benchmark.pedantic(lambda: spent(commands["tree"]), rounds=1)
+    print()
+    for name in QUESTIONS:
+        print(f"{name}: {cpu_s[name]:.2f} CPU s, {cpu_s[name] / cpu_s['compiler']:.2f} imports of numba and scipy")
+        aim(f"CPU seconds of `{name}`", cpu_s[name], most=MOST_CPU_S[name])

@@ -19,6 +19,7 @@ from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.expansions import MAX_NODES, Expansions
 from traces.replay.walk import Replay
+from traces.replay.walk_loops import chain_starts, walk_limited_chain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,8 +148,6 @@ def walk_policy(trace: AcceptanceTrace, policy: TreePolicy) -> tuple[Replay, Pic
     """
     if trace.expansions is None:
         raise InputError("picking a tree at every step needs a trace with expansions", file=trace.file)
-    from traces.replay.compiled_walks import chain_starts, walk_limited_chain
-
     picked, first = pick_trees(trace.expansions, policy), trace.first_step_position
     steps, proposed, drafted = walk_limited_chain(picked.emitted, picked.nodes, trace.offsets, first, MAX_NODES)
     starts = np.empty(trace.positions, dtype=np.int64)

@@ -19,6 +19,7 @@ from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree, chain_tree
 from traces.replay.walk import Replay
+from traces.replay.walk_loops import walk_chain
 
 TYPICAL_THRESHOLD = 0.09
 TYPICAL_ENTROPY_FACTOR = 0.3
@@ -110,8 +111,6 @@ def replay_lossy(trace: AcceptanceTrace, shape: int | Tree, stays: Mask) -> Repl
     Raises:
         InputError: as `lossy_lengths`.
     """
-    from traces.replay.compiled_walks import walk_chain
-
     draft_tokens = shape.draft_tokens if isinstance(shape, Tree) else shape
     lengths = lossy_lengths(trace, shape, stays)
     steps, _ = walk_chain(lengths, trace.offsets, trace.first_step_position, int(lengths.max(initial=1)))

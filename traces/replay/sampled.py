@@ -26,7 +26,7 @@ from traces.kinds.tree import Tree, chain_tree
 
 if TYPE_CHECKING:
     from traces.replay.compiled_sampled import Floats  # loading the compiled loops takes half a second
-    from traces.replay.compiled_walks import Counts
+    from traces.replay.walk_loops import Counts
 
 SampledRule = Literal["token_rejection", "with_replacement", "without_replacement", "block", "multi_path_block"]
 

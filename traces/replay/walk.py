@@ -10,7 +10,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +18,7 @@ from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.provenance import POLICY_KEY
 from traces.kinds.tree import Tree
-
-if TYPE_CHECKING:
-    from traces.replay.compiled_walks import (
-        Counts,  # the walks are loaded by what replays: half a second of a processor
-    )
+from traces.replay.walk_loops import Counts, chain_starts, walk_chain, walk_limited_chain, walk_tree
 
 _NO_LIMIT = np.zeros(0, dtype=np.int16)
 _NO_STARTS = np.zeros(0, dtype=np.int64)
@@ -113,13 +108,11 @@ def replay_chain(trace: AcceptanceTrace, draft_tokens: int) -> Replay:
     if count == 0:
         none = np.zeros(trace.requests, dtype=np.int64)
         return Replay(draft_tokens=0, tokens=tokens, steps=tokens, proposed_steps=none, drafted_tokens=none)
-    from traces.replay import compiled_walks as walks
-
     if trace.drafted is None:
-        steps, hits = walks.walk_chain(trace.emitted, trace.offsets, first, min(count, _LONGEST))
+        steps, hits = walk_chain(trace.emitted, trace.offsets, first, min(count, _LONGEST))
         proposed, drafted = _without_drafted(trace, steps, hits, count)
     else:
-        walked = walks.walk_limited_chain(trace.emitted, trace.drafted, trace.offsets, first, min(count, _LONGEST))
+        walked = walk_limited_chain(trace.emitted, trace.drafted, trace.offsets, first, min(count, _LONGEST))
         steps, proposed, drafted = walked
     return Replay(
         draft_tokens=count,
@@ -195,9 +188,7 @@ def step_starts(trace: AcceptanceTrace, shape: int | Tree) -> Counts:
     limit = _NO_LIMIT if trace.drafted is None else trace.drafted
     length = min(_chain_length(shape), _LONGEST)
     _check_policy(trace, length)
-    from traces.replay import compiled_walks as walks
-
-    steps = walks.chain_starts(trace.emitted, limit, trace.offsets, trace.first_step_position, length, found)
+    steps = chain_starts(trace.emitted, limit, trace.offsets, trace.first_step_position, length, found)
     return found[:steps].copy()
 
 
@@ -259,9 +250,7 @@ def _walk_tree(trace: AcceptanceTrace, tree: Tree, starts: Counts) -> tuple[Coun
             key="depth",
             value=len(widths),
         )
-    from traces.replay import compiled_walks as walks
-
-    walked: tuple[Counts, Counts, Counts, Counts] = walks.walk_tree(
+    return walk_tree(
         trace.rank.reshape(-1),
         1 if trace.depth is None else trace.depth,
         _NO_LIMIT if trace.drafted is None else trace.drafted,
@@ -271,4 +260,3 @@ def _walk_tree(trace: AcceptanceTrace, tree: Tree, starts: Counts) -> tuple[Coun
         np.cumsum((0, *widths), dtype=np.int64),
         starts,
     )
-    return walked

@@ -20,7 +20,7 @@ ROWS = ("chains", "trees", "varying")
 
 
 def replay(
-    trace: Annotated[Path, typer.Argument(help="Acceptance trace (Parquet, or position JSON).")],
+    trace: Annotated[Path, typer.Argument(help="Acceptance trace: Parquet, position JSON, or a shipped one by name.")],
     draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "1,3,5",
     tree: Annotated[list[Path] | None, typer.Option("--tree", help="Tree JSON; repeat for several.")] = None,
     method: Annotated[
@@ -51,10 +51,11 @@ def replay(
     from app.cli.output import deliver
     from traces.kinds.naming import naming
     from traces.kinds.tree import read_tree
-    from traces.library import read_trace
+    from traces.library import read_trace, trace_file
     from traces.replay.statistics import resample_counts
 
     lengths = whole_numbers(draft_tokens, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS)
+    trace = trace_file(trace)
     recorded = read_trace(trace)
     rate = ratio(match_rate, "--match-rate")
     inputs = {

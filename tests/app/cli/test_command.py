@@ -185,6 +185,20 @@ def test_starting_loads_nothing_heavy():
     assert done.stdout.split() == []
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["predict --model llama-3.1-8b --method eagle-3 --acceptance 0.7 --batch 1,8,64,256 --context 1024,8192",
+     "predict --model smollm2-135m --trace smollm2-135m--prompt-lookup--greedy",
+     "replay smollm2-135m--early-exit--greedy", "tree --acceptance 0.8,0.6,0.4", "optimize"],
+)  # fmt: skip
+def test_small_questions_load_no_compiler_and_no_scipy(words, tmp_path):
+    look = "import sys; from app.cli.main import main; code = main(sys.argv[1:]); "
+    look += "print(code, *(name for name in ('numba', 'scipy') if name in sys.modules), file=sys.stderr)"
+    command = [sys.executable, "-c", look, *words.split(), "--out", str(tmp_path / "answer")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "0"
+
+
 def test_the_installed_command_answers(files):
     done = installed("replay", files.ranks, "--draft-tokens", "2", "--json")
     assert (done.returncode, done.stderr) == (0, "")

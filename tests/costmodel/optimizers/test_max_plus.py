@@ -1,12 +1,14 @@
-"""The compiled convolution against its definition."""
+"""The convolution, in numpy and compiled, against its definition."""
 
 import json
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.optimizers import max_plus as convolution
 from costmodel.optimizers.max_plus import best_share, max_plus
 from costmodel.optimizers.static_tree import optimal_values
 
@@ -29,6 +31,15 @@ def test_every_split_is_weighed(rest, data):
     assert np.array_equal(max_plus(rest, gains), by_definition(rest, gains))
     assert np.array_equal(rest, before[0])
     assert np.array_equal(gains, before[1])
+
+
+@given(st.lists(VALUES, min_size=1, max_size=40), st.data())
+def test_numpy_and_the_compiled_loop_agree_to_the_last_bit(rest, data):
+    rest = np.array(rest)
+    gains = np.array(data.draw(st.lists(VALUES, min_size=1, max_size=rest.size)))
+    plain = convolution.max_plus(rest, gains)
+    with mock.patch.object(convolution, "_MOST_PLAIN", 0):
+        assert plain.tobytes() == convolution.max_plus(rest, gains).tobytes()
 
 
 @given(st.lists(VALUES, min_size=1, max_size=20), st.data())

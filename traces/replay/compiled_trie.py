@@ -1,0 +1,140 @@
+"""The compiled loops over rank paths: how many steps does a set of nodes take, and which swap saves most?
+
+Kernels only, over flat arrays. Leaves out checks and meaning: `costmodel.optimizers.trace_trie` builds what they read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from traces.kinds.arrays import IntArray
+
+Ids = NDArray[np.int32]
+Counts = NDArray[np.int64]
+Chosen = NDArray[np.bool_]
+
+
+@njit(cache=True, nogil=True)
+def rank_paths(rank: IntArray, stride: int, drafted: NDArray[np.int16], offsets: Counts, levels: int) -> Ids:
+    """Ranks of the true tokens from every position on, -1 from the first that no step can use."""
+    paths = np.full((offsets[-1], levels), -1, dtype=np.int32)
+    for r in range(offsets.size - 1):
+        for i in range(offsets[r], offsets[r + 1]):
+            most = min(levels, offsets[r + 1] - i - 1)
+            if drafted.size > 0:
+                most = min(most, drafted[i])
+            for level in range(most):
+                here = rank[i * stride + level]
+                if here < 0:
+                    break
+                paths[i, level] = here
+    return paths
+
+
+@njit(cache=True, nogil=True)
+def count_steps(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> int:
+    """Steps that the whole text takes with a set of nodes."""
+    steps = 0
+    levels = paths.shape[1]
+    for r in range(offsets.size - 1):
+        i = offsets[r] + first
+        while i < offsets[r + 1]:
+            accepted = 0
+            while accepted < levels:
+                node = paths[i, accepted]
+                if node < 0 or not chosen[node]:
+                    break
+                accepted += 1
+            steps += 1
+            i += accepted + 1
+    return steps
+
+
+@njit(cache=True, nogil=True)
+def frequencies(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> Counts:
+    """How often each node's path is the true one where the steps of a set of nodes start, int64[t]."""
+    counts = np.zeros(chosen.size, dtype=np.int64)
+    levels = paths.shape[1]
+    for r in range(offsets.size - 1):
+        i = offsets[r] + first
+        while i < offsets[r + 1]:
+            accepted = 0
+            accepting = True
+            for level in range(levels):
+                node = paths[i, level]
+                if node < 0:
+                    break
+                counts[node] += 1
+                accepting = accepting and chosen[node]
+                accepted += accepting
+            i += accepted + 1
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def best_swap(
+    paths: Ids, offsets: Counts, first: int, chosen: Chosen, parents: Ids, leaves: Counts, additions: Counts
+) -> tuple[int, int, int]:
+    """Fewest steps over all swaps of a leaf for an addition, and that pair; `chosen` is left as it was."""
+    best = np.iinfo(np.int64).max
+    best_leaf, best_addition = -1, -1
+    for leaf in leaves:
+        chosen[leaf] = False
+        for addition in additions:
+            if parents[addition] == leaf:
+                continue
+            chosen[addition] = True
+            steps = count_steps(paths, offsets, first, chosen)
+            chosen[addition] = False
+            if steps < best:
+                best, best_leaf, best_addition = steps, leaf, addition
+        chosen[leaf] = True
+    return best, best_leaf, best_addition
+
+
+@njit(cache=True, nogil=True)
+def least_steps(paths: Ids, offsets: Counts, first: int) -> int:
+    """Steps below which no tree can go, of any size, by shortest path over the positions.
+
+    A step may stop anywhere up to the end of its path. No start depends on the tree any more, so this is a
+    bound.
+    """
+    total = 0
+    levels = paths.shape[1]
+    needed = np.zeros(paths.shape[0] + 1, dtype=np.int64)
+    for r in range(offsets.size - 1):
+        end = offsets[r + 1]
+        needed[end] = 0
+        for i in range(end - 1, offsets[r] + first - 1, -1):
+            least = needed[i + 1]
+            for level in range(levels):
+                if paths[i, level] < 0:
+                    break
+                least = min(least, needed[i + level + 2])
+            needed[i] = least + 1
+        if offsets[r] + first < end:
+            total += needed[offsets[r] + first]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def most_savings(paths: Ids, offsets: Counts, first: int, nodes: int) -> Counts:
+    """Most steps that each node can save in any walk: its occurrences that do not overlap, int64[t].
+
+    A step that accepts a node at draft level d passes over d + 1 positions, so its next start lies behind
+    them.
+    """
+    saved = np.zeros(nodes, dtype=np.int64)
+    free = np.zeros(nodes, dtype=np.int64)
+    for r in range(offsets.size - 1):
+        for i in range(offsets[r] + first, offsets[r + 1]):
+            for level in range(paths.shape[1]):
+                node = paths[i, level]
+                if node < 0:
+                    break
+                if i >= free[node]:
+                    saved[node] += 1
+                    free[node] = i + level + 2
+    return saved
