@@ -10,7 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from costmodel import engines
+from costmodel.engines import refining
 from costmodel.engines.record.engine import Engine
+from costmodel.engines.record.refining import Refining
 from hardware_profiles.errors import UnknownNameError
 
 
@@ -56,6 +58,29 @@ def engine_module(name: str) -> str:
         UnknownNameError: no such engine.
     """
     return _records()[_known(name)][0]
+
+
+@cache
+def _refining() -> Mapping[str, Refining]:
+    modules = [found.name for found in pkgutil.iter_modules(refining.__path__)]
+    records = [importlib.import_module(f"{refining.__name__}.{name}").REFINING for name in modules]
+    return {record.name: record for record in records}
+
+
+def refining_names() -> list[str]:
+    """Names of the programs whose settings of masked decoding are known, sorted; not all of them are engines."""
+    return sorted(_refining())
+
+
+def load_refining(name: str) -> Refining:
+    """What a program's settings can express of masked decoding.
+
+    Raises:
+        UnknownNameError: no such program; the nearest names are offered.
+    """
+    if (found := _refining().get(name)) is None:
+        raise UnknownNameError("program that decodes masked blocks", name, refining_names(), key="engine")
+    return found
 
 
 def _known(name: str) -> str:

@@ -1,7 +1,8 @@
 """Which engines can a configuration be exported to, and how does an export reach the disk?
 
 Every engine whose record says what its configuration can express has a module of its record's name here, with a
-function `export_` and that name, which says how the engine spells it.
+function `export_` and that name, which says how the engine spells it. Configurations that decode masked blocks have
+modules of their own in `diffusion`, for programs that are no engines here, too.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
 from app.exporters.dialect import NODE_DEVICES, Dialect, options_of
+from app.exporters.diffusion.program import Program, refines
 from app.exporters.result import ExportResult, Written
-from costmodel.engine_library import engine_module, engine_names, load_engine
+from costmodel.engine_library import engine_module, engine_names, load_engine, refining_names
 from hardware_profiles.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class Exporter(Protocol):
 
 
 ENGINES = tuple(name for name in engine_names() if load_engine(name).options is not None)
+MASKED_PROGRAMS = tuple(refining_names())
+"""Programs that configurations of masked decoding are written for."""
 
 
 def export(
@@ -64,7 +68,7 @@ def export(
 
     Args:
         chosen: what to run.
-        engine: a name in `ENGINES`.
+        engine: a name in `ENGINES`; of `MASKED_PROGRAMS` where masked blocks are decoded.
         version: release of the engine, None for the newest that was read in full.
         synthetic: draw acceptance from `chosen.acceptance_by_depth` instead of verifying, to time a what-if.
         approximate: put the nearest thing the engine has in the place of what it cannot express, and say so.
@@ -78,6 +82,10 @@ def export(
         UnknownNameError: engine or version is not known.
         InputError: that version cannot express the configuration; names engine, version, key, rule and value.
     """
+    if refines(chosen):
+        return _export_masked(chosen, engine, version, asked={"synthetic": synthetic, "variant": variant})
+    if engine in MASKED_PROGRAMS and engine not in ENGINES:
+        raise Program.of(engine, version).refusal("method", "decodes masked blocks alone", chosen.method)
     release = options_of(engine).default if version is None else version
     module = engine_module(engine)
     write: Exporter = getattr(import_module(f"app.exporters.{module}"), f"export_{module}")
@@ -88,6 +96,33 @@ def export(
         engine=engine, version=release, checked_against=dialect.releases, files=written.files,
         command=written.command, notes=tuple(written.notes),
     )  # fmt: skip
+
+
+def _export_masked(
+    chosen: DecodingConfiguration, engine: str, version: str | None, *, asked: Mapping[str, object]
+) -> ExportResult:
+    """Write a configuration that decodes masked blocks."""
+    if engine not in MASKED_PROGRAMS:
+        release = options_of(engine).default if version is None else version
+        why = _NO_MASKED.get(engine, "was not looked up for masked blocks")
+        raise InputError(f"{engine} {release}: {why}; {', '.join(MASKED_PROGRAMS)} are known", key="method",
+                         value=chosen.method)  # fmt: skip
+    program = Program.of(engine, version)
+    for key, value in asked.items():
+        if value:
+            raise program.refusal(key, "belongs to drafts, and masked blocks are decoded without", value)
+    module = engine.replace("-", "_")
+    write = getattr(import_module(f"app.exporters.diffusion.{module}"), f"export_{module}")
+    written: Written = write(program, program.decoded(chosen))
+    return ExportResult(
+        engine=engine, version=program.version, checked_against=(program.version,), files=written.files,
+        command=written.command, notes=tuple(written.notes),
+    )  # fmt: skip
+
+
+_NO_MASKED = {
+    "vllm": "its diffusion config holds a canvas' length and the most passes, and no commit rule: that is the model's",
+}
 
 
 def write_export(result: ExportResult, folder: str | Path) -> tuple[Path, ...]:

@@ -50,7 +50,7 @@ def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic:
     files: dict[str, str] = {}
     environment: dict[str, str] = {}
     arguments = ["python3", "-m", "sglang.launch_server", "--model-path", dialect.target(chosen, notes)]
-    arguments += _deployment(chosen, dialect, notes)
+    arguments += deployment_flags(chosen, dialect, notes)
     if chosen.speculates:
         _check_spread(chosen, dialect)
         arguments += _running_requests(chosen, notes)
@@ -80,7 +80,8 @@ def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic:
     )
 
 
-def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:
+def deployment_flags(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str]) -> list[str]:
+    """Flags of devices, nodes, formats and lengths."""
     where = chosen.deployment
     # tensor parallelism counts the copies of attention, too
     sizes = {

@@ -113,9 +113,7 @@ def exported_configuration(
     if started.config is not None:
         whole = "draft_tokens" not in changes and not started.no_schedule
         chosen = read_configuration(started.config, batch=started.batch, context=started.context, scheduled=whole)
-    elif started.model is None or (
-        not changes.get("draft_tokens") and changes.get("method") not in ("plain-decoding", None)
-    ):
+    elif started.model is None or not _is_whole(changes):
         raise InputError("--config FILE, or --model with --method and --draft-tokens, --schedule or --tree, is needed")
     else:
         where = DeploymentNames(model=started.model)
@@ -124,6 +122,14 @@ def exported_configuration(
         changes["deployment"] = replace(chosen.deployment, model=started.model)
     chosen = _placed(replace(chosen, **changes), served)
     return loadable(_with_acceptance(chosen, started, imitated, synthetic=synthetic), started.draft)
+
+
+def _is_whole(changes: dict[str, Any]) -> bool:
+    """Whether options name all of a configuration: what is drafted, or a method that drafts nothing."""
+    from costmodel.method_library import load_method
+
+    method = changes.get("method")
+    return bool(changes.get("draft_tokens")) or method is None or not load_method(method).drafts
 
 
 def _drafted(started: Started) -> dict[str, Any]:

@@ -20,8 +20,8 @@ def export(
     engine: Annotated[
         str,
         typer.Argument(
-            help="vllm, sglang, tensorrt-llm, llama.cpp or transformers; or a form of --tree: medusa-choices, "
-            "eagle-choices, sequoia-growmap, vllm-tree or samd-json."
+            help="vllm, sglang, tensorrt-llm, llama.cpp or transformers; for masked blocks sglang, lmdeploy, fast-dllm "
+            "or dinfer; or a form of --tree: medusa-choices, eagle-choices, sequoia-growmap, vllm-tree or samd-json."
         ),
     ],
     started: Started,
@@ -82,14 +82,17 @@ def export(
 
 def _require_engine(name: str) -> None:
     from app.exporters.dialect import options_of
-    from app.exporters.registry import ENGINES
+    from app.exporters.registry import ENGINES, MASKED_PROGRAMS
     from app.exporters.tree_forms import TREE_FORMS
     from hardware_profiles.errors import UnknownNameError
 
+    if name in MASKED_PROGRAMS:
+        return
     try:
         options_of(name)
     except UnknownNameError:
-        raise UnknownNameError("engine or tree form", name, [*ENGINES, *TREE_FORMS], key="engine") from None
+        known = dict.fromkeys([*ENGINES, *MASKED_PROGRAMS, *TREE_FORMS])
+        raise UnknownNameError("engine or tree form", name, known, key="engine") from None
 
 
 def _tree_alone(form: str, started: Started) -> "ExportResult":

@@ -15,7 +15,8 @@ import pytest
 from app.exporters.registry import write_export
 
 HERE = Path(__file__).parent
-RELEASES = {"vllm": "0.33.0", "sglang": "0.5.23", "msgspec": "0.22.0", "xllamacpp": "2026.10.11549"}
+RELEASES = {"vllm": "0.33.0", "sglang": "0.5.23", "lmdeploy": "0.18.0", "msgspec": "0.22.0",
+            "xllamacpp": "2026.10.11549"}  # fmt: skip
 # the arguments, then the variables that engines read, each one closed by a zero byte
 RECORDS = """#!/bin/sh
 { for word in "$@"; do printf "%s\\0" "$word"; done; env | grep -E "^(SGLANG|TLLM)_" | tr "\\n" "\\0"; } > "$RECORDED"
@@ -42,7 +43,7 @@ def unpacked():
                 if done.returncode or not wheels:
                     pytest.skip(f"{name} {release} cannot be downloaded: {done.stderr.strip().splitlines()[-1:]}")
             with zipfile.ZipFile(wheels[0]) as wheel:
-                large = name == "vllm"
+                large = name in ("vllm", "lmdeploy")
                 names = [each for each in wheel.namelist() if not large or each.endswith((".py", ".json"))]
                 wheel.extractall(folder, names)
         return folder
@@ -55,7 +56,8 @@ def parsed(unpacked):
     """Hand lists of arguments to an engine's own parser: one answer each, `read` or `refused`; or run them."""
 
     def ask(engine, cases, action="read"):
-        needed = {"vllm": ("vllm", "msgspec"), "sglang": ("sglang", "msgspec"), "llama_cpp": ("xllamacpp",)}[engine]
+        needed = {"vllm": ("vllm", "msgspec"), "sglang": ("sglang", "msgspec"), "llama_cpp": ("xllamacpp",),
+                  "lmdeploy": ("lmdeploy",)}[engine]  # fmt: skip
         places = [str(unpacked(name)) for name in needed]
         done = subprocess.run(
             [sys.executable, HERE / f"{action}_{engine}.py"], input=json.dumps(cases), capture_output=True, text=True,
@@ -78,7 +80,7 @@ def arguments_of(tmp_path_factory):
         write_export(result, folder)
         (script,) = folder.glob("*.sh")
         programs = tmp_path_factory.mktemp("programs")
-        for name in ("vllm", "python3", "llama-server"):
+        for name in ("vllm", "python3", "llama-server", "lmdeploy"):
             (programs / name).write_text(RECORDS)
             (programs / name).chmod(0o755)
         settings = {"PATH": f"{programs}:/usr/bin:/bin", "RECORDED": str(programs / "arguments"),

@@ -8,12 +8,16 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 
 import stand_ins
+import yaml
 
 stand_ins.install("sglang")
 from sglang.srt.arg_groups.overrides import resolved_view  # noqa: E402
 from sglang.srt.arg_groups.speculative_hook import handle_speculative_decoding  # noqa: E402
+from sglang.srt.dllm.algorithm import get_algorithm  # noqa: E402
+from sglang.srt.dllm.config import DllmConfig  # noqa: E402
 from sglang.srt.environ import envs  # noqa: E402
 from sglang.srt.server_args import ServerArgs  # noqa: E402
 from sglang.srt.speculative.adaptive_spec_params import AdaptiveSpeculativeParams  # noqa: E402
@@ -43,7 +47,16 @@ def read(arguments, parse):
         slots.set_cuda_graph_bs(sorted(arguments.cuda_graph_bs_decode))
         largest = settled.max_running_requests
         answer["lookup"] = [0, *(slots.get_steps_for_batch(batch) for batch in range(1, largest + 1))]
+    if arguments.dllm_algorithm is not None:
+        answer["masked"] = read_masked(arguments.dllm_algorithm, arguments.dllm_algorithm_config)
     return answer
+
+
+def read_masked(name, path):
+    """What SGLang's own algorithm makes of the keys of its file."""
+    keys = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    algorithm = get_algorithm(DllmConfig(name, keys, keys["block_size"], mask_id=0, max_running_requests=1))
+    return {"algorithm": type(algorithm).__name__, "threshold": algorithm.threshold, "block": algorithm.block_size}
 
 
 def main():

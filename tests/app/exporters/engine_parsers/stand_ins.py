@@ -35,6 +35,7 @@ def stand_in(name):
     return OfType(name, (), {
         "__init__": lambda self, *values, **named: None, "__getattr__": attribute_of, "__call__": call,
         "__class_getitem__": classmethod(lambda cls, item: cls), "__or__": lambda self, other: other,
+        "__init_subclass__": classmethod(lambda cls, **named: None),
         "__ror__": lambda self, other: other, "__get_pydantic_core_schema__": classmethod(any_value),
     })  # fmt: skip
 

@@ -1,0 +1,1 @@
+"""Exports of configurations that decode masked blocks."""

@@ -1,0 +1,1 @@
+"""Programs that decode masked blocks: what their settings can express, one module each."""
