@@ -25,13 +25,12 @@ from real_runs.drafters.heads.feature_head_fit import (
 )
 from real_runs.drafters.heads.head_data import HeadData, HeadText, write_text
 from real_runs.drafters.heads.head_training import HeadRecipe, HeadTraining, head_sha256, load_head, save_head
-from real_runs.drafters.heads.hydra_fit import fit_hydra_heads
 from real_runs.drafters.heads.hydra_heads import HEADS as HYDRA_HEADS
 from real_runs.drafters.heads.hydra_heads import HydraHeads
-from real_runs.drafters.heads.medusa_fit import fit_medusa_heads
 from real_runs.drafters.heads.medusa_heads import HEADS, MedusaHeads
 from real_runs.drafters.heads.prompt_tokens import PROMPT_TOKENS, PromptTokens
 from real_runs.drafters.heads.prompt_tokens_fit import PromptTraining, fit_prompt_tokens
+from real_runs.drafters.heads.state_heads_fit import fit_hydra_heads, fit_medusa_heads
 from real_runs.models.llama import Llama
 from real_runs.models.loading.tokenizer import Tokenizer
 

@@ -2,8 +2,8 @@
 
 Every head reads the target's last state and the embeddings of all tokens after it, the drafted ones included: one
 residual block, whose result the target's own norm and output head read. A node's candidates therefore depend on its
-whole path. Leaves out training (`hydra_fit`), a layer over the states before the heads (Hydra++) and output heads of
-their own.
+whole path. Leaves out training (`state_heads_fit`), a layer over the states before the heads (Hydra++) and output heads
+of their own.
 
 Reference: Ankner et al., Hydra, arXiv 2402.05109, sec. 3 (eq. 1: head i reads the state and the embeddings of the
 tokens before its own).

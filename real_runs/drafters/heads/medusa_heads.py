@@ -2,7 +2,7 @@
 
 Every head is one residual block over the target's last state and speaks of one distance; the target's own norm
 and output head read it. Candidates of a level follow from the state before the last known token alone, so that a
-node costs nothing to read. Leaves out training (`medusa_fit`).
+node costs nothing to read. Leaves out training (`state_heads_fit`).
 
 Reference: Cai et al., Medusa, arXiv 2401.10774, sec. 3.1.
 """

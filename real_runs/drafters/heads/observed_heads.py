@@ -128,17 +128,16 @@ def observed_feature_head(
     """One layer over the target's states."""
     from real_runs.drafters.heads.feature_head import FeatureHeadText
 
-    reader = FeatureHeadText(model, head)
-    return RecordedDrafter(
+    return _by_depth(
+        FeatureHeadText(model, head),
+        limits,
+        DRAFT_DEPTH,
         name="feature-head",
         method="eagle-3",
         title=f"one-layer head over the target's states after {_listed(head.capture)} layers",
-        parameters={**parameters, "draft_depth": DRAFT_DEPTH, "candidates": RANK_WIDTH, "capture": list(head.capture)},
-        notes="Not depth invariant: the first level reads the target's states, deeper ones the head's own. Ranks come "
-        "from passes over the whole text, where a step reads a few tokens at a time: a near tie may round the other "
-        f"way. Exact to {DRAFT_DEPTH} levels, for chains and for static trees over the top {RANK_WIDTH} candidates.",
-        observe=lambda prompt, made: observe_by_depth(reader, prompt, made.tokens, limits, depth=DRAFT_DEPTH),
-        trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": False},
+        parameters={**parameters, "capture": list(head.capture)},
+        notes="the first level reads the target's states, deeper ones the head's own. Ranks come from passes over the "
+        "whole text, where a step reads a few tokens at a time: a near tie may round the other way.",
     )
 
 
@@ -148,17 +147,16 @@ def observed_medusa_heads(
     """Independent heads for the tokens after the next one."""
     from real_runs.drafters.heads.medusa_heads import MedusaText
 
-    reader, depth = MedusaText(model, heads), heads.heads
-    return RecordedDrafter(
+    return _by_depth(
+        MedusaText(model, heads),
+        limits,
+        heads.heads,
         name="medusa-heads",
         method="medusa",
-        title=f"{depth} independent heads over the target's last state",
-        parameters={**parameters, "draft_depth": depth, "candidates": RANK_WIDTH},
-        notes="Not depth invariant: all candidates of a step follow from the state before its last known token, so a "
-        f"node's depend on its depth alone. Exact to {depth} levels, for chains and for static trees over the top "
-        f"{RANK_WIDTH} candidates.",
-        observe=lambda prompt, made: observe_by_depth(reader, prompt, made.tokens, limits, depth=depth),
-        trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": False},
+        title=f"{heads.heads} independent heads over the target's last state",
+        parameters=parameters,
+        notes="all candidates of a step follow from the state before its last known token, so a node's depend on its "
+        "depth alone.",
     )
 
 
@@ -168,17 +166,16 @@ def observed_hydra_heads(
     """Heads that read the tokens drafted before theirs."""
     from real_runs.drafters.heads.hydra_heads import HydraText
 
-    reader, depth = HydraText(model, heads), heads.heads
-    return RecordedDrafter(
+    return _by_depth(
+        HydraText(model, heads),
+        limits,
+        heads.heads,
         name="hydra",
         method="hydra",
-        title=f"{depth} heads over the target's last state and the tokens drafted before theirs",
-        parameters={**parameters, "draft_depth": depth, "candidates": RANK_WIDTH},
-        notes="Not depth invariant: a node's candidates follow from the state before the step's last known token and "
-        f"from the node's whole path. Exact to {depth} levels, for chains and for static trees over the top "
-        f"{RANK_WIDTH} candidates.",
-        observe=lambda prompt, made: observe_by_depth(reader, prompt, made.tokens, limits, depth=depth),
-        trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": False},
+        title=f"{heads.heads} heads over the target's last state and the tokens drafted before theirs",
+        parameters=parameters,
+        notes="a node's candidates follow from the state before the step's last known token and from the node's whole "
+        "path.",
     )
 
 
@@ -188,16 +185,30 @@ def observed_prompt_tokens(
     """Trained prompt tokens that ride behind every node of the tree."""
     from real_runs.drafters.heads.prompt_tokens import PromptText
 
-    reader, depth = PromptText(model, prompts), prompts.count
-    return RecordedDrafter(
+    return _by_depth(
+        PromptText(model, prompts),
+        limits,
+        prompts.count,
         name="ppd",
         method="ppd",
-        title=f"{depth} trained prompt tokens",
-        parameters={**parameters, "draft_depth": depth, "candidates": RANK_WIDTH},
-        notes="Not depth invariant: all candidates of a step follow from the text before its last known token, so a "
-        f"node's depend on its depth alone. All {depth} prompt tokens ride behind every node; trees that save some of "
-        f"them draft less deeply after those nodes. Exact to {depth} levels, for chains and for static trees over the "
-        f"top {RANK_WIDTH} candidates.",
+        title=f"{prompts.count} trained prompt tokens",
+        parameters=parameters,
+        notes="all candidates of a step follow from the text before its last known token, so a node's depend on its "
+        f"depth alone. All {prompts.count} prompt tokens ride behind every node; trees that save some of them draft "
+        "less deeply after those nodes.",
+    )
+
+
+def _by_depth(
+    reader: TextReader, limits: ExpansionLimits | None, depth: int, *, parameters: Mapping[str, Any], notes: str,
+    **names: str,
+) -> RecordedDrafter:  # fmt: skip
+    """A drafter whose candidates depend on where a step starts, down to so many levels; `notes` say on what."""
+    return RecordedDrafter(
+        **names,
+        parameters={"draft_depth": depth, "candidates": RANK_WIDTH, **parameters},
+        notes=f"Not depth invariant: {notes} Exact to {depth} levels, for chains and for static trees over the top "
+        f"{RANK_WIDTH} candidates.",
         observe=lambda prompt, made: observe_by_depth(reader, prompt, made.tokens, limits, depth=depth),
         trace_fields={"rank_width": RANK_WIDTH, "depth_invariant": False},
     )

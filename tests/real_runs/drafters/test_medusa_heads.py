@@ -1,21 +1,19 @@
 """Medusa heads: real loops against replay, candidates by depth alone, the start by least squares, and training."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.tree_speculative import by_levels
 from real_runs.drafters.heads.head_training import HeadTraining
-from real_runs.drafters.heads.medusa_fit import fit_medusa_heads
 from real_runs.drafters.heads.medusa_heads import MedusaHeads, MedusaReader, read_out
 from real_runs.drafters.heads.observed_heads import observed_medusa_heads
-from tests.real_runs.drafters.replayed import replayed_steps, run_beside_plain
+from real_runs.drafters.heads.state_heads_fit import fit_medusa_heads
+from tests.real_runs.drafters.replayed import RUNS, run_and_told, tokens_per_step
 from tests.real_runs.drafters.written import written_text
-from traces.kinds.tree import Tree, chain_tree
-
-TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
 
 
 @pytest.fixture(scope="module")
@@ -28,33 +26,21 @@ def trained(tiny_model):
     return heads
 
 
-def run_and_told(model, heads, prompt, tree, *, reader=None, **options):
-    run, plain = run_beside_plain(model, by_levels(reader or MedusaReader(model, heads)), prompt, tree, **options)
-    arrays = observed_medusa_heads(model, heads, parameters={}).observe(prompt, plain)
-    assert arrays["rank"].shape == (len(plain.tokens), 3)
-    return run, replayed_steps(arrays, tree)
-
-
 @settings(max_examples=8)
-@given(
-    st.lists(st.integers(1, 96), min_size=1, max_size=10),
-    st.sampled_from([0.0, 0.7]),
-    st.sampled_from([TREE, chain_tree(1), chain_tree(3)]),
-    st.integers(1, 45),
-)
-def test_real_loop_takes_the_steps_that_its_ranks_replay(tiny_model, trained, prompt, temperature, tree, length):
-    run, told = run_and_told(tiny_model, trained, prompt, tree, temperature=temperature, length=length)
+@given(**RUNS)
+def test_real_loop_takes_the_steps_that_its_ranks_replay(tiny_model, trained, prompt, tree, temperature, length):
+    run, told = replays(tiny_model, trained)(prompt, tree, temperature=temperature, length=length)
     assert list(run.emitted) == told
 
 
 def test_trained_heads_accept(tiny_model, trained):
-    steps = tokens = 0
-    reader = MedusaReader(tiny_model, trained)
-    for seed in range(1, 6):
-        run, told = run_and_told(tiny_model, trained, [seed, 5], TREE, reader=reader)
-        assert list(run.emitted) == told
-        steps, tokens = steps + len(run.emitted), tokens + sum(run.emitted)
-    assert tokens > 1.05 * steps
+    assert tokens_per_step(replays(tiny_model, trained)) > 1.05
+
+
+def replays(model, heads):
+    return partial(
+        run_and_told, observed_medusa_heads(model, heads, parameters={}), by_levels(MedusaReader(model, heads)), model
+    )
 
 
 def test_candidates_follow_from_depth_alone(tiny_model, trained):

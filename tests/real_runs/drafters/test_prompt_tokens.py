@@ -3,7 +3,6 @@
 import pytest
 import torch
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.generate import generate
@@ -12,11 +11,9 @@ from real_runs.drafters.heads.decoder_layer import frozen_layers
 from real_runs.drafters.heads.observed_heads import observed_prompt_tokens
 from real_runs.drafters.heads.prompt_tokens import PromptedLlama, PromptTokens, speculate_prompted
 from real_runs.drafters.heads.prompt_tokens_fit import PromptTraining, _behind, fit_prompt_tokens
-from tests.real_runs.drafters.replayed import replayed_steps
+from tests.real_runs.drafters.replayed import RUNS, replayed_steps
 from tests.real_runs.drafters.written import written_text
-from traces.kinds.tree import Tree, chain_tree
-
-TREE = Tree.from_paths([(0,), (1,), (3,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 0, 2)])
+from traces.kinds.tree import chain_tree
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +42,8 @@ def run_and_told(model, prompts, prompt, tree, *, temperature=0.0, length=40):
 
 
 @settings(max_examples=8)
-@given(
-    st.lists(st.integers(1, 96), min_size=1, max_size=10),
-    st.sampled_from([0.0, 0.7]),
-    st.sampled_from([TREE, chain_tree(1), chain_tree(3)]),
-    st.integers(1, 45),
-)
-def test_real_loop_takes_the_steps_that_its_ranks_replay(tiny_model, trained, prompt, temperature, tree, length):
+@given(**RUNS)
+def test_real_loop_takes_the_steps_that_its_ranks_replay(tiny_model, trained, prompt, tree, temperature, length):
     run, told = run_and_told(tiny_model, trained, prompt, tree, temperature=temperature, length=length)
     assert list(run.emitted) == told
 
