@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: words after the command's name; None takes them from the process.
 
     Returns:
-        0 done, 2 bad input, 3 infeasible, 130 interrupted.
+        0 done, 2 bad input, 3 infeasible, 130 interrupted, 1 where the machine fails: no memory, a full disk.
     """
     from hardware_profiles.errors import CollectedError, RooftreeError
 
@@ -116,13 +116,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _misused(error, words)
     except SystemExit as ended:  # completion, which ends the process by itself
         code = ended.code
+    except MemoryError:
+        return _ended("the memory does not suffice; ask for less at once", 1)
     except BrokenPipeError:
         # the reader has left, `| head` for one; without this the interpreter complains when it flushes at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
+    except OSError as error:
+        return _ended(_failed(error), 1)
     if code == INTERRUPTED:
         return _ended(_stopped(words), INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _failed(error: OSError) -> str:
+    """What the operating system refused, and of which file."""
+    places = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    return ": ".join([*places, error.strerror or str(error) or type(error).__name__])
 
 
 def _stopped(words: Sequence[str]) -> str:

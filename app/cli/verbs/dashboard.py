@@ -16,7 +16,6 @@ def dashboard(
     only_link: Annotated[bool, typer.Option("--link", help="With --config: print the link and serve nothing.")] = False,
 ) -> int:
     """Serve the dashboard: recommendations, maps, trees, recordings and hardware as links that can be shared."""
-    import subprocess
     import sys
     from importlib.util import find_spec
 
@@ -32,10 +31,23 @@ def dashboard(
         return 0
     if find_spec("streamlit") is None or find_spec("plotly") is None:
         raise InputError("streamlit and plotly are missing; pip install rooftree[app]")
-    try:
-        return subprocess.run(server_words(sys.executable, host=host, port=port), check=False).returncode
-    except KeyboardInterrupt:
-        return 130
+    return _served(server_words(sys.executable, host=host, port=port))
+
+
+def _served(words: list[str]) -> int:
+    """Exit code of a server, which ends with this process: SIGTERM is handed on, Ctrl-C reaches both."""
+    import signal
+    import subprocess
+
+    with subprocess.Popen(words) as server:
+        before = signal.signal(signal.SIGTERM, lambda number, frame: server.terminate())
+        try:
+            return server.wait()
+        except KeyboardInterrupt:
+            server.terminate()
+            return 130
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def server_words(python: str, *, host: str, port: int) -> list[str]:

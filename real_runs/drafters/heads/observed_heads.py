@@ -200,12 +200,21 @@ def observed_prompt_tokens(
 
 
 def _by_depth(
-    reader: TextReader, limits: ExpansionLimits | None, depth: int, *, parameters: Mapping[str, Any], notes: str,
-    **names: str,
-) -> RecordedDrafter:  # fmt: skip
+    reader: TextReader,
+    limits: ExpansionLimits | None,
+    depth: int,
+    *,
+    name: str,
+    method: str,
+    title: str,
+    parameters: Mapping[str, Any],
+    notes: str,
+) -> RecordedDrafter:
     """A drafter whose candidates depend on where a step starts, down to so many levels; `notes` say on what."""
     return RecordedDrafter(
-        **names,
+        name=name,
+        method=method,
+        title=title,
         parameters={"draft_depth": depth, "candidates": RANK_WIDTH, **parameters},
         notes=f"Not depth invariant: {notes} Exact to {depth} levels, for chains and for static trees over the top "
         f"{RANK_WIDTH} candidates.",

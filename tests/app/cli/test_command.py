@@ -1,5 +1,6 @@
 """The command itself: help, silence, misuse, pipes, and what it loads before it knows what is asked."""
 
+import errno
 import json
 import os
 import re
@@ -247,3 +248,31 @@ def test_a_file_name_that_is_no_text_does_no_harm(files, tmp_path):
     assert json.loads(done.stdout)["inputs"]["acceptance"] == str(name)
     missing = installed("replay", tmp_path / os.fsdecode(b"\xff.parquet"))
     assert missing.returncode == 2 and missing.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "answers/report.json"), "answers/report.json: No space left"),
+        (PermissionError(errno.EACCES, "Permission denied"), "Permission denied"),
+        (OSError(), "OSError"),
+        (MemoryError(), "memory does not suffice"),
+    ],
+)
+def test_what_the_machine_refuses_is_one_line(monkeypatch, capsys, error, said):
+    def fail(*given, **options):
+        raise error
+
+    monkeypatch.setattr(entry, "cli", fail)
+    assert entry.main([]) == 1
+    written = capsys.readouterr()
+    assert written.out == "" and written.err.count("\n") == 1 and said in written.err
+
+
+def test_ctrl_c_says_how_to_go_on(monkeypatch, rooftree, tmp_path):
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("real_runs.recording.record.record", interrupted)
+    done = rooftree("record", "--out", tmp_path / "a b")
+    assert done.code == 130 and f"rooftree record --out '{tmp_path / 'a b'}' --resume" in done.err

@@ -1,7 +1,9 @@
 """`rooftree dashboard`: what it starts, and where that listens."""
 
 import importlib.util
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,7 @@ from hardware_profiles.errors import InputError
 
 def test_the_server_listens_on_this_machine_alone_by_default(monkeypatch):
     started = []
-    monkeypatch.setattr(
-        subprocess, "run", lambda words, check: started.append(words) or subprocess.CompletedProcess(words, 0)
-    )
+    monkeypatch.setattr("app.cli.verbs.dashboard._served", lambda words: started.append(words) or 0)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     assert main(["dashboard"]) == 0
     assert main(["dashboard", "--host", "0.0.0.0", "--port", "9000"]) == 0
@@ -46,3 +46,17 @@ def test_without_streamlit_the_extra_is_named(monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["dashboard"]) == 2
     assert "rooftree[app]" in capsys.readouterr().err
+
+
+SERVER = "import signal, sys; print('serves', flush=True); signal.pause()"
+VERB = "import sys; from app.cli.verbs.dashboard import _served; sys.exit(_served([sys.executable, '-c', sys.argv[1]]))"
+
+
+@pytest.mark.skipif(not hasattr(signal, "pause"), reason="POSIX signals")
+def test_the_server_ends_with_the_command():
+    """SIGTERM to the command alone, as service managers send it; the server holds the pipe until it ends."""
+    with subprocess.Popen([sys.executable, "-c", VERB, SERVER], stdout=subprocess.PIPE, text=True) as verb:
+        assert verb.stdout.readline() == "serves\n"
+        verb.send_signal(signal.SIGTERM)
+        assert verb.stdout.read() == ""
+        assert verb.wait(timeout=60) != 0
