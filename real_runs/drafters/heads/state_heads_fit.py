@@ -47,17 +47,17 @@ def fit_medusa_heads(
         heads: how many.
         report: called with (steps done, steps, loss).
     """
-    made = MedusaHeads(model.config, heads=heads)
+    trained = MedusaHeads(model.config, heads=heads)
 
     def read(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
         return _known(states, depth)
 
-    def told(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
-        found: torch.Tensor = made(_known(states, depth), depth)
+    def states_of(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
+        found: torch.Tensor = trained(_known(states, depth), depth)
         return found
 
-    _fit(model, text, training, made, made.across, read=read, told=told, report=report)
-    return made
+    _fit(model, text, training, trained, trained.across, read=read, states_of=states_of, report=report)
+    return trained
 
 
 def fit_hydra_heads(
@@ -77,7 +77,7 @@ def fit_hydra_heads(
         heads: how many.
         report: called with (steps done, steps, loss).
     """
-    made = HydraHeads(model.config, heads=heads)
+    trained = HydraHeads(model.config, heads=heads)
 
     def after(tokens: torch.Tensor, depth: int) -> torch.Tensor:
         """Embeddings [..., n, depth + 1, width] of the tokens after every state."""
@@ -88,26 +88,26 @@ def fit_hydra_heads(
     def read(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
         return fused(_known(states, depth), after(tokens, depth))
 
-    def told(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
-        found: torch.Tensor = made(_known(states, depth), after(tokens, depth))
+    def states_of(states: torch.Tensor, tokens: torch.Tensor, depth: int) -> torch.Tensor:
+        found: torch.Tensor = trained(_known(states, depth), after(tokens, depth))
         return found
 
-    _fit(model, text, training, made, made.fuse, read=read, told=told, report=report)
-    return made
+    _fit(model, text, training, trained, trained.fuse, read=read, states_of=states_of, report=report)
+    return trained
 
 
 def _fit(
     model: Llama,
     text: HeadText,
     training: HeadTraining,
-    made: torch.nn.Module,
+    trained: torch.nn.Module,
     linear: torch.nn.Parameter | torch.nn.ParameterList,
     *,
     read: OfRows,
-    told: OfRows,
+    states_of: OfRows,
     report: Report | None,
 ) -> None:
-    """Set the linear maps of heads by least squares of what they `read`, and train all of `made` on what is `told`."""
+    """Set the linear maps of heads by least squares of what they `read`, and train them by the `states_of` their own."""
     states, heads = text.states[model.config.layers], len(linear)
     with torch.no_grad():
         for depth in range(heads):
@@ -119,12 +119,12 @@ def _fit(
         seen, tokens = states[rows].float(), text.tokens[rows]
         total = torch.zeros(())
         for depth in range(heads):
-            logits = head_logits(model, told(seen, tokens, depth), words)
+            logits = head_logits(model, states_of(seen, tokens, depth), words)
             wanted = (each[:, depth + 2 :] for each in (places, probabilities))
             total = total + _HEAD_WEIGHT**depth * cross_entropy(logits, *wanted)
         return total
 
-    train(made, training, text, words=model.config.vocabulary, loss=loss, report=report)
+    train(trained, training, text, words=model.config.vocabulary, loss=loss, report=report)
 
 
 def _known(states: torch.Tensor, depth: int) -> torch.Tensor:
