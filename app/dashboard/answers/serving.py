@@ -1,19 +1,21 @@
 """Which latency and goodput does a load get, with speculation and without?
 
-Two simulations of the same requests, and goodput over loads. Leaves out several replicas (`rooftree simulate`).
+Two simulations of the same requests, and goodput over loads, between warm-up and last arrival. Leaves out several
+replicas (`rooftree simulate`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from app.answers.simulation_runs import run_cases, run_loads
+from app.answers.simulation_runs import run_cases
 from app.dashboard.answer import Answer, Card, Figure, scenario, shown_path, trace_path
 from app.dashboard.state import State, command, milliseconds
 from app.figures.charts import DASHES, PALETTE, digits, framed
 from app.reports.simulation_page import Case, shares
 from hardware_profiles.units import MILLI
+from simulator.results.steady import SteadyWindow, steady_window
 from simulator.scenario.build import Prepared, prepare
 from simulator.scenario.file import checked_scenario
 from simulator.scenario.schema import with_values
@@ -37,6 +39,7 @@ def answer_serving(state: State, report: Report) -> Answer:
     """
     name = state.trace or shipped_traces()[0].stem
     cases: list[Case] = []
+    windows: list[SteadyWindow] = []
     load: dict[str, list[tuple[float, float | None]]] = {}
     done, whole = 0, 2 * len(LOADS)
 
@@ -48,30 +51,51 @@ def answer_serving(state: State, report: Report) -> Answer:
         load[label] = []
         for share in LOADS:
             report_progress(f"{label} at {state.rate * share:g}/s", 0, state.count)
+            (case,) = run_cases(prepared, [(label, {"rate_per_s": state.rate * share})], state.seed, report_progress)
+            window = _window(state, case)
             if share == 1.0:
-                cases += run_cases(prepared, [(label, {})], state.seed, report_progress)
-                metrics = cases[-1].metrics
-            else:
-                metrics = run_loads(prepared, [(label, {})], [state.rate * share], state.seed, report_progress)[
-                    0
-                ].metrics
-            load[label].append((state.rate * share, metrics["goodput_per_s"]))
+                cases.append(case)
+                windows.append(window)
+            load[label].append((state.rate * share, window.goodput_per_s))
             done += 1
-    first, plain = cases[0].metrics, cases[1].metrics
+    first, plain = windows
     return Answer(
         headline=_headline(state, first, plain),
         command=_command(state, name),
         numbers=[
-            ("TTFT p99", _ms(first["ttft_s"]["p99"])),
-            ("TPOT p99", _ms(first["tpot_s"]["p99"])),
-            ("Output", f"{digits(first['tokens_per_s'])} tokens/s"),
-            ("Goodput", f"{digits(first['goodput_per_s'])} requests/s"),
+            ("TTFT p99", f"{_ms(first.ttft_s['p99'])} ({_ms(plain.ttft_s['p99'])} without)"),
+            ("TPOT p99", f"{_ms(first.tpot_s['p99'])} ({_ms(plain.tpot_s['p99'])} without)"),
+            ("Output", f"{digits(first.tokens_per_s)} tokens/s ({digits(plain.tokens_per_s)} without)"),
+            ("Goodput", f"{digits(first.goodput_per_s)} requests/s ({digits(plain.goodput_per_s)} without)"),
         ],
         cards=_cards(cases, load),
-        tables=[("Percentiles", [row for case in cases for row in _rows(case)])],
+        tables=[("Percentiles", [row for case, window in zip(cases, windows, strict=True)
+                                 for row in _rows(case, window)])],
         notes=["Both cases serve the same requests. Good requests meet the limits; without limits all that finish are.",
-               f"Requests draft as recorded in {name}."],
+               _counted(first), *_growing(cases, windows), f"Requests draft as recorded in {name}."],
     )  # fmt: skip
+
+
+def _window(state: State, case: Case) -> SteadyWindow:
+    limits = {"slo_ttft_s": milliseconds(state.slo_ttft_ms), "slo_tpot_s": milliseconds(state.slo_tpot_ms)}
+    return steady_window(case.result, **limits)
+
+
+def _counted(window: SteadyWindow) -> str:
+    return (
+        f"Numbers are of the {window.arrived:,} requests that arrive from {digits(window.begin_s)} to "
+        f"{digits(window.end_s)} s, after the warm-up, and rates of those that end in that time."
+    )
+
+
+def _growing(cases: Sequence[Case], windows: Sequence[SteadyWindow]) -> list[str]:
+    """What is not sustained: with more requests these would wait longer."""
+    return [
+        f"{case.name}: requests in flight grow from {window.in_flight[0]:,} to {window.in_flight[1]:,} while it is "
+        "counted. The load is not sustained, and with more requests they would wait longer."
+        for case, window in zip(cases, windows, strict=True)
+        if window.is_growing
+    ]
 
 
 def _prepared(state: State, trace: str | None) -> Prepared:
@@ -104,9 +128,9 @@ def _command(state: State, trace: str) -> str:
     })  # fmt: skip
 
 
-def _headline(state: State, first: Mapping[str, Any], plain: Mapping[str, Any]) -> str:
+def _headline(state: State, first: SteadyWindow, plain: SteadyWindow) -> str:
     sentence = f"At {digits(state.rate)} requests/s drafting {state.draft_tokens} tokens "
-    with_it, without = first["tpot_s"]["mean"], plain["tpot_s"]["mean"]
+    with_it, without = first.tpot_s["mean"], plain.tpot_s["mean"]
     if not with_it or not without:
         return sentence + "leaves no finished request to compare"
     moved = "shortens" if with_it < without else "lengthens"
@@ -117,11 +141,10 @@ def _ms(seconds: float | None) -> str:
     return "none finished" if seconds is None else f"{digits(seconds / MILLI)} ms"
 
 
-def _rows(case: Case) -> list[dict[str, object]]:
+def _rows(case: Case, window: SteadyWindow) -> list[dict[str, object]]:
     rows = []
-    for key, title in (("ttft_s", "time to first token"), ("tpot_s", "time per output token"),
-                       ("itl_s", "time between deliveries")):  # fmt: skip
-        known = case.metrics[key]
+    for known, title in ((window.ttft_s, "time to first token"), (window.tpot_s, "time per output token"),
+                         (case.metrics["itl_s"], "time between deliveries, warm-up and all")):  # fmt: skip
         rows.append({"case": case.name, "time": title} | {
             f"{each} (ms)": None if known[each] is None else round(known[each] / MILLI, 3)
             for each in ("mean", "p50", "p90", "p99")
