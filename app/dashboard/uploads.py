@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, overload
 
@@ -26,6 +27,7 @@ MOST_SECONDS = 20.0
 BEAT_S = 0.2  # between two reports
 MOST_MEMORY_BYTES = 4 << 30
 MOST_MESSAGE = 500
+MOST_NAME = 60
 SUFFIXES: dict[Kind, tuple[str, ...]] = {
     "acceptance": ("parquet", "json", "jsonl", "log", "txt", "csv"), "confidence": ("parquet",),
 }  # fmt: skip
@@ -46,7 +48,7 @@ def parsed_upload(
     """The trace in an uploaded file.
 
     Args:
-        name: of the file; only its ending is used.
+        name: of the file; messages say it, and its ending says how to read it.
         content: its bytes.
         kind: of trace that is wanted.
         seconds: time limit of the worker.
@@ -58,6 +60,7 @@ def parsed_upload(
     suffix = Path(name).suffix.lower().lstrip(".")
     if suffix not in SUFFIXES[kind]:
         raise InputError(f"must end in one of {', '.join(SUFFIXES[kind])}", key="upload", value=name[-40:])
+    shown = "".join(letter for letter in Path(name).name if letter.isprintable())[-MOST_NAME:]
     if not 0 < len(content) <= MOST_BYTES:
         raise InputError(f"must hold 1 to {MOST_BYTES >> 20} MiB", key="upload", value=f"{len(content)} bytes")
     with tempfile.TemporaryDirectory(prefix="rooftree-upload-") as folder:
@@ -68,12 +71,14 @@ def parsed_upload(
         about = {"PYTHONPATH": known, "OMP_NUM_THREADS": "1", "HOME": folder, "NUMBA_CACHE_DIR": folder}
         code, output = _worked(words, folder, about, seconds, report)
         if code != 0 or not made.exists():
-            last = output.decode(errors="replace").strip()[:MOST_MESSAGE]
+            last = output.decode(errors="replace").strip()[:MOST_MESSAGE].replace(given.name, shown)
             raise InputError(last or "could not be read within the limits of memory", key="upload")
         from traces.storage.acceptance_file import read_acceptance
         from traces.storage.confidence_file import read_confidence
 
-        return read_confidence(made) if kind == "confidence" else read_acceptance(made)
+        if kind == "confidence":
+            return replace(read_confidence(made), file=shown)
+        return replace(read_acceptance(made), file=shown)
 
 
 def _worked(words: list[str], folder: str, about: dict[str, str], seconds: float, report: Report) -> tuple[int, bytes]:

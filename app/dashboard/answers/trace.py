@@ -1,6 +1,7 @@
 """What does a recording say: how acceptance falls with depth, moves along the text, and differs from a law?
 
-One recording, shipped or uploaded, beside a second one. Leaves out what it means for speed (`answers.run`).
+One recording, shipped or uploaded, beside a second one; of an engine's counters what they say. Leaves out what it means
+for speed (`answers.run`).
 """
 
 import html
@@ -14,6 +15,7 @@ from app.dashboard.state import State, command
 from app.figures.charts import DASHES, PALETTE, digits, framed
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.summary import Summary
 from traces.library import shipped_traces
 from traces.replay.statistics import (
     acceptance_by_depth,
@@ -38,8 +40,10 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> Answe
         uploaded: instead of the first one.
 
     Raises:
-        InputError: a recording that holds no lengths of accepted runs.
+        InputError: a second recording that holds no lengths of accepted runs.
     """
+    if uploaded is not None and uploaded.summary is not None and not uploaded.level:
+        return _counted(uploaded, uploaded.summary)
     name = "uploaded" if uploaded is not None else state.trace or shipped_traces()[0].stem
     found: dict[str, AcceptanceTrace] = {name: uploaded if uploaded is not None else recorded(name)}
     if state.other_trace and state.other_trace != name:
@@ -75,6 +79,33 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> Answe
         ],
         tables=[("By kind of prompt", _kinds(first, k, state.seed))],
         notes=_notes(first),
+    )  # fmt: skip
+
+
+def _counted(trace: AcceptanceTrace, counts: Summary) -> Answer:
+    """What an engine's log or counters say: the draft length in use alone, and no places in a text."""
+    mean, rates = counts.tokens_per_step, counts.acceptance_by_depth
+    windows = [each.tokens_per_step for each in counts.windows]
+    cards = []
+    if rates:
+        line = {"counted": ([float(d) for d in range(1, len(rates) + 1)], [100 * rate for rate in rates])}
+        cards.append(Card(title="Acceptance by depth", note="Share of steps that keep at least so many draft tokens.",
+                          figure=_lines(line, "draft tokens kept", "share of steps (%)")))  # fmt: skip
+    if len(known := [(at + 1.0, each) for at, each in enumerate(windows) if each is not None]) > 1:
+        line = {"counted": ([at for at, _ in known], [each for _, each in known])}
+        cards.append(Card(title="Along the log", note="Mean tokens per step of every window that was printed.",
+                          figure=_lines(line, "window of the log", "tokens per step")))  # fmt: skip
+    said = "acceptance without a mean" if mean is None else f"{digits(mean)} tokens per step"
+    return Answer(
+        headline=f"uploaded: {said}, as an engine counted {'them' if mean is not None else 'it'}",
+        command=command(["traces", "inspect", "YOUR-FILE"], {}),
+        numbers=[
+            ("Tokens per step", digits(mean)), ("Level", "0, counters"),
+            *([("Draft tokens accepted", f"{counts.accepted_tokens:,} of {counts.draft_tokens:,}")]
+              if counts.draft_tokens else []),
+        ],
+        cards=cards,
+        notes=[*_notes(trace), "Counters hold for the draft length in use: no other one can be replayed from them."],
     )  # fmt: skip
 
 

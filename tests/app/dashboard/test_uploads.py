@@ -1,12 +1,16 @@
 """Uploads: read in a process with limits, refused in words, and gone afterwards."""
 
+import json
 import tempfile
 
 import pytest
 
 from app.dashboard import uploads
+from app.dashboard.answers.trace import answer_trace
+from app.dashboard.state import State
 from app.dashboard.uploads import MOST_BYTES, parsed_upload, work
 from hardware_profiles.errors import InputError
+from tests.traces.importers.samples import ACCEPTANCE, VLLM_LOG
 from traces.library import read_trace, shipped_traces
 
 
@@ -37,6 +41,33 @@ def test_what_is_no_recording_is_refused_in_words(temporary, name, content, rule
         parsed_upload(name, content)
     assert str(temporary) not in str(caught.value), "no path of this machine is told"
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["server.log", "server.txt", "run.LOG"])
+def test_an_engines_log_is_read_and_shown(temporary, name):
+    trace = parsed_upload(name, 3 * VLLM_LOG.encode())
+    assert (trace.level, trace.file) == (0, name)
+    answer = answer_trace(State(page="trace"), trace)
+    assert "1.90 tokens per step" in answer.headline
+    assert dict(answer.numbers)["Draft tokens accepted"] == "27 of 60"
+    assert answer.cards[0].figure["data"][0]["y"] == pytest.approx([60.0, 30.0])
+    assert "replayed" in answer.notes[-1]
+
+
+@pytest.mark.parametrize("name", [n for n in ACCEPTANCE if isinstance(ACCEPTANCE[n][1], str)])
+def test_what_engines_and_benchmarks_write_is_shown(tmp_path, name):
+    (tmp_path / name).write_text(ACCEPTANCE[name][1])
+    answer = answer_trace(State(page="trace"), read_trace(tmp_path / name))
+    assert answer.headline.startswith("uploaded: ")
+    json.dumps([card.figure for card in answer.cards], allow_nan=False)
+
+
+def test_messages_name_the_persons_file(temporary):
+    answers = b'{"prompt_tokens": 5, "accept_length": [3, 2, 1, 1]}\n'
+    with pytest.raises(InputError) as caught:
+        parsed_upload("/home/me/mine.jsonl", answers)
+    assert "mine.jsonl" in str(caught.value) and "recording.jsonl" not in str(caught.value)
+    assert "/home" not in str(caught.value)
 
 
 def test_what_is_too_large_is_refused_before_anything_is_written(temporary, monkeypatch):
