@@ -146,7 +146,7 @@ def _rows(case: Case, window: SteadyWindow) -> list[dict[str, object]]:
     for known, title in ((window.ttft_s, "time to first token"), (window.tpot_s, "time per output token"),
                          (case.metrics["itl_s"], "time between deliveries, warm-up and all")):  # fmt: skip
         rows.append({"case": case.name, "time": title} | {
-            f"{each} (ms)": None if known[each] is None else round(known[each] / MILLI, 3)
+            f"{each} (ms)": None if (value := known[each]) is None else round(value / MILLI, 3)
             for each in ("mean", "p50", "p90", "p99")
         })  # fmt: skip
     return rows
