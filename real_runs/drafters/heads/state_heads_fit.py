@@ -107,7 +107,7 @@ def _fit(
     states_of: OfRows,
     report: Report | None,
 ) -> None:
-    """Set the linear maps of heads by least squares of what they `read`, and train them by the `states_of` their own."""
+    """Set the linear maps of heads by least squares of what they `read`, and train them by their `states_of`."""
     states, heads = text.states[model.config.layers], len(linear)
     with torch.no_grad():
         for depth in range(heads):
