@@ -14,7 +14,8 @@ from hardware_profiles.errors import InputError, UnknownNameError
 Forward = Literal["full", "canvas", "suffix", "block", "group"]
 Commit = Literal["static", "threshold", "factor", "entropy", "neighbours", "learned", "credit", "capped", "history",
                  "auxiliary", "doubling", "cosine", "arccos", "in_order", "self_verified", "fixed_point",
-                 "window_rejection", "random", "running_mean", "entropy_bound", "gap"]  # fmt: skip
+                 "window_rejection", "random", "running_mean", "entropy_bound", "gap",
+                 "phases"]  # fmt: skip
 GROWING_COMMITS = ("doubling", "cosine", "arccos")
 EVEN_COMMITS = ("static", "random", *GROWING_COMMITS)
 """Rules that commit by number alone: a block takes a whole number of passes, the same for every request."""
@@ -22,7 +23,8 @@ EXACT_COMMITS = ("self_verified", "fixed_point", "window_rejection")
 _MOST_TOKENS = 1 << 20
 _REFINE_RANGES = {
     "tokens_per_pass": (0.01, _MOST_TOKENS), "canvas_tokens": (1, _MOST_TOKENS), "begin_ratio": (0.0, 1.0),
-    "full_passes": (0, _MOST_TOKENS), "full_every": (0, _MOST_TOKENS), "canvas_every": (0, _MOST_TOKENS),
+    "full_passes": (0, _MOST_TOKENS), "reuses": (0, _MOST_TOKENS), "full_every": (0, _MOST_TOKENS),
+    "canvas_every": (0, _MOST_TOKENS),
     "computed_ratio": (0.0, 1.0), "closing_passes": (0, _MOST_TOKENS), "copies": (1, 1024),
     "vocab_state_bytes": (0.0, 1024.0),
 }  # fmt: skip
@@ -39,11 +41,11 @@ class Refine:
             whichever they are. By confidence, one at least: beyond a `threshold`, a `factor` that falls with their
             number, a bound of `entropy`, a bound of the sum of entropies (`entropy_bound`), the `running_mean` of what
             the block holds, near surer `neighbours`, all at once when the `gap` of the answer's logits is wide, by a
-            `learned` filter, with `credit` of earlier passes, at most so many (`capped`), by their `history`, as an
-            `auxiliary` model agrees, from the left (`in_order`). In groups that grow: `doubling` in
-            every pass, or as the `cosine` or `arccos` of the passes' share leaves fewer masks. What would be committed
-            anyway: drafts of later states that a pass confirms (`self_verified`), a `fixed_point` of greedy decoding,
-            tokens that `window_rejection` keeps.
+            `learned` filter, with `credit` of earlier passes, in slow and fast `phases`, at most so many (`capped`), by
+            their `history`, as an `auxiliary` model agrees, from the left (`in_order`). In groups that grow: `doubling`
+            in every pass, or as the `cosine` or `arccos` of the passes' share leaves fewer masks. What would be
+            committed anyway: drafts of later states that a pass confirms (`self_verified`), a `fixed_point` of greedy
+            decoding, tokens that `window_rejection` keeps.
         tokens_per_pass: mean number of tokens that a pass commits, of all blocks that it computes, where none is stated
             with the question.
         canvas_tokens: tokens behind the prompt that a full pass computes.

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from costmodel.laws.refining import refine_of
 from costmodel.method import Method, Refine, Shape
 from hardware_profiles.errors import InputError
-from traces.kinds.refine_policy import COMMIT_RULES, Cache, RefinePolicy
+from traces.kinds.refine_policy import COMMIT_RULES, NEEDS_MORE, Cache, RefinePolicy
 from traces.replay.confidence.rules import closed_form_passes
 
 _CACHE: Mapping[str, Cache] = {"full": "none", "suffix": "prefix", "block": "dual"}
@@ -32,8 +32,9 @@ def method_policy(method: Method) -> RefinePolicy:
     """
     r = refine_of(method)
     if r.commit not in COMMIT_RULES:
-        raise InputError(f"commits by a rule ({r.commit}) that needs more than a confidence trace holds", key="method",
-                         value=method.slug)  # fmt: skip
+        more = f": {NEEDS_MORE[r.commit]}" if r.commit in NEEDS_MORE else ""
+        raise InputError(f"commits by a rule ({r.commit}) that needs more than a confidence trace holds{more}",
+                         key="method", value=method.slug)  # fmt: skip
     if r.forward not in _CACHE or r.begin_ratio < 1.0:
         raise InputError("computes passes that no confidence trace is recorded with", key="method", value=method.slug)
     return RefinePolicy(commit=r.commit, block_tokens=method.shape.nodes, cache=_CACHE[r.forward])

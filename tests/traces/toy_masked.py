@@ -42,8 +42,10 @@ class Toy:
         return cells
 
 
-def chosen(policy, cells, block, step, length):  # noqa: PLR0912
-    """Positions that a pass commits, by loops over sorted lists."""
+def chosen(policy, cells, block, step, length, memory=None):  # noqa: PLR0912
+    """Positions that a pass commits, by loops over sorted lists; `memory` is a dict that a block's passes share."""
+    if policy.rule.remembers:
+        return remembering(policy, cells, block, step, {} if memory is None else memory)
     at, open_here = policy.at, [p for p in sorted(cells) if p in block]
     by_doubt = sorted(open_here, key=lambda p: cells[p][1])
     by_entropy = sorted(open_here, key=lambda p: cells[p][2])
@@ -88,14 +90,60 @@ def chosen(policy, cells, block, step, length):  # noqa: PLR0912
     return picked or by_doubt[:1]
 
 
+def remembering(policy, cells, block, step, memory):
+    """Positions that rules which remember commit, position by position."""
+    at, open_here = policy.at, [p for p in sorted(cells) if p in block]
+    doubt = {p: cells[p][1] for p in open_here}
+
+    def sure(p, key="confidence"):
+        return doubt[p] <= float(np.float16(1 - at[key]))
+
+    if policy.commit == "credit":
+        for p in open_here:
+            token, lacks = cells[p][:2]
+            before = {token: memory.get(p, {}).get(token, 0.0) * at["decay"]}
+            memory[p] = {token: before[token] + (1 - lacks) ** at["power"]}
+            raised = (1 - lacks) * (1 + memory[p][token]) ** at["weight"]
+            doubt[p] = lacks / (lacks + raised)
+    elif policy.commit == "history":
+        for p in open_here:
+            seen = memory.setdefault(p, [])
+            seen.append(cells[p][:2])
+            last = seen[-int(at["passes"]) :]
+            doubt[p] = 1 - sum(1 - lacks for token, lacks in last if token == cells[p][0]) / len(last)
+    else:
+        return slow_and_fast(at, open_here, doubt, sure, block, memory)
+    return [p for p in open_here if sure(p)] or sorted(open_here, key=lambda p: doubt[p])[:1]
+
+
+def slow_and_fast(at, open_here, doubt, sure, block, memory):
+    span = memory.setdefault("span", {"start": block[0], "end": None, "estimates": [], "passes": 0, "settled": False})
+    if span["passes"] >= at["passes"] and not any(span["start"] <= p < span["end"] for p in open_here):
+        span |= {"start": span["end"], "end": None, "estimates": [], "passes": 0, "settled": False}
+    scope = [p for p in open_here if p >= span["start"]]
+    if span["passes"] < at["passes"]:
+        if not span["settled"]:
+            reached = [p for p in scope if sure(p, "reach_confidence")]
+            span["estimates"].append(max(reached) + 1 if reached else span["start"] + 1)
+            last = span["estimates"][-int(at["window"]) :]
+            lengths = [each - block[0] for each in last]
+            span["settled"] = len(last) == at["window"] and float(np.std(lengths)) < at["spread"]
+            span["end"] = last[-1] if span["settled"] else block[0] + int(sum(lengths) / len(lengths))
+        span["passes"] += 1
+    else:
+        scope = [p for p in scope if p < span["end"]]
+    both = [p for p in scope if sure(p)]
+    return both if len(both) > 1 else sorted(scope, key=lambda p: doubt[p])[:1]
+
+
 def decoded(toy, policy):
     """Passes of one canvas: (cells, committed positions, block start) each; and the tokens in the end."""
     tokens, passes = [MASK] * toy.length, []
     for start in range(0, toy.length, policy.block_tokens):
-        block, step = range(start, start + policy.block_tokens), 0
+        block, step, memory = range(start, start + policy.block_tokens), 0, {}
         while any(tokens[p] == MASK for p in block) and not stopped(policy, tokens):
             cells = toy.says(tokens)
-            picked = chosen(policy, cells, block, step, toy.length)
+            picked = chosen(policy, cells, block, step, toy.length, memory)
             for p in picked:
                 tokens[p] = cells[p][0]
             passes.append((cells, picked, start))
@@ -164,5 +212,8 @@ EVERY_RULE = (
     RefinePolicy(commit="entropy_bound", at={"bound": 0.5}, block_tokens=8),
     RefinePolicy(commit="in_order", at={"entropy": 0.9, "per_token": 0.05}, block_tokens=8),
     RefinePolicy(commit="gap", at={"early": 3.0, "middle": 2.5, "late": 2.0, "answer_tokens": 4}, block_tokens=8),
+    RefinePolicy(commit="credit", at={"confidence": 0.8}, block_tokens=8),
+    RefinePolicy(commit="history", at={"confidence": 0.7, "passes": 2}, block_tokens=8),
+    RefinePolicy(commit="phases", at={"confidence": 0.7, "passes": 2}, block_tokens=16),
     RefinePolicy(commit="threshold", at={"confidence": 0.7}, block_tokens=4, stop="end_token"),
 )

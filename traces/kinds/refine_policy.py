@@ -47,6 +47,7 @@ class CommitRule:
         by_count: it commits by number alone: how many passes it takes follows from block and canvas.
         exact: the text stays that of one token per pass.
         own_anchor: replayed from recordings of the same rule alone.
+        remembers: it reads the earlier passes of a block, too.
         source: where it was read.
     """
 
@@ -55,6 +56,7 @@ class CommitRule:
     by_count: bool = False
     exact: bool = False
     own_anchor: bool = False
+    remembers: bool = False
     source: str = ""
 
 
@@ -101,9 +103,38 @@ COMMIT_RULES: Mapping[str, CommitRule] = {
         ("logit_gap",),
         source="Prophet, arXiv 2508.19982",
     ),
+    "credit": CommitRule(
+        {"confidence": _share(0.9), "weight": Threshold(0.7, 0.0, 8.0), "decay": _share(0.8), "power": _share(0.2)},
+        remembers=True,
+        source="CreditDecoding, arXiv 2510.06133, as dInfer's code has it",
+    ),
+    "history": CommitRule(
+        {"confidence": _share(0.9), "passes": _count(4)},
+        remembers=True,
+        source="coherent contextual decoding, arXiv 2512.02044, abstract; passes and threshold are assumed",
+    ),
+    "phases": CommitRule(
+        {
+            "confidence": _share(0.9),
+            "reach_confidence": _share(0.3),
+            "passes": _count(6),
+            "window": _count(2),
+            "spread": Threshold(1.0, 0.0, float(MOST_CANVAS_TOKENS)),
+        },
+        remembers=True,
+        source="SlowFast sampling, arXiv 2506.10848, and its code",
+    ),
     "self_verified": CommitRule({"drafts": _count(4)}, exact=True, source="FreeDave's code"),
 }
 """Rules by name; the names are those of `Refine.commit` of the catalogue wherever it has them."""
+
+NEEDS_MORE: Mapping[str, str] = {
+    "learned": "the weights of its filter, and how sure the model is of tokens that are held already",
+    "auxiliary": "what a second model holds likeliest behind every prefix",
+    "fixed_point": "what the model guesses behind wrong guesses of its own",
+    "window_rejection": "drawn tokens, and their probabilities in two passes",
+}
+"""What rules of the catalogue read that no confidence trace holds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,5 +23,6 @@ METHOD = Method(
     ),
     assumed=(
         "refine.tokens_per_pass: the stated speedup",
+        "refine.commit: a threshold of 0.9 on the mean over four passes; the abstract states neither",
     ),
 )  # fmt: skip

@@ -26,6 +26,7 @@ METHOD = Method(
     ),
     assumed=(
         "refine.tokens_per_pass: the stated speedup",
+        "refine.commit: replayed with credit of the likeliest token alone, which is all that a trace names",
         "refine.vocab_state_bytes: credits in 32 bits",
     ),
 )  # fmt: skip

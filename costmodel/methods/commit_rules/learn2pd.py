@@ -25,5 +25,6 @@ METHOD = Method(
     assumed=(
         "refine.tokens_per_pass: the stated speedup, as if fewer passes made all of it; its canvas is cut where the"
         " text ends, too",
+        "refine.commit: its filter reads tokens that are held already, and is no part of a trace: not replayed",
     ),
 )  # fmt: skip

@@ -6,9 +6,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from hardware_profiles.errors import InputError  # noqa: E402
+from real_runs.decoding.masked.credit import credited  # noqa: E402
 from real_runs.decoding.masked.drafts import self_verified  # noqa: E402
 from real_runs.decoding.masked.loop import MaskedLoop, said_of  # noqa: E402
 from real_runs.masked.network import KeyValueCache, MaskedModel, MaskedShape  # noqa: E402
+from tests.traces.toy_masked import chosen  # noqa: E402
 from traces.kinds.confidence import FORWARDS  # noqa: E402
 from traces.kinds.refine_policy import RefinePolicy  # noqa: E402
 
@@ -112,6 +114,36 @@ def test_confirmed_drafts_write_the_plain_text_in_no_more_passes(model, loop, dr
     tokens, passes = self_verified(model, PROMPT, canvas_tokens=CANVAS, mask_id=MASK, block_tokens=8, drafts=drafts)
     assert tokens.tolist() == static.tokens.tolist()
     assert passes <= static.passes if drafts > 1 else passes == static.passes
+
+
+@pytest.mark.parametrize("policy", [
+    RefinePolicy(commit="credit", at={"confidence": 0.3}, block_tokens=8),
+    RefinePolicy(commit="history", at={"confidence": 0.2, "passes": 3}, block_tokens=8),
+    RefinePolicy(commit="phases", at={"confidence": 0.25, "reach_confidence": 0.2, "passes": 2}, block_tokens=16),
+], ids=lambda each: each.commit)  # fmt: skip
+def test_rules_that_remember_are_their_plain_loops(model, loop, policy):
+    run = loop.run(policy, "a")
+    tokens, passes = [MASK] * CANVAS, 0
+    for start in range(0, CANVAS, policy.block_tokens):
+        block, memory, step = range(start, start + policy.block_tokens), {}, 0
+        while any(tokens[p] == MASK for p in block):
+            said = said_of(logits_of(model, tokens), MASK)
+            cells = {p: (int(said["top_ids"][p]), float(said["doubt"][p]), 0.0, 0.0)
+                     for p in range(CANVAS) if tokens[p] == MASK}  # fmt: skip
+            for place in chosen(policy, cells, block, step, CANVAS, memory):
+                tokens[place] = cells[place][0]
+            step, passes = step + 1, passes + 1
+    assert (run.tokens.tolist(), run.passes) == (tokens, passes)
+
+
+@pytest.mark.parametrize("at", [{"weight": 0.0}, {"decay": 0.0}, {"decay": 0.0, "weight": 3.0}])
+@pytest.mark.parametrize("confidence", [0.2, 0.4])
+def test_credit_of_the_likeliest_token_is_all_credit_where_none_is_left_of_others(model, loop, at, confidence):
+    """Without weight, or without memory beyond the pass, entries of the vocabulary have no credit but the likeliest."""
+    policy = RefinePolicy(commit="credit", at={"confidence": confidence, **at}, block_tokens=8)
+    run = loop.run(policy, "a")
+    tokens, passes = credited(model, PROMPT, policy, canvas_tokens=CANVAS, mask_id=MASK)
+    assert (run.tokens.tolist(), run.passes) == (tokens.tolist(), passes)
 
 
 def test_what_is_refused(model, loop):

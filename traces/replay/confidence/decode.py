@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from traces.kinds.refine_policy import RefinePolicy
 from traces.replay.confidence.blocks import Blocks
-from traces.replay.confidence.rules import Confidence, committed, random_priority
+from traces.replay.confidence.rules import committed, random_priority
+from traces.replay.confidence.state import Confidence
 
 Mask = NDArray[np.bool_]
 Counts = NDArray[np.int64]
@@ -95,6 +97,7 @@ def decode(
     tokens, masked = np.full(shape, mask_id, dtype=np.int32), np.ones(shape, dtype=np.bool_)
     blocks, steps = Blocks(policy, *shape), np.zeros(shape[0], dtype=np.int64)
     priority = random_priority(policy, tuple(requests), canvas_tokens)
+    memory: dict[str, NDArray[Any]] = {}
     while (alive := blocks.unfinished(masked, tokens, end_id)).any():
         begins, here = blocks.begins(alive), masked & alive[:, None]
         whole = policy.commit == "gap" or (bool(policy.delimiters) and bool(begins.any()))
@@ -114,6 +117,9 @@ def decode(
             pass_of_block=blocks.passes,
             block_confidence=blocks.confidence,
             priority=priority,
+            ids=seen.ids,
+            start=blocks.start,
+            memory=memory,
         )
         chosen = committed(policy, state)
         if after is not None:

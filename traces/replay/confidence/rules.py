@@ -2,48 +2,21 @@
 
 One pure function per commit rule over many canvases at once, the same for live decoding and for replay. Where
 nothing passes a rule, the surest position of the block is committed: every rule moves on. Ties go to the left.
-Leaves out where confidence comes from, and rules that need more than one pass's confidence of the likeliest tokens
-(learned filters, credit over passes, auxiliary models).
+Rules that read earlier passes are in `remembering`. Leaves out where confidence comes from, and rules that need more
+than the likeliest tokens' confidence (learned filters, auxiliary models).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from traces.kinds.refine_policy import RefinePolicy
-
-Mask = NDArray[np.bool_]
-Values = NDArray[np.float32]
-At = Mapping[str, float]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Confidence:
-    """How sure a model is of R canvases of L positions before a commit.
-
-    Attributes:
-        masked: bool[R, L], positions that hold no token yet.
-        open: bool[R, L], those of them that the block rule lets a pass commit.
-        doubt: float32[R, L], 1 - probability of the likeliest token; any value where not `masked`.
-        entropy, logit_gap: float32[R, L], any value where not `masked`; None: not known.
-        pass_of_block: int64[R], passes of the block before this one.
-        block_confidence: float64[R], mean probability of the tokens that the block's passes committed; NaN: none yet.
-        priority: float64[R, L], order of a random rule, least first; None: not asked for.
-    """
-
-    masked: Mask
-    open: Mask
-    doubt: Values
-    entropy: Values | None = None
-    logit_gap: Values | None = None
-    pass_of_block: NDArray[np.int64]
-    block_confidence: NDArray[np.float64]
-    priority: NDArray[np.float64] | None = None
+from traces.replay.confidence.remembering import credit, history, phases
+from traces.replay.confidence.state import At, Confidence, Mask, Values, first, half
 
 
 def committed(policy: RefinePolicy, state: Confidence) -> Mask:
@@ -57,28 +30,10 @@ def committed(policy: RefinePolicy, state: Confidence) -> Mask:
         bool[R, L]: masked positions; at least one of every row that has an open one, and none of any other.
     """
     chosen = _RULES[policy.commit](state, policy.at)
-    surest = _first(state.doubt, state.open, np.ones(len(state.doubt), dtype=np.int64))
+    surest = first(state.doubt, state.open, np.ones(len(state.doubt), dtype=np.int64))
     alive = state.open.any(axis=1, keepdims=True)
     result: Mask = (chosen | (surest & ~chosen.any(axis=1, keepdims=True))) & alive
     return result
-
-
-def _first(values: NDArray[np.floating], open: Mask, count: NDArray[np.int64]) -> Mask:
-    """The `count` open positions of every row with the least values."""
-    if count.size and count.max() <= 1:
-        least = np.where(open, values, np.inf).argmin(axis=1)
-        one: Mask = open & (np.arange(values.shape[1]) == least[:, None]) & (count > 0)[:, None]
-        return one
-    chosen: Mask = open & (_ranks(values, open) < count[:, None])
-    return chosen
-
-
-def _ranks(values: NDArray[np.floating], open: Mask) -> NDArray[np.int64]:
-    """Places of positions among the open ones of their row, least value first."""
-    order = np.argsort(np.where(open, values, np.inf), axis=1, kind="stable")
-    ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(values.shape[1])[None, :], axis=1)
-    return ranks
 
 
 def _ordered(values: Values, open: Mask) -> Values:
@@ -92,27 +47,22 @@ def _even(state: Confidence, tokens: float) -> NDArray[np.int64]:
 
 
 def _sure(state: Confidence, confidence: float) -> Mask:
-    sure: Mask = state.open & (state.doubt <= _half(1.0 - confidence))
+    sure: Mask = state.open & (state.doubt <= half(1.0 - confidence))
     return sure
 
 
-def _half(value: float) -> np.float32:
-    """A threshold as coarse as recorded values are, so that a value that equals it passes."""
-    return np.float32(np.float16(value))
-
-
 def _static(state: Confidence, at: At) -> Mask:
-    return _first(state.doubt, state.open, _even(state, at.get("tokens", 1)))
+    return first(state.doubt, state.open, _even(state, at.get("tokens", 1)))
 
 
 def _random(state: Confidence, at: At) -> Mask:
     assert state.priority is not None
-    return _first(state.priority, state.open, _even(state, at["tokens"]))
+    return first(state.priority, state.open, _even(state, at["tokens"]))
 
 
 def _doubling(state: Confidence, at: At) -> Mask:
     count = int(at["tokens"]) << np.minimum(state.pass_of_block, 30)
-    return _first(state.doubt, state.open, np.minimum(count, state.doubt.shape[1]))
+    return first(state.doubt, state.open, np.minimum(count, state.doubt.shape[1]))
 
 
 def _threshold(state: Confidence, at: At) -> Mask:
@@ -124,12 +74,12 @@ def _factor(state: Confidence, at: At) -> Mask:
     rising = _ordered(state.doubt, state.open)
     passes = np.arange(2, rising.shape[1] + 2) * rising < at["factor"]
     count = np.where(passes.any(axis=1), rising.shape[1] - passes[:, ::-1].argmax(axis=1), 0)
-    return _first(state.doubt, state.open, count)
+    return first(state.doubt, state.open, count)
 
 
 def _capped(state: Confidence, at: At) -> Mask:
     count = np.minimum(_sure(state, at["confidence"]).sum(axis=1), int(at["tokens"]))
-    return _first(state.doubt, state.open, count)
+    return first(state.doubt, state.open, count)
 
 
 def _neighbours(state: Confidence, at: At) -> Mask:
@@ -153,7 +103,7 @@ def _running_mean(state: Confidence, at: At) -> Mask:
 
 def _entropy(state: Confidence, at: At) -> Mask:
     assert state.entropy is not None
-    low: Mask = state.open & (state.entropy <= _half(at["entropy"]))
+    low: Mask = state.open & (state.entropy <= half(at["entropy"]))
     return low
 
 
@@ -171,7 +121,7 @@ def _entropy_bound(state: Confidence, at: At) -> Mask:
     rising = _ordered(state.entropy, state.open)
     before = np.concatenate([np.zeros((len(rising), 1)), np.cumsum(rising[:, :-1], axis=1, dtype=np.float64)], axis=1)
     count = np.where(np.isfinite(rising), before <= at["bound"], False).sum(axis=1)
-    return _first(state.entropy, state.open, count)
+    return first(state.entropy, state.open, count)
 
 
 def _gap(state: Confidence, at: At) -> Mask:
@@ -183,7 +133,7 @@ def _gap(state: Confidence, at: At) -> Mask:
     mean = np.where(answer, state.logit_gap, 0.0).sum(axis=1, dtype=np.float64) / np.maximum(count, 1)
     progress = 1.0 - state.masked.sum(axis=1) / length
     limit = np.where(progress < 1 / 3, at["early"], np.where(progress < 2 / 3, at["middle"], at["late"]))
-    one = _first(state.doubt, state.open, _even(state, 1))
+    one = first(state.doubt, state.open, _even(state, 1))
     chosen: Mask = np.where(((mean >= limit) & (count > 0))[:, None], state.masked, one)
     return chosen
 
@@ -201,6 +151,9 @@ _RULES: Mapping[str, Callable[[Confidence, At], Mask]] = {
     "in_order": _in_order,
     "entropy_bound": _entropy_bound,
     "gap": _gap,
+    "credit": credit,
+    "history": history,
+    "phases": phases,
     "self_verified": _static,  # the tokens are those of one a pass; how many passes they take is `self_verified.py`
 }
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hardware_profiles.errors import InputError
 from tests.traces.toy_masked import EVERY_RULE, MASK, chosen
 from traces.kinds.refine_policy import COMMIT_RULES, RefinePolicy
-from traces.replay.confidence.rules import Confidence, closed_form_passes, committed, random_priority
+from traces.replay.confidence.rules import closed_form_passes, committed, random_priority
+from traces.replay.confidence.state import Confidence
 
 BY_CONFIDENCE = [policy for policy in EVERY_RULE if policy.stop == "full"]
 
@@ -23,6 +24,7 @@ def state_of(cells, block, step, length):
         masked=masked[None], open=(masked & np.isin(np.arange(length), list(block)))[None], doubt=values[:1],
         entropy=values[1:2], logit_gap=values[2:], pass_of_block=np.array([step]), block_confidence=np.array([np.nan]),
         priority=np.arange(length, dtype=np.float64)[None],
+        ids=np.array([[cells[p][0] if p in cells else -1 for p in range(length)]]), start=np.array([block[0]]),
     )  # fmt: skip
 
 
@@ -42,6 +44,7 @@ def canvases(draw, length=16):
 @given(canvas=canvases())
 def test_a_rule_commits_what_its_loop_commits(policy, canvas):
     cells, block, step = canvas
+    step = 0 if policy.rule.remembers else step
     found = committed(policy, state_of(cells, block, step, 16))
     assert np.flatnonzero(found[0]).tolist() == sorted(chosen(policy, cells, block, step, 16))
 
