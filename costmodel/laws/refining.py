@@ -182,15 +182,11 @@ def waiting_ratio(method: Method, tokens_per_pass: float, batch: Number) -> Arra
 
 def _done_after(nodes: int, ratio: float) -> Array:
     """Probability that a block is committed after 1, 2, ... passes, of which each commits open tokens with a ratio."""
-    from scipy.stats import binom  # type: ignore[import-untyped]
-
-    tokens = np.arange(nodes + 1)
-    moves = np.zeros((nodes + 1, nodes + 1))  # from so many open tokens to so many
-    moves[0, 0] = 1.0
-    for open_tokens in range(1, nodes + 1):
-        drawn = binom.pmf(tokens[: open_tokens + 1], open_tokens, ratio)
-        moves[open_tokens, open_tokens - 1] = drawn[0] + drawn[1]
-        moves[open_tokens, : open_tokens - 1] = drawn[2:][::-1]
+    ways, drawn, left = _draws(nodes)
+    moves = ways * ratio**drawn * (1.0 - ratio) ** left  # from so many open tokens to so many
+    stays = np.arange(1, nodes + 1)
+    moves[stays, stays - 1] += moves[stays, stays]  # every pass commits one token at least
+    moves[stays, stays] = 0.0
     state = np.zeros(nodes + 1)
     state[nodes] = 1.0
     done: list[float] = []
@@ -198,6 +194,16 @@ def _done_after(nodes: int, ratio: float) -> Array:
         state = state @ moves
         done.append(float(state[0]))
     return np.array(done)
+
+
+@lru_cache(maxsize=32)
+def _draws(nodes: int) -> tuple[Array, Array, Array]:
+    """From n open tokens to m, as [n, m]: ways to draw n - m of n (none for m > n), tokens drawn, tokens left."""
+    from scipy.special import comb  # type: ignore[import-untyped]
+
+    n, m = np.arange(nodes + 1.0)[:, None], np.arange(nodes + 1.0)[None, :]
+    ways = np.where(m <= n, comb(n, np.maximum(n - m, 0.0)), 0.0)
+    return ways, np.maximum(n - m, 0.0), np.broadcast_to(m, ways.shape)
 
 
 @lru_cache(maxsize=256)

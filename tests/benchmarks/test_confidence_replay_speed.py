@@ -5,6 +5,7 @@ import pytest
 from tests.traces.toy_masked import toy_trace
 from traces.kinds.refine_policy import RefinePolicy
 from traces.replay.confidence.anchors import pooled
+from traces.replay.confidence.grid import replay_policies
 from traces.replay.confidence.walk import replay_policy
 
 PROMPTS, LENGTH, MOST_S, MOST_SEARCH_S = 64, 64, 0.05, 10.0
@@ -58,3 +59,20 @@ def test_a_search_over_five_hundred_settings(benchmark, cpu_s, aim, trace):
     found = benchmark.pedantic(search, rounds=1)
     assert min(found) > 1.0
     aim("seconds for 500", 10 * cpu_s(search, 1), most=MOST_SEARCH_S)
+
+
+def test_a_search_in_one_call_beside_one_replay_a_setting(benchmark, cpu_s, aim, trace):
+    """The same settings through `replay_policies`; the ratio to one `replay_policy` a setting is printed."""
+    anchors = pooled(trace)
+    policies = [
+        RefinePolicy(commit="threshold", at={"confidence": 0.5 + at / 500}, block_tokens=block)
+        for at in range(250)
+        for block in (32, 64)
+    ]
+    found = benchmark.pedantic(replay_policies, args=(anchors, policies), kwargs={"interval": False}, warmup_rounds=1)
+    assert all(each.tokens.tolist() == [LENGTH] * PROMPTS for each in found)
+    together = cpu_s(lambda: replay_policies(anchors, policies, interval=False))
+    alone = 10 * cpu_s(lambda: [replay_policy(anchors, each, interval=False) for each in policies[::10]], 1)
+    aim("seconds for 500 together", together, most=MOST_SEARCH_S / 2)
+    aim("seconds for 500 with their intervals", cpu_s(lambda: replay_policies(anchors, policies)), most=MOST_SEARCH_S)
+    aim("ratio of one call to one replay a setting", together / alone, most=1.0)

@@ -104,7 +104,7 @@ def replay_policy(
 def _replayed(states: Anchors, policy: RefinePolicy, interval: bool) -> RefineReplay:
     policy.check_canvas(states.canvas_tokens)
     runs = states.run_of(policy)
-    static = _static_run(states, policy)
+    static = static_run(states, policy)
     if policy.commit == "self_verified":
         return _confirmed(states, policy, static)
     exact_steps = closed_form_passes(policy, states.canvas_tokens)
@@ -130,7 +130,7 @@ def _replayed(states: Anchors, policy: RefinePolicy, interval: bool) -> RefineRe
         upper=upper,
         agreement=_agreement(states, found.tokens, static),
         how="recorded" if runs is not None else "closed form" if exact_steps is not None else "nearest state",
-        boldest=_boldest(states),
+        boldest=boldest_anchor(states),
     )
 
 
@@ -205,7 +205,7 @@ def check_answerable(states: Anchors, policy: RefinePolicy, *, recorded: bool) -
                          "12 to 18 % off", key="commit", value=policy.commit)  # fmt: skip
 
 
-def _static_run(states: Anchors, policy: RefinePolicy) -> Counts | None:
+def static_run(states: Anchors, policy: RefinePolicy) -> Counts | None:
     """Every prompt's run of one token a pass: of the same block if there is one."""
     found = [each for each in states.policies if each.commit == "static" and each.at["tokens"] == 1]
     for each in sorted(found, key=lambda item: item.block_tokens != policy.block_tokens):
@@ -214,7 +214,8 @@ def _static_run(states: Anchors, policy: RefinePolicy) -> Counts | None:
     return None
 
 
-def _boldest(states: Anchors) -> float:
+def boldest_anchor(states: Anchors) -> float:
+    """Tokens per pass of the recorded policy that commits most."""
     tokens = (states.final_ids != states.mask_id).sum(axis=1)
     sums = [np.bincount(states.policy_of_run, weights=each) for each in (tokens, states.steps)]
     return float((sums[0] / np.maximum(sums[1], 1)).max())
@@ -241,5 +242,5 @@ def _confirmed(states: Anchors, policy: RefinePolicy, static: Counts | None) -> 
     return RefineReplay(
         policy=policy, prompts=states.prompts, prompt_kinds=states.prompt_kinds, tokens=canvas, steps=steps,
         full_steps=steps, lower=steps, upper=steps, agreement=_agreement(states, states.final_ids[runs], static),
-        how="confirmed drafts", boldest=_boldest(states),
+        how="confirmed drafts", boldest=boldest_anchor(states),
     )  # fmt: skip
