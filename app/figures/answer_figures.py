@@ -25,6 +25,7 @@ from app.figures.charts import (
     throughput_figure,
     tree_figure,
 )
+from app.figures.refining_figures import refining_figure
 from app.figures.reproduction_figures import reproduction_figure
 from app.figures.score_figures import times_figure
 from hardware_profiles.errors import InputError
@@ -46,7 +47,7 @@ def figure_of(verb: str, answer: Json, kind: str | None = None, *, context: int 
     Raises:
         InputError: the verb has no such figure, or the answer nothing to draw in it.
     """
-    known = FIGURES.get(verb, {})
+    known = REFINING if "quality" in answer and verb == "optimize" else FIGURES.get(verb, {})
     draw = known.get(kind) if kind is not None else next(iter(known.values()), None)
     if draw is None:
         rule = f"must be one of {', '.join(known)}" if known else f"an answer of {verb} has no figure"
@@ -165,6 +166,8 @@ def _lines(
     return data
 
 
+REFINING: Mapping[str, Draw] = {"agreement": refining_figure}
+"""Of an answer of `optimize` about masked blocks."""
 FIGURES: Mapping[str, Mapping[str, Draw]] = {
     "optimize": {
         "speedup": _at(speedup_figure, "speedup", "speedup (×)"),

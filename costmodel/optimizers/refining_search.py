@@ -27,9 +27,7 @@ from traces.replay.confidence.anchors import Anchors, pooled
 from traces.replay.confidence.grid import replay_policies
 from traces.replay.confidence.walk import RefineReplay
 
-QUALITY = (
-    "agreement: share of canvas positions that hold the token which one token a pass puts there, mean over prompts"
-)
+QUALITY = "share of canvas positions that hold the token which one token a pass puts there, mean over prompts"
 _DOES_NOT_FIT = "does not fit the memory"
 _RESAMPLES = 400
 
@@ -102,14 +100,14 @@ class RefiningSearch:
 
     Args:
         floor: least agreement.
-        prompts: that were replayed.
+        prompts: that were replayed, by the cache of their recording.
         canvas_tokens: of the recordings.
         points: every policy at every batch and context; within a batch and context those that meet the floor come
             first, fastest first, then the others, fastest first, then those without an answer.
     """
 
     floor: float
-    prompts: int
+    prompts: Mapping[str, int]
     canvas_tokens: int
     points: Sequence[PolicyPoint]
 
@@ -187,9 +185,8 @@ def search_policies(
         for batch in batches
         for point in _ranked([each for each in points if (each.batch, each.context) == (batch, context)])
     ]
-    return RefiningSearch(
-        floor=floor, prompts=len(anchors.prompts), canvas_tokens=anchors.canvas_tokens, points=ordered
-    )
+    prompts = {cache: len(each.prompts) for cache, each in recorded.items()}
+    return RefiningSearch(floor=floor, prompts=prompts, canvas_tokens=anchors.canvas_tokens, points=ordered)
 
 
 def played_policies(

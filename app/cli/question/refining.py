@@ -7,13 +7,13 @@ policies of their own. What an option leaves open is the method's own. Leaves ou
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
-    from traces.kinds.refine_policy import RefinePolicy
+    from traces.kinds.refine_policy import Cache, RefinePolicy
 
 OPTIONS = ("commit", "block", "cache")
 MOST_POLICIES = 20_000
@@ -32,25 +32,59 @@ def stated_policies(base: "RefinePolicy", options: Mapping[str, Any]) -> "list[R
     """
     from dataclasses import replace
 
-    from app.cli.options import whole_numbers
-    from hardware_profiles.errors import InputError
-    from traces.kinds.refine_policy import CACHES, MOST_CANVAS_TOKENS
-
-    rules = [rule for text in options.get("commit") or () for rule in commit_rules(text)]
-    blocks, caches = [base.block_tokens], [base.cache]
-    if options.get("block"):
-        blocks = whole_numbers(options["block"], "--block", least=1, most=MOST_CANVAS_TOKENS)
-    if options.get("cache"):
-        named = [part.strip() for part in options["cache"].split(",")]
-        caches = [each for each in CACHES if each in named]
-        if unknown := [name for name in named if name not in CACHES]:
-            raise InputError(f"must be one of {', '.join(CACHES)}", key="--cache", value=unknown[0])
-    count = max(len(rules), 1) * len(blocks) * len(caches)
-    if count > MOST_POLICIES:
-        raise InputError(f"must be at most {MOST_POLICIES} policies together", key="--commit", value=count)
+    rules = stated_rules(options.get("commit"))
+    blocks = stated_blocks(options.get("block")) or [base.block_tokens]
+    caches = stated_caches(options.get("cache")) or [base.cache]
     starts = [replace(base, commit=rule, at=at) for rule, at in rules] or [base]
     found = [replace(each, block_tokens=block, cache=cache) for each, block, cache in product(starts, blocks, caches)]
     return list(dict.fromkeys(found))
+
+
+def stated_rules(texts: Sequence[str] | None, *, usual: bool = False) -> list[tuple[str, Mapping[str, float]]]:
+    """The rules with their thresholds that --commit names; none where it is not given.
+
+    Args:
+        texts: of --commit.
+        usual: a rule without thresholds stands for those that are worth trying, in place of its defaults.
+
+    Raises:
+        InputError: as `commit_rules`.
+    """
+    from costmodel.optimizers.refining_grid import usual_thresholds
+
+    found: list[tuple[str, Mapping[str, float]]] = []
+    for text in texts or ():
+        rules = commit_rules(text)
+        bare = usual and ":" not in text
+        found += [(rules[0][0], at) for at in usual_thresholds(rules[0][0])] if bare else rules
+    return found
+
+
+def stated_blocks(text: str | None) -> list[int]:
+    """The sizes of --block; none where it is not given.
+
+    Raises:
+        InputError: no whole numbers, or one out of range.
+    """
+    from app.cli.options import whole_numbers
+    from traces.kinds.refine_policy import MOST_CANVAS_TOKENS
+
+    return whole_numbers(text, "--block", least=1, most=MOST_CANVAS_TOKENS) if text else []
+
+
+def stated_caches(text: str | None) -> "list[Cache]":
+    """The caches of --cache; none where it is not given.
+
+    Raises:
+        InputError: another word.
+    """
+    from hardware_profiles.errors import InputError
+    from traces.kinds.refine_policy import CACHES
+
+    named = [part.strip() for part in text.split(",")] if text else []
+    if unknown := [name for name in named if name not in CACHES]:
+        raise InputError(f"must be one of {', '.join(CACHES)}", key="--cache", value=unknown[0])
+    return [each for each in CACHES if each in named]
 
 
 def commit_rules(text: str) -> list[tuple[str, dict[str, float]]]:
@@ -81,6 +115,9 @@ def commit_rules(text: str) -> list[tuple[str, dict[str, float]]]:
             if key in values:
                 raise InputError(f"names {key} twice", key="--commit", value=text)
         values.setdefault(key, []).append(_number(number, text))
+    count = math.prod(len(each) for each in values.values())
+    if count > MOST_POLICIES:
+        raise InputError(f"must name at most {MOST_POLICIES} settings", key="--commit", value=count)
     found = [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
     for at in found:
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import completion
-from app.cli.option_groups import Accepted, Drafting, Stored, grouped
+from app.cli.option_groups import Accepted, Drafting, Refining, Stored, grouped
 from app.cli.options import (
     MOST_DRAFT_TOKENS,
     Batch,
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
 DEFAULT_OUT = Path("rooftree-out")
 DEFAULT_TREES = "4,8,16,32,64"
+DEFAULT_FLOOR = 0.95
+DEFAULT_MASKED_MODEL = "llada-8b"
 
 
 @grouped
@@ -44,6 +46,7 @@ def optimize(
     placed: Stored,
     drafting: Drafting,
     accepted: Accepted,
+    refining: Refining,
     model: Annotated[
         str,
         typer.Option(
@@ -51,7 +54,7 @@ def optimize(
             autocompletion=completion.models,
             callback=read_model,
             help="Target, shipped name or config.json, several by commas; default: that of the first trace, without "
-            "one llama-3.1-8b.",
+            "one llama-3.1-8b; of masked blocks llada-8b.",
         ),
     ] = "",
     trace: Annotated[
@@ -75,6 +78,14 @@ def optimize(
     stop: StopRule = "",
     slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest time to first token, ms.")] = None,
     slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest time per output token, ms.")] = None,
+    quality_floor: Annotated[
+        float | None,
+        typer.Option(
+            "--quality-floor",
+            help="Least share of tokens that masked blocks share with one token a pass, for a --method that refines "
+            f"them; default {DEFAULT_FLOOR}.",
+        ),
+    ] = None,
     pp: Pipeline = 1,
     ep: Expert = 1,
     dp: Data = 1,
@@ -95,6 +106,25 @@ def optimize(
     if out is not None:
         require_folder(out)
     given = {**asdict(placed), **asdict(drafting), "method": method, "pp": pp, "ep": ep, "dp": dp, "fidelity": fidelity}
+    if (slug := _refining_slug(method, refining, quality_floor)) is not None:
+        from app.cli.verbs.optimize_refining import Asked, optimize_refining, refuse_drafting
+
+        refuse_drafting(
+            {**asdict(drafting), "draft_tokens": draft_tokens, "stop": stop, "slo_ttft": slo_ttft,
+             "slo_tpot": slo_tpot}, accepted
+        )  # fmt: skip
+        cells = cells_of({**given, "model": model or DEFAULT_MASKED_MODEL})
+        searched = Asked(
+            method=slug, traces=trace or (), refining=refining, batches=whole_numbers(batch, "--batch", least=1),
+            contexts=whole_numbers(context, "--context", least=0), seed=seed,
+            floor=DEFAULT_FLOOR if quality_floor is None else quality_floor,
+        )  # fmt: skip
+        inputs = {
+            **given, "model": model or DEFAULT_MASKED_MODEL, "method": slug, "batch": batch, "context": context,
+            "seed": seed, "trace": [str(path) for path in trace or ()], **asdict(refining),
+        }  # fmt: skip
+        questions = [(cell, asked(None, {**given, "method": slug, **cell})) for cell in cells]
+        return optimize_refining(searched, questions, inputs, {"json": json, "out": out, "csv": csv, "quiet": quiet})
     contexts, lengths = whole_numbers(context, "--context", least=0), draft_lengths(draft_tokens, least=1)
     limits = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
     grid: dict[str, Any] = {
@@ -140,6 +170,25 @@ def optimize(
     )  # fmt: skip
     require_one([*body["choices"], *unmet])
     return delivered
+
+
+def _refining_slug(method: str, refining: Refining, floor: float | None) -> str | None:
+    """The slug of a --method that refines masked blocks; None where drafts are searched.
+
+    Raises:
+        InputError: options of masked blocks without such a method.
+    """
+    from app.cli.options import method_slug
+    from costmodel.method_library import load_method
+    from hardware_profiles.errors import InputError
+
+    slug = method_slug(method, "--method")
+    if slug and load_method(slug).refine is not None:
+        return slug
+    stated = [name for name, value in {**asdict(refining), "quality-floor": floor}.items() if value is not None]
+    if stated:
+        raise InputError("belongs to a --method that refines masked blocks, such as fast-dllm", key=f"--{stated[0]}")
+    return None
 
 
 def _searched(

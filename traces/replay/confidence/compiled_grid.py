@@ -48,7 +48,7 @@ def walk_prompt(
     distance, more, less = np.empty(rows, np.int32), np.empty(rows, np.int32), np.empty(rows, np.int32)
     score, places = np.empty(rows, np.int32), np.empty(block, np.int64)
     doubt, entropy = np.empty(block, np.float32), np.zeros(block, np.float32)
-    masked, chosen, found = np.empty(length, np.bool_), np.empty(block, np.bool_), np.empty(block, np.int32)
+    masked, chosen, picked = np.empty(length, np.bool_), np.empty(block, np.bool_), np.empty(block, np.int32)
     for t in range(at.shape[0]):
         masked[:] = True
         distance[:], more[:], less[:] = shown, shown, 0
@@ -63,16 +63,16 @@ def walk_prompt(
                         places[asked] = i
                         asked += 1
                 _score(distance, more if mode == _SUBSET else less, mode, score)
-                if not _look(score, absent, cell, places[:asked], found):
+                if not _look(score, absent, cell, places[:asked], picked):
                     return False
                 for k in range(asked):
-                    doubt[k] = doubts[found[k]]
+                    doubt[k] = doubts[picked[k]]
                     if entropies.size:
-                        entropy[k] = entropies[found[k]]
+                        entropy[k] = entropies[picked[k]]
                 _commit(rule, at[t], places[:asked], doubt[:asked], entropy[:asked], chosen[:asked])
                 for k in range(asked):
                     if chosen[k]:
-                        i, token = places[k], top_ids[found[k]]
+                        i, token = places[k], top_ids[picked[k]]
                         tokens[t, i], masked[i] = token, False
                         left -= 1
                         _hold(final[i], token, distance, more, less)
@@ -99,7 +99,7 @@ def _hold(final: Ids, token: int, distance: Ids, more: Ids, less: Ids) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _look(score: Ids, absent: Ids, cell: Ids, places: Ints, found: Ids) -> bool:
+def _look(score: Ids, absent: Ids, cell: Ids, places: Ints, picked: Ids) -> bool:
     """The nearest state's cell of every place, the first of those that are equally near."""
     nearest, lowest = 0, score[0]
     for r in range(len(score)):
@@ -118,7 +118,7 @@ def _look(score: Ids, absent: Ids, cell: Ids, places: Ints, found: Ids) -> bool:
             best = 0
             while score[best] + column[best] != least:
                 best += 1
-        found[k] = cell[i, best]
+        picked[k] = cell[i, best]
     return True
 
 
@@ -148,9 +148,9 @@ def _commit(rule: int, at: Any, places: Ints, doubt: Any, entropy: Any, chosen: 
 @njit(cache=True, nogil=True)
 def _near(places: Ints, doubt: Any, k: int, sure: float, width: float) -> bool:
     """Whether a sure position stands within so many tokens."""
-    near = False
+    near: bool = False
     for other in range(len(places)):
-        near = near or (doubt[other] <= sure and abs(places[other] - places[k]) <= width)
+        near = near or bool(doubt[other] <= sure and abs(places[other] - places[k]) <= width)
     return near
 
 
@@ -166,7 +166,8 @@ def _ranked(rule: int, limit: float, values: Any, chosen: NDArray[np.bool_]) -> 
             if total <= limit:
                 count = k + 1
             total += np.float64(rising[k])
-    return _first(values, count, chosen)
+    some: bool = _first(values, count, chosen)
+    return some
 
 
 @njit(cache=True, nogil=True)
