@@ -18,6 +18,7 @@ from hardware_profiles.fitted.corrections import Correction
 from hardware_profiles.fitted.formats import FORMAT_OPERATIONS, FORMATS, WEIGHT_FORMATS, FormatGroup
 from hardware_profiles.fitted.regime_lines import parse_regime
 from hardware_profiles.fitted.residuals import Regime, Residuals
+from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.overrides import overridden
 from hardware_profiles.profile import CONSTANT_NAMES, NEUTRAL, OPERATIONS, Constants, Device, Provenance
 from hardware_profiles.units import GIGA, MEGA, MIB, MICRO
@@ -134,14 +135,7 @@ def _blamed(error: InputError, path: Path) -> None:
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
-    if len(content) > MAX_FILE_BYTES:
-        raise InputError("a device file holds at most 1 MiB", file=path)
-    try:
-        return tomllib.loads(content.decode("utf-8"))
+        return tomllib.loads(read_bounded(path, MAX_FILE_BYTES).decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"is not TOML: {error}", file=path) from None
 

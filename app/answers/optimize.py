@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app.answers.drafting import draft_words, drafting, topology_rows
+from costmodel.answers.positions import context_remark
 from costmodel.answers.uncertainty import dominant_terms, interval, term_source
 
 if TYPE_CHECKING:  # what searches and simulates would double the time until other verbs answer
@@ -86,7 +87,7 @@ def choice(picked: Choice, answer: Recommendation) -> Json:
         "tokens_per_step": a.tokens_per_step,
         "proposal_ratio": a.proposal_ratio,
         "rule": a.rule or None,
-        "remark": a.remark,
+        "remark": "; ".join(filter(None, (a.remark, context_remark(picked.contender.setting.target, picked.context)))),
         "exit_layers": picked.configuration.exit_layers,
         **point(result, picked.intervals),
         "limit": str(result.step.limit),

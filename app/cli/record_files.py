@@ -3,11 +3,13 @@
 Leaves out what the values mean (`simulator.closed_loop.columns`).
 """
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.outside_file import open_regular
 
 _MOST_BYTES = 64 << 20
 _MOST_ROWS = 100_000
@@ -39,14 +41,10 @@ def read_table(table: Path, wanted: Sequence[str]) -> tuple[list[str], Records]:
     Raises:
         InputError: not a file of rows, or too large.
     """
-    try:
-        size = table.stat().st_size
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", file=table) from None
-    if not table.is_file() or size > _MOST_BYTES:
-        raise InputError(f"must be a file of at most {_MOST_BYTES >> 20} MiB", file=table)
-    with table.open("rb") as file:
-        start = file.read(4)
+    with open_regular(table) as file:
+        size, start = os.fstat(file.fileno()).st_size, file.read(4)
+    if size > _MOST_BYTES:
+        raise InputError(f"must be at most {_MOST_BYTES} bytes", file=table, value=size)
     if start == b"PAR1":
         return _parquet(table, wanted)
     return _lines(table, wanted) if start.lstrip()[:1] == b"{" else _csv(table, wanted)

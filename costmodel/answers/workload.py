@@ -99,8 +99,10 @@ def load_of_requests(trace: RequestTrace, *, requests_per_s: float | None = None
         requests_per_s: R; None takes the recording's mean rate.
 
     Raises:
-        InputError: a recording that spans no time, where its rate is needed.
+        InputError: a recording without requests, or one that spans no time where its rate is needed.
     """
+    if not trace.requests:
+        raise InputError("must hold at least one request", file=trace.file, key="requests", value=0)
     rate = requests_per_s
     if rate is None:
         span = float(trace.arrival_s[-1] - trace.arrival_s[0]) if trace.requests > 1 else 0.0

@@ -17,11 +17,11 @@ from typing import Any
 from costmodel.architectures.architecture import Architecture
 from costmodel.architectures.gguf.model import called, read_gguf_model
 from costmodel.architectures.hf.config import Reading, read_config, read_hf_config
-from costmodel.architectures.hf.files import bounded_bytes
 from costmodel.architectures.name_parts import name_parts
 from hardware_profiles.errors import InputError, UnknownNameError, joined
+from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.places import is_folder, is_place
-from hardware_profiles.units import GIGA
+from hardware_profiles.units import GIGA, MIB
 
 _FOLDER = Path(__file__).parent / "models"
 _NAME_LIMIT = 200
@@ -266,7 +266,7 @@ def _read(path: Path, *, source: str, family: str | None = None) -> ModelCard:
 def _table(path: Path) -> dict[str, Any]:
     """The file's table, its keys and their types checked."""
     try:
-        table = tomllib.loads(bounded_bytes(path).decode("utf-8"))
+        table = tomllib.loads(read_bounded(path, MIB).decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"is not valid TOML ({error})", file=path) from error
     mistakes: list[InputError] = []

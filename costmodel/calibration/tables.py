@@ -4,6 +4,7 @@ Parquet or CSV, recognised by its columns; nothing in a file is trusted. What th
 `layouts`. Leaves out our own kernel traces' schema (`traces.storage.kernels`).
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from costmodel.calibration.layouts import LAYOUTS, Reader
 from costmodel.calibration.measurements import MOST_ROWS, Measurements
 from costmodel.calibration.own_trace import trace_measurements
 from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.outside_file import open_regular
 from traces.storage.header import METADATA_KEY
 from traces.storage.parquet_files import opened_parquet
 
@@ -66,10 +68,10 @@ def _parquet(path: str | Path) -> Any:
 
 def _csv(path: Path) -> Any:
     try:
-        size = path.stat().st_size
-        if size > MAX_CSV_BYTES:
-            raise InputError(f"must not exceed {MAX_CSV_BYTES} bytes", file=path, value=size)
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > MAX_CSV_BYTES:
+                raise InputError(f"must be at most {MAX_CSV_BYTES} bytes", file=path, value=size)
             table = csv.read_csv(stream, parse_options=csv.ParseOptions(invalid_row_handler=None))
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror or error})", file=path) from None

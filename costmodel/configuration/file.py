@@ -13,6 +13,7 @@ from typing import Any
 
 from costmodel.configuration.decoding import DecodingConfiguration
 from hardware_profiles.errors import InputError
+from hardware_profiles.outside_file import read_bounded
 
 MAX_FILE_BYTES = 16 << 20
 
@@ -49,12 +50,8 @@ def read_configuration(
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
-        if len(content) > MAX_FILE_BYTES:
-            raise InputError(f"must be at most {MAX_FILE_BYTES} bytes", file=path)
-        document = json.loads(content)
-    except (OSError, ValueError, RecursionError) as error:
+        document = json.loads(read_bounded(path, MAX_FILE_BYTES))
+    except (ValueError, RecursionError) as error:
         raise InputError("must be a readable JSON file", file=path, value=str(error)) from None
     if not isinstance(document, dict):
         raise InputError("must be a configuration or an answer of `rooftree optimize`", file=path)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.outside_file import read_bounded
 from traces.kinds.naming import naming
 
 AcceptanceVectors: TypeAlias = Sequence[float] | Sequence[Sequence[float]] | NDArray[np.float64]
@@ -68,14 +69,7 @@ def read_acceptance(path: str | Path) -> tuple[float, ...] | tuple[tuple[float, 
 
 def _parsed(path: Path) -> list[Any]:
     try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise InputError(f"an acceptance file must be at most {MAX_FILE_BYTES} bytes")
-    try:
-        parsed = json.loads(content)
+        parsed = json.loads(read_bounded(path, MAX_FILE_BYTES))
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON ({type(error).__name__})") from None
     if not isinstance(parsed, list):

@@ -15,6 +15,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.refusals import refusal
 from real_runs.campaigns.jobs import AnyJob, Job
 from real_runs.campaigns.shapes import Closed
@@ -75,13 +76,7 @@ def read_campaign(path: str | Path) -> Campaign:
         InputError: absent, too large, no YAML, or with unknown keys or values out of range.
     """
     try:
-        raw = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", file=path) from None
-    if len(raw) > MAX_CAMPAIGN_BYTES:
-        raise InputError(f"must not exceed {MAX_CAMPAIGN_BYTES} bytes", file=path, value=len(raw))
-    try:
-        given = yaml.safe_load(raw)
+        given = yaml.safe_load(read_bounded(path, MAX_CAMPAIGN_BYTES))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise InputError(f"must be YAML ({str(error).splitlines()[0]})", file=path) from None
     try:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.whole_file import make_folder, whole_file
 from real_runs.servers.load import ROWS
 from real_runs.servers.measured import summary_of
@@ -189,16 +190,10 @@ def read_report(folder: Path) -> dict[str, Any]:
     """
     path = folder / REPORT
     try:
-        with path.open("rb") as stream:
-            data = stream.read(_MOST_REPORT_BYTES + 1)
-        if len(data) > _MOST_REPORT_BYTES:
-            raise InputError(f"must be at most {_MOST_REPORT_BYTES >> 20} MiB", file=path)
-        report: dict[str, Any] = json.loads(data)
+        report: dict[str, Any] = json.loads(read_bounded(path, _MOST_REPORT_BYTES))
         for load in report["loads"]:
             [load["metrics"][key]["mean"]["error_ratio"] for key in COMPARED]
             [load[key] for key in ("name", "requests", "rate_per_s", "notes")]
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror or error})", file=path) from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"is no report of loads that were replayed ({type(error).__name__})", file=path) from None
     return report

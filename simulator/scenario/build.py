@@ -131,6 +131,8 @@ def prepare(written: ScenarioFile) -> Prepared:
     source = None
     if written.requests.file is not None:
         source = read_requests_any(written.requests.file, written.requests.format)
+        if not source.requests:
+            raise InputError("must hold at least one request", file=source.file, key="requests", value=0)
     known = _known(written)
     notes: list[str] = []
     trace = None if known is None else _walked(written, known, notes)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.places import is_place
 from hardware_profiles.refusals import refusal
 from simulator.loop.options import Router
@@ -23,6 +24,7 @@ from simulator.scenario.sections import (
     NotNegative,
     Positive,
     Ratio,
+    Replicas,
     Section,
     Shares,
     SpeculationSection,
@@ -274,7 +276,7 @@ class ScenarioFile(Section):
     speculation: SpeculationSection | None = None
     blocks: BlocksSection | None = None
     slo: LimitsSection = LimitsSection()
-    replicas: Whole | None = None
+    replicas: Replicas | None = None
     router: Router | None = None
     disaggregation: DisaggregationSection | None = None
     feed_forward: FeedForwardSection | None = None
@@ -310,14 +312,7 @@ def read_scenario_sections(path: str | Path) -> dict[str, Any]:
     import yaml
 
     try:
-        with Path(path).open("rb") as stream:
-            raw = stream.read(MAX_SCENARIO_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", file=path) from None
-    if len(raw) > MAX_SCENARIO_BYTES:
-        raise InputError(f"must not exceed {MAX_SCENARIO_BYTES} bytes", file=path)
-    try:
-        given = yaml.safe_load(raw)
+        given = yaml.safe_load(read_bounded(path, MAX_SCENARIO_BYTES))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise InputError(f"must be YAML ({str(error).splitlines()[0]})", file=path) from None
     if not isinstance(given, dict):

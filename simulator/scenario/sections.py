@@ -16,6 +16,7 @@ from costmodel.laws.batching import MOST_BRANCHES, MOST_PARTS
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1, le=1 << 30)]
+Replicas = Annotated[int, Field(ge=1, le=4096)]
 Ratio = Annotated[float, Field(ge=0, le=1)]
 BlockTokens = Annotated[int, Field(ge=1, le=4096)]
 
@@ -222,7 +223,7 @@ class DisaggregationSection(Section):
         transfer_latency_s: of a transfer beside that.
     """
 
-    prefill_replicas: Whole = 1
+    prefill_replicas: Replicas = 1
     prefill: str | None = None
     delivers: Literal["prefill", "decode"] = "prefill"
     transfer_token_s: NotNegative | None = None

@@ -8,34 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.outside_file import open_regular
 
 MAX_TEXT_BYTES = 1 << 30
 MAX_LINE_CHARACTERS = 1 << 26
-
-
-def open_regular(path: str | Path) -> BinaryIO:
-    """A file opened for reading bytes.
-
-    Raises:
-        InputError: absent, unreadable, or no regular file: a pipe or a device may never end.
-    """
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - a Path with a NUL in it raises ValueError here
-            raise InputError("must be a regular file", file=path)
-        return Path(path).open("rb")
-    except FileNotFoundError:
-        raise InputError("there is no such file", file=path) from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read ({error})", file=path) from None
 
 
 def read_text(path: str | Path) -> str:
@@ -47,7 +31,7 @@ def read_text(path: str | Path) -> str:
     with open_regular(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size > MAX_TEXT_BYTES:
-            raise InputError(f"must not exceed {MAX_TEXT_BYTES} bytes", file=path, value=size)
+            raise InputError(f"must be at most {MAX_TEXT_BYTES} bytes", file=path, value=size)
         content = stream.read(size)  # a log may grow meanwhile; a larger number would reserve as much memory
     return content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hardware_profiles.errors import InputError
-from traces.importers.files import MAX_LINE_CHARACTERS, open_regular, read_text
+from hardware_profiles.outside_file import open_regular
+from traces.importers.files import MAX_LINE_CHARACTERS, read_text
 
 _PARQUET = b"PAR1"
 _HEADER_CHARACTERS = 1 << 14

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.places import is_place
 from traces.kinds.naming import naming
 from traces.kinds.tree_forms import growmap_values, paths_of_literal
@@ -261,7 +262,7 @@ def read_tree(path: str | Path) -> Tree:
     file, _, wanted = name.rpartition(":") if not is_place(name) else (name, "", "")
     place = Path(file) if file.endswith((".py", ".txt")) else Path(name)
     with naming(name):
-        content = _content(place)
+        content = read_bounded(place, MAX_FILE_BYTES)
         if content.startswith(b"PK"):
             return Tree.from_json(growmap_values(content))
         try:
@@ -275,19 +276,6 @@ def read_tree(path: str | Path) -> Tree:
                 raise InputError("must hold exactly one tree", key="trees", value=len(document["trees"]))
             document = document["trees"][0]
         return Tree.from_json(document)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})") from None
-    except ValueError:
-        raise InputError("is no file name") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise InputError(f"must not exceed {MAX_FILE_BYTES} bytes")
-    return content
 
 
 def _whole_numbers(values: object, name: str) -> tuple[int, ...]:

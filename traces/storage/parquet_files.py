@@ -8,7 +8,6 @@ Leaves out which columns a trace has (`traces.storage.acceptance_file`).
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.outside_file import open_regular
 from hardware_profiles.whole_file import whole_file
 
 MAX_FILE_BYTES = 2 << 30
@@ -58,11 +58,10 @@ def opened_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
             rows).
     """
     try:
-        state = Path(path).stat()
-        if not stat.S_ISREG(state.st_mode):  # a pipe may never end
-            raise InputError("must be a regular file", file=path)
-        if state.st_size > MAX_FILE_BYTES:
-            raise InputError(f"must not exceed {MAX_FILE_BYTES} bytes", file=path, value=state.st_size)
+        with open_regular(path) as stream:
+            size = os.fstat(stream.fileno()).st_size
+        if size > MAX_FILE_BYTES:
+            raise InputError(f"must be at most {MAX_FILE_BYTES} bytes", file=path, value=size)
         with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
             rows = parquet.metadata.num_rows
             if not 0 <= rows <= MAX_ROWS:
@@ -70,8 +69,6 @@ def opened_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
             _check_names(parquet, path)
             _check_decoded(parquet, path)
             yield parquet
-    except FileNotFoundError:
-        raise InputError("there is no such file", file=path) from None
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
         raise InputError(f"is no whole Parquet file ({reason})", file=path) from None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from costmodel.configuration.deployment import MOST_DEVICES
 from costmodel.optimizers.named_drafters import drafter_source, slug_of
 from costmodel.optimizers.sources import trace_source
 from hardware_profiles.errors import InputError, UnknownNameError, joined
+from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.places import is_place
 from hardware_profiles.refusals import refusal
 from traces.library import trace_file
@@ -135,16 +135,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     import yaml
 
     try:
-        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-            raise InputError("must be a regular file", file=path)
-        with path.open("rb") as stream:
-            raw = stream.read(MOST_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read ({getattr(error, 'strerror', None) or error})", file=path) from None
-    if len(raw) > MOST_FILE_BYTES:
-        raise InputError(f"must not exceed {MOST_FILE_BYTES} bytes", file=path)
-    try:
-        given = yaml.safe_load(raw)
+        given = yaml.safe_load(read_bounded(path, MOST_FILE_BYTES))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise InputError(f"must be YAML ({str(error).splitlines()[0]})", file=path) from None
     if not isinstance(given, dict):

@@ -58,6 +58,7 @@ def print_cells(
     from app.cli.cells import LISTED, mark_words, say_marked
     from app.cli.formatting import plain
     from app.cli.output import print_table
+    from costmodel.answers.positions import context_remark
 
     lines: list[tuple[Mapping[str, Any], list[str]]] = []
     for answer in answers:
@@ -79,7 +80,9 @@ def print_cells(
     shown = len(columns) - (2 if names else 0)  # of several cells the winners alone fit a page
     cells = [[*(str(named[name]) for name in names), *line][:shown] for named, line in lines]
     print_table(title, columns[:shown], cells, caption=_caption(answers), once=("context",))
-    for line in _remarks([each for answer in answers for each in answer.optimum.cells]):
+    every = [each for answer in answers for each in answer.optimum.cells]
+    beyond = dict.fromkeys(context_remark(each.winner.contender.setting.target, each.winner.context) for each in every)
+    for line in (*_remarks(every), *filter(None, beyond)):
         _say(line)
     say_marked(rows, names)
 

@@ -308,8 +308,10 @@ def _point(setting: "Setting", a: "Acceptance", batch: int, context: int, wanted
     from app.answers.drafting import drafting
     from app.answers.optimize import breakdown, named_terms, point
     from costmodel.answers.estimate import estimate, intervals, throughput_speedup
+    from costmodel.answers.positions import context_remark
     from costmodel.answers.uncertainty import dominant_terms
 
+    beyond = context_remark(setting.target, context)
     result = estimate(setting, a, batch=batch, context=context)
     spread = intervals(setting, result, batch=batch, generator=np.random.default_rng(wanted.seed))
     used = setting.overhead if a.draft_tokens else setting.plain_overhead
@@ -317,7 +319,8 @@ def _point(setting: "Setting", a: "Acceptance", batch: int, context: int, wanted
     row = {
         "breakdown_s": breakdown(result),
         "tokens_per_step": a.tokens_per_step, "proposal_ratio": a.proposal_ratio, **point(result, spread),
-        "limit": str(result.step.limit), "rule": a.rule or None, "remark": a.remark, **drafting(a),
+        "limit": str(result.step.limit), "rule": a.rule or None,
+        "remark": "; ".join(filter(None, (a.remark, beyond))), **drafting(a),
         "dominant_uncertainty": named_terms(terms, setting.device, used),
     }  # fmt: skip
     if wanted.whole is not None:

@@ -293,13 +293,10 @@ def _held_out(trace: "AcceptanceTrace", sizes: tuple[int, ...], depth: int, seed
 
 def _is_trace(path: Path) -> bool:
     """Whether a JSON file is a trace: an object, where vectors are lists."""
-    from hardware_profiles.errors import InputError
+    from hardware_profiles.outside_file import open_regular
 
-    try:
-        with path.open("rb") as file:
-            return file.read(64).lstrip()[:1] == b"{"
-    except OSError as error:
-        raise InputError("cannot be read", file=path, value=error.strerror) from None
+    with open_regular(path) as file:
+        return file.read(64).lstrip()[:1] == b"{"
 
 
 def _widths(parents: list[int]) -> list[int]:

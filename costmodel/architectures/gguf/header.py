@@ -7,7 +7,6 @@ Reference: the specification of the format in ggml's repository, `docs/gguf.md`,
 """
 
 import math
-import stat
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.outside_file import open_regular
 from hardware_profiles.units import MIB
 
 _MAGIC, _VERSIONS = b"GGUF", (2, 3)
@@ -72,9 +72,7 @@ def read_header(path: Path) -> Header:
         InputError: no such file, another format or version, or a header that is truncated or out of bounds.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError("must be a regular file", file=path)
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return _header(_Bytes(stream, path))
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror or error})", file=path) from None

@@ -18,6 +18,7 @@ from costmodel.engines.record.engine import ANY, Engine
 from costmodel.engines.record.host import Host
 from costmodel.engines.record.overhead import Overhead
 from hardware_profiles.errors import InputError, joined
+from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.units import MIB, MICRO
 from hardware_profiles.whole_file import whole_file
 
@@ -68,13 +69,7 @@ def parse_engine_file(path: Path) -> EngineFile:
         InputError: not TOML, too large, or a key that is missing, unknown or out of range; all of them are named.
     """
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MIB + 1)
-        if len(data) > MIB:
-            raise InputError("must be at most 1 MiB", file=path)
-        content = tomllib.loads(data.decode("utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
+        content = tomllib.loads(read_bounded(path, MIB).decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"is not TOML: {error}", file=path) from None
     try:

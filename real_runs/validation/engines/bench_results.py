@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.units import MIB, MILLI
 
 MAX_BENCH_BYTES = 512 * MIB
@@ -81,10 +82,8 @@ def read_bench(path: Path) -> list[BenchRun]:
         InputError: absent, too large, no JSON, or of a format that is none of those above.
     """
     try:
-        if path.stat().st_size > MAX_BENCH_BYTES:
-            raise InputError(f"must not exceed {MAX_BENCH_BYTES} bytes", file=path)
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_bounded(path, MAX_BENCH_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
         raise InputError(f"cannot be read ({error})", file=path) from None
     found = []
     for place, value in enumerate(_objects(text, path)):

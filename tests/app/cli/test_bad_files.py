@@ -20,7 +20,7 @@ CONFIG_FIELDS = [
     ("broken", "{broken}: is not valid JSON"),
     ("empty", "{empty}: is not valid JSON"),
     ("ranks", "{ranks}: is not valid JSON"),
-    ("folder", "config.json: cannot be read"),
+    ("folder", "config.json: there is no such file"),
 ]
 NOT_TRACES = [
     ("junk", "{junk}: is no whole Parquet file"),
@@ -61,8 +61,8 @@ BAD_TREES = [
     ("tree-gap", "{tree-gap}: paths: the prefix of every path must be listed too, got (0, 0, 0)"),
     ("tree-many", "{tree-many}: trees: must hold exactly one tree, got 2"),
     ("ranks", "{ranks}: must be JSON"),
-    ("folder", "{folder}: cannot be read (Is a directory)"),
-    ("none", "{none}: cannot be read (No such file or directory)"),
+    ("folder", "{folder}: must be a regular file"),
+    ("none", "{none}: there is no such file"),
 ]
 FILES = [
     *((f"tree --acceptance {{vector-{name}}} --out {{out}}", f"{{vector-{name}}}: acceptance{rule}") for name, rule in (
@@ -94,8 +94,8 @@ NOT_ANSWERS = [
     ("answer-key", "{answer-key}: draft_token: is no key of it; nearest: draft_tokens"),
     ("object", "{object}: schema: a configuration is an object with schema 1"),
     ("broken", "{broken}: must be a readable JSON file"),
-    ("folder", "{folder}: must be a readable JSON file"),
-    ("none", "{none}: must be a readable JSON file"),
+    ("folder", "{folder}: must be a regular file"),
+    ("none", "{none}: there is no such file"),
     ("ranks", "{ranks}: must be a readable JSON file"),
 ]
 

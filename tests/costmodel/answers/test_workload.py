@@ -73,3 +73,10 @@ def test_what_is_no_load_is_refused(change, key):
     Load(**good)
     with pytest.raises(InputError, match=key):
         Load(**(good | change))
+
+
+def test_a_recording_without_requests_is_refused():
+    empty = RequestTrace(arrival_s=[], prompt_tokens=[], output_tokens=[], file="empty.parquet")
+    for rate in (None, 2.0):
+        with pytest.raises(InputError, match=r"empty\.parquet: requests: must hold at least one request"):
+            load_of_requests(empty, requests_per_s=rate)

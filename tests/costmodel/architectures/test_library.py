@@ -273,7 +273,7 @@ def test_a_name_wins_over_a_file_unless_written_as_a_path(tmp_path, monkeypatch)
 
 def test_paths_without_a_model_are_refused(tmp_path):
     for path in (tmp_path, tmp_path / "none.json", str(tmp_path / "none.json"), str(tmp_path / "none.toml")):
-        with pytest.raises(InputError, match="cannot be read"):
+        with pytest.raises(InputError, match=r"no such file|regular file"):
             load_model(path)
 
 

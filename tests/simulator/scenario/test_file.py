@@ -196,6 +196,7 @@ def test_plans_spread_the_model_and_its_cache():
         ({"schema": 2}, "schema", "1"),
         ({"router": "nearest"}, "router", "least-loaded"),
         ({"replicas": 0}, "replicas", "greater than or equal to 1"),
+        ({"replicas": 4097}, "replicas", "less than or equal to 4096"),
     ],
 )
 def test_errors_name_the_key(write, change, key, message):
@@ -212,7 +213,7 @@ def test_errors_name_the_key(write, change, key, message):
         ("- requests", "must hold sections"),
         ("", "must hold sections"),
         ("requests: !!python/object/apply:os.system ['true']", "must be YAML"),
-        ("a: &a [*a]\n" + "x" * (1 << 20), "must not exceed"),
+        ("a: &a [*a]\n" + "x" * (1 << 20), "must be at most"),
     ],
 )
 def test_files_that_are_no_scenario(write, content, message):
@@ -221,7 +222,7 @@ def test_files_that_are_no_scenario(write, content, message):
 
 
 def test_absent_files_and_unknown_names(tmp_path):
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="no such file"):
         read_scenario_sections(tmp_path / "absent.yaml")
     with pytest.raises(InputError, match="no such file"):
         prepare(checked_scenario(SECTIONS | {"requests": {"file": str(tmp_path / "absent.parquet")}}))

@@ -291,7 +291,7 @@ def test_too_many_rows(sound, monkeypatch):
 
 def test_too_large_a_file(sound, monkeypatch):
     monkeypatch.setattr("traces.storage.parquet_files.MAX_FILE_BYTES", 100)
-    with pytest.raises(InputError, match="must not exceed 100 bytes"):
+    with pytest.raises(InputError, match="must be at most 100 bytes"):
         read_acceptance(sound)
 
 

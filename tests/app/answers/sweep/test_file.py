@@ -47,7 +47,7 @@ def test_all_names_that_are_wrong_are_named_at_once(sweep_of):
 
 
 def test_what_is_no_bounded_regular_file_is_refused(tmp_path):
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="no such file"):
         read_sweep(tmp_path / "absent.yaml")
     with pytest.raises(InputError, match="must be a regular file"):
         read_sweep(tmp_path)
@@ -55,7 +55,7 @@ def test_what_is_no_bounded_regular_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="must be a regular file"):
         read_sweep(tmp_path / "pipe")
     (tmp_path / "long").write_bytes(b"#" * (MOST_FILE_BYTES + 1))
-    with pytest.raises(InputError, match="must not exceed"):
+    with pytest.raises(InputError, match="must be at most"):
         read_sweep(tmp_path / "long")
     (tmp_path / "tag").write_text("models: !!python/object/apply:os.system [true]")
     with pytest.raises(InputError, match="must be YAML"):

@@ -83,7 +83,7 @@ def test_other_number_formats_leave_no_rows(rooftree, table):
     ("words", "message"),
     [
         (["--score-only"], "--kernels: at least one table"),
-        (["--kernels", "absent.csv"], "absent.csv: cannot be read"),
+        (["--kernels", "absent.csv"], "absent.csv: there is no such file"),
         (["--kernels", "TABLE", "--device", "h10"], "unknown device 'h10'"),
         (["--kernels", "TABLE", "--dtype", "bf61"], "unknown number format 'bf61'"),
         (["--kernels", "TABLE", "--device", "a100-sxm-80", "--dtype", "fp8"], "has no such peak"),

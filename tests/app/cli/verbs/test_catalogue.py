@@ -149,7 +149,7 @@ def test_a_new_device_is_written_and_asked_about(rooftree, tmp_path):
         (("models", "--fit-head"), "belongs to `rooftree models inspect` or `cut`, got '--fit-head'"),
         (("models", "cut"), "which layers are to be kept"),
         (("models", "cut", "nowhere.gguf", "--layers", "3"), "must be a .gguf file"),
-        (("models", "inspect", "nowhere.json"), "cannot be read"),
+        (("models", "inspect", "nowhere.json"), "no such file"),
     ],
 )
 def test_what_cannot_be_done_is_said(rooftree, words, rule):

@@ -255,7 +255,7 @@ def test_the_measured_replay_from_the_command(rooftree, reference_data, tmp_path
         ((*DRAWN, "--device", "h10"), "unknown device"),
         ((*DRAWN, "--seeds", "0"), "--seeds"),
         (("--requests", "absent.parquet"), "no such file"),
-        (("--scenario", "absent.yaml"), "cannot be read"),
+        (("--scenario", "absent.yaml"), "no such file"),
         ((*DRAWN, "--plot", "/"), "--plot"),
         ((*DRAWN, "--set", "blocks.block_tokens=8"), "exactly one of passes"),
         ((*DRAWN, *keys("blocks.block_tokens=8", "blocks.passes=9")), "the block's 8 tokens"),
