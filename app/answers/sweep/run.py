@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from app.answers.sweep.cells import Cells
+from app.answers.sweep.cluster import computed_on_ray
 from app.answers.sweep.file import Sweep
 from app.answers.sweep.table import COLUMNS, SCHEMA_VERSION, schema
 from app.answers.sweep.worker import PART, asked_of
@@ -46,7 +47,7 @@ class Summary:
         topologies: how many cells `off`, `chain`, `tree` or `dynamic_tree` is best in.
         reasons: why cells have no answer, the first few of them, with how many have the very same.
         computed: cells that this call computed; the others lay there.
-        workers: processes that computed them.
+        workers: processes that computed them on this machine.
     """
 
     cells: int = 0
@@ -69,7 +70,7 @@ class Summary:
 
 def run_sweep(
     sweep: Sweep, out: Path, *, csv_file: Path | None = None, workers: int | None = None, seed: int = 0,
-    resume: bool = False, report: Report = lambda done, total: None,
+    resume: bool = False, ray: str | None = None, report: Report = lambda done, total: None,
 ) -> Summary:  # fmt: skip
     """Answer every cell of a sweep, and write one row a cell.
 
@@ -80,6 +81,7 @@ def run_sweep(
         workers: processes; None: as many as there are processors. One computes in this process.
         seed: of all draws.
         resume: go on with what lies in `OUT.parts`.
+        ray: address of a Ray cluster that computes instead of processes here; None: none does.
         report: called with the cells that are done and all of them.
 
     Raises:
@@ -102,7 +104,11 @@ def run_sweep(
         summary = Summary(workers=max(min(workers or min(cores(), waiting // CELLS_A_PROCESS), len(left)), 1))
         done = cells.count - waiting
         report(done, cells.count)
-        for shard in _computed(sweep, seed, parts, left, summary.workers):
+        shards = _computed(sweep, seed, parts, left, summary.workers)
+        if ray is not None and left:
+            asked = asked_of(sweep, seed) | {"digest": digest}
+            shards, summary.workers = computed_on_ray(ray, asked, left, parts), 0
+        for shard in shards:
             summary.computed += cells.size(shard)
             report(done + summary.computed, cells.count)
         _join(_tables(files), schema(_metadata(sweep, digest, seed)), out, csv_file, summary)

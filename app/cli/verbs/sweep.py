@@ -32,6 +32,14 @@ def sweep(
         int | None,
         typer.Option("--workers", min=1, max=1024, help="Processes; default: one for each processor core."),
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray",
+            metavar="ADDRESS",
+            help="Compute on the nodes of a Ray cluster, host:port or auto (needs the extra `ray`).",
+        ),
+    ] = None,
     compare: Annotated[
         tuple[Path, Path] | None,
         typer.Option("--compare", metavar="OLD NEW", help="Instead: which cells moved between two results."),
@@ -49,7 +57,7 @@ def sweep(
     from hardware_profiles.errors import InputError
 
     if compare is not None:
-        if file is not None or out is not None or resume:
+        if file is not None or out is not None or resume or ray is not None:
             raise InputError("goes with --threshold, --csv and --json alone", key="--compare")
         return _compared(*compare, threshold, csv=csv, json=json, quiet=quiet)
     if file is None or out is None:
@@ -63,7 +71,7 @@ def sweep(
     asked = read_sweep(file)
     with counting(quiet) as bar:
         summary = run_sweep(
-            asked, out, csv_file=csv, workers=workers, seed=seed, resume=resume,
+            asked, out, csv_file=csv, workers=workers, seed=seed, resume=resume, ray=ray,
             report=lambda done, total: bar(f"{total} cells", done, total),
         )  # fmt: skip
     answer = {

@@ -1,0 +1,112 @@
+"""How are the shards of a sweep computed on a Ray cluster?
+
+Every node has the same release of rooftree and the files that the lists name, at the same places; a node where that is
+not so refuses, rather than answer otherwise. Tables come back to this process, which writes them. Leaves out how a
+cluster is started.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.answers.sweep.file import Sweep, SweepFile
+from app.answers.sweep.worker import PART
+from hardware_profiles.errors import InputError, RooftreeError
+
+if TYPE_CHECKING:
+    from app.answers.sweep.evaluate import Evaluation
+
+MOST_TRIES = 3  # times that a shard is begun again where its process or its node dies
+QUEUED = 4  # shards that are asked for at once, a processor of the cluster
+
+
+def computed_on_ray(address: str, asked: Mapping[str, Any], shards: Sequence[int], parts: Path) -> Iterator[int]:
+    """Compute shards on a cluster.
+
+    Args:
+        address: `HOST:PORT` of its head, `ray://HOST:PORT`, or `auto`.
+        asked: `worker.asked_of` with the sweep's digest.
+        shards: to compute.
+        parts: folder of their files, on this machine.
+
+    Yields:
+        A shard when its file is whole, in no particular order.
+
+    Raises:
+        InputError: Ray is not installed, no cluster answers, a node has another release or other files, or processes
+            die of a shard again and again.
+    """
+    from traces.storage.parquet_files import write_parquet
+
+    ray = _ray()
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="error", ignore_reinit_error=True)
+    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"no Ray cluster answers there ({reason})", key="--ray", value=address) from None
+    try:
+        remote = ray.remote(num_cpus=1, max_retries=MOST_TRIES)(shard_table)
+        question, left = json.dumps(asked), iter(shards)
+        most = QUEUED * max(int(ray.cluster_resources().get("CPU", 1)), 1)
+        running = {remote.remote(question, shard): shard for shard in islice(left, most)}
+        while running:
+            (ready, *_), _ = ray.wait(list(running), num_returns=1)
+            shard = running.pop(ready)
+            write_parquet(_table(ray, ready, shard), parts / PART.format(shard))
+            running |= {remote.remote(question, following): following for following in islice(left, 1)}
+            yield shard
+    finally:
+        ray.shutdown()
+
+
+def shard_table(question: str, shard: int) -> Any:
+    """The rows of a shard, on a node.
+
+    Args:
+        question: `asked` of `computed_on_ray`, as JSON.
+        shard: its number.
+
+    Raises:
+        InputError: this node has another release, or other files under the names of the lists.
+    """
+    return _evaluation(question).shard(shard)
+
+
+@lru_cache(maxsize=1)
+def _evaluation(question: str) -> Evaluation:
+    """What a process of a node remembers of one sweep."""
+    from app.answers.sweep.evaluate import Evaluation
+
+    asked = json.loads(question)
+    sweep = Sweep(lists=SweepFile.model_validate(asked["lists"]), folder=Path(asked["folder"]))
+    if sweep.digest(asked["seed"]) != asked["digest"]:
+        rule = "has another release of rooftree, or other files under the names of the lists, than this machine"
+        raise InputError(rule, key="a node of --ray")
+    return Evaluation(sweep, asked["seed"])
+
+
+def _table(ray: Any, ready: Any, shard: int) -> Any:
+    """What a finished task brought."""
+    try:
+        return ray.get(ready)
+    except ray.exceptions.RayTaskError as error:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, RooftreeError):
+            raise InputError(str(cause)) from None
+        raise
+    except ray.exceptions.RayError as error:
+        rule = f"cannot be computed ({str(error).strip().splitlines()[0]})"
+        raise InputError(rule, key=f"shard {shard}") from None
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise InputError("needs Ray: pip install 'rooftree[ray]'", key="--ray") from None
+    return ray

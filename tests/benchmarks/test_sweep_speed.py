@@ -1,0 +1,65 @@
+"""A sweep, against asking the same cells one by one as `predict` and `optimize` do."""
+
+from pathlib import Path
+
+from app.answers.sweep.evaluate import Evaluation
+from app.answers.sweep.file import Sweep, SweepFile
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.optimizers.named_drafters import drafter_source
+from costmodel.optimizers.recommend import recommend
+
+MODELS, DEVICES, DRAFTERS = ("llama-3.1-8b", "qwen3-32b"), ("h100-sxm", "b200-sxm"), ("eagle-3", "n-gram:0.5")
+BATCHES, CONTEXTS = (1, 4, 16, 64, 128, 256), (512, 1024, 2048, 4096, 8192, 12288, 16384, 24576, 32768, 49152)
+
+
+def computed(**lists):
+    """Every row of a sweep, by an evaluation that has remembered nothing."""
+    evaluation = Evaluation(Sweep(lists=SweepFile(models=MODELS, devices=DEVICES, **lists), folder=Path()), 0)
+    return sum(evaluation.shard(shard).num_rows for shard in range(evaluation.cells.shards))
+
+
+def one_by_one():
+    """One cell of every model, device and drafter."""
+    for model in MODELS:
+        for device in DEVICES:
+            question = DecodingConfiguration(deployment=DeploymentNames(model=model, device=device))
+            for drafter in DRAFTERS:
+                recommend(question, [drafter_source(drafter, model=model)], batches=[1], contexts=[1024])
+
+
+def test_cells_per_second(benchmark, cpu_s, aim):
+    def grid():
+        return computed(drafters=DRAFTERS, batches=BATCHES, contexts=CONTEXTS)
+
+    cells = benchmark.pedantic(grid, rounds=1)
+    assert cells == 8 * 60
+    rate, alone = cells / cpu_s(grid, rounds=3), 8 / cpu_s(one_by_one, rounds=3)
+    print(f"\n{rate:.0f} cells per CPU second, {rate / alone:.0f} times one by one")
+    aim("cells per CPU second", rate, least=84)  # 10,000 in a minute on two cores
+    aim("times one by one", rate / alone, least=10)
+
+
+def test_groups_of_one_cell(benchmark, cpu_s, aim):
+    """The worst shape: nothing is shared by batches and contexts."""
+
+    def scattered():
+        return computed(drafters=DRAFTERS, batches=(8,), contexts=(1024,), engines=("vllm", "sglang", "tensorrt-llm"))
+
+    cells = benchmark.pedantic(scattered, rounds=1)
+    rate = cells / cpu_s(scattered, rounds=3)
+    print()
+    aim("groups of one cell per CPU second", rate, least=15)
+
+
+def test_memory_of_a_shard(benchmark, aim):
+    """What a worker holds beside its libraries: the rows and arrays of one shard."""
+    import tracemalloc
+
+    lists = SweepFile(models=MODELS[:1], drafters=DRAFTERS[:1], batches=(*range(1, 33),), contexts=(*range(1, 161),))
+    evaluation = Evaluation(Sweep(lists=lists, folder=Path()), 0)
+    benchmark.pedantic(evaluation.shard, args=(0,), rounds=1)
+    tracemalloc.start()
+    assert evaluation.shard(1).num_rows == 512
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    aim("peak of a shard of 512 cells, MB", peak / 1e6, most=64)
