@@ -57,6 +57,7 @@ class Answer:
         files: name of what can be downloaded beside the configuration, and what makes its content when it is asked for.
         notes: what the answer rests on or leaves out.
         deferred: computes the rest of the answer; None where there is no rest.
+        own_file: it is made of an uploaded file, which no cache for all sessions may hold.
     """
 
     headline: str
@@ -67,6 +68,7 @@ class Answer:
     files: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
     notes: Sequence[str] = ()
     deferred: Callable[[], DeferredAnswer] | None = None
+    own_file: bool = False
 
 
 def scenario(state: State, *, method: str | None = None, changed: bool = False) -> DecodingConfiguration:

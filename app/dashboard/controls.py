@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.dashboard.state import CONTEXTS, FIELDS, State, known_names, sold_devices, with_values
 from app.dashboard.wording import EMPTY, LABELS
+from costmodel.optimizers.refining_grid import threshold_values
 from traces.kinds.refine_policy import COMMIT_RULES
 
 ASKED = {
@@ -19,8 +20,8 @@ ASKED = {
             "batch", "context"),
     "tree": ("trace", "tree_nodes", "depth", "model", "device", "engine", "batch", "context"),
     "trace": ("trace", "other_trace", "draft_tokens"),
-    "diffusion": ("commit", "threshold", "block", "cache", "confidence", "prompt", "model", "device", "engine", "tp",
-                  "batch", "context"),
+    "diffusion": ("commit", "threshold", "block", "cache", "agreement_ratio", "confidence", "prompt", "model", "device",
+                  "engine", "tp", "batch", "context"),
     "hardware": ("model", "device", "bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio",
                  "other_device", "method", "draft", "acceptance_ratio", "draft_tokens", "batch", "context", "engine",
                  "tp", "rate", "prompt_tokens", "output_tokens"),
@@ -34,13 +35,6 @@ TICKS = {
     "block": tuple(2**n for n in range(9)),
     "bandwidth_ratio": (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0),
 }  # fmt: skip
-_SURE = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
-THRESHOLDS = {
-    "confidence": _SURE, "least": _SURE, "factor": (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0),
-    "entropy": (0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.6, 0.9, 1.2, 2.0), "bound": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0),
-    "tokens": (1.0, 2.0, 4.0, 8.0, 16.0), "drafts": (1.0, 2.0, 3.0, 4.0, 8.0), "early": (2.5, 5.0, 7.5, 10.0),
-}  # fmt: skip
-"""Values that the slider of a rule's first threshold offers, by the threshold's name."""
 for _name in ("peak_ratio", "memory_ratio", "link_ratio", "price_ratio"):
     TICKS[_name] = TICKS["bandwidth_ratio"]
 
@@ -83,7 +77,7 @@ def _widget(name: str, state: State) -> Any:
         values = sorted({*TICKS[name], getattr(state, name), st.session_state[key]})
         return st.select_slider(label, values, key=key, format_func=lambda value: f"{value:,}")
     low, high = about.metadata["range"]
-    if name == "acceptance_ratio":
+    if name in ("acceptance_ratio", "agreement_ratio"):
         return st.slider(label, low, high, step=0.01, key=key)
     if about.type is int and high <= 64:
         return st.slider(label, low, high, key=key)
@@ -94,7 +88,7 @@ def _widget(name: str, state: State) -> Any:
 def _threshold(state: State, label: str, key: str) -> float:
     """A slider of the values that the rule's first threshold usually has; 0 is the rule's own."""
     name, about = next(iter(COMMIT_RULES[state.commit].at.items()))
-    values = sorted({0.0, *THRESHOLDS[name], state.threshold, st.session_state[key]})
+    values = sorted({0.0, *map(float, threshold_values(about)), state.threshold, st.session_state[key]})
     own = f"{about.default:g}, the rule's own"
     chosen: float = st.select_slider(label, values, key=key, help=f"Of this rule: {name.replace('_', ' ')}.",
                                      format_func=lambda value: f"{value:g}" if value else own)  # fmt: skip

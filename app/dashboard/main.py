@@ -194,10 +194,10 @@ def _show(answer: Answer, state: State) -> None:
         for name, content in files.items():
             label = "Download configuration" if name == "rooftree-dashboard.json" else f"Download {name}"
             st.download_button(label, content, file_name=name, key=f"file-{name}", on_click="ignore")
-    if answer.deferred is None:
+    if (later := answer.deferred) is None:
         return
     with rest:
-        deferred = _guarded(lambda: completed(state))
+        deferred = _guarded(later if answer.own_file else lambda: completed(state))
         if deferred is None:
             return
         if deferred.cards or deferred.tables:

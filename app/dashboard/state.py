@@ -58,6 +58,7 @@ class State:
         threshold: the rule's first threshold; 0 for the rule's own.
         block: tokens of a masked block.
         cache: what passes over a masked block read from a cache.
+        agreement_ratio: least share of positions with the token that one token a pass writes there.
         prompt: of the confidence trace, from 1.
         measured: measured results by device and date, on the validation page; empty for the first ones.
         acceptance_ratio: acceptance rate of one token.
@@ -96,6 +97,7 @@ class State:
     threshold: float = _number(0.0, 0.0, 1000.0)
     block: int = _whole(32, 1, MOST_CANVAS_TOKENS)
     cache: str = _word("none", *CACHES)
+    agreement_ratio: float = _number(0.95, 0.0, 1.0)
     prompt: int = _whole(1, 1, 100_000)
     measured: str = ""
     acceptance_ratio: float = _number(0.7, 0.0, 1.0)

@@ -1,18 +1,26 @@
 """How does a masked decoder commit tokens under a policy, and how fast is that against its autoregressive twin?
 
-A recorded prompt pass by pass, the policy replayed over all prompts, and its passes priced on the device. Leaves out
-rules that need more than a confidence trace holds.
+A recorded prompt pass by pass, the policy replayed over all prompts, its passes priced on the device, and the search
+over thresholds, blocks and caches of its rule. Leaves out rules that need more than a confidence trace holds.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
 from app.answers.feasible import require_cell
 from app.dashboard.answer import Answer, Card, options, scenario, setting_of, shown_path
+from app.dashboard.answers.diffusion_front import (
+    Search,
+    front_answer,
+    policy_words,
+    reach_words,
+    searched,
+    searched_shipped,
+)
+from app.dashboard.answers.diffusion_recordings import Recording, names_beside, recording_name, shipped_recording
 from app.dashboard.state import State, command
 from app.figures.charts import batch_axis, digits, framed, line_of
 from app.figures.confidence_figures import confidence_figure, confidence_note
@@ -24,24 +32,13 @@ from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.kinds.confidence import ConfidenceTrace
 from traces.kinds.refine_policy import CACHES, COMMIT_RULES, RefinePolicy
-from traces.library import shipped_confidence
-from traces.replay.confidence.anchors import Anchors, pooled
+from traces.replay.confidence.anchors import pooled
 from traces.replay.confidence.passes import prompt_passes
 from traces.replay.confidence.summary import recorded_policies
 from traces.replay.confidence.walk import RefineReplay, replay_policy
-from traces.storage.confidence_file import read_confidence
 
 METHOD = "fast-dllm"  # an entry that refines one block after the other; the policy replaces its rule, block and cache
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Recording:
-    """A confidence trace and the states that a replay looks at; `path` is None for an upload."""
-
-    path: Path | None
-    trace: ConfidenceTrace
-    anchors: Anchors
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +68,7 @@ def answer_diffusion(state: State, uploaded: ConfidenceTrace | None = None) -> A
         InfeasibleError: the batch does not fit.
     """
     policy = policy_asked(state)
-    known = _shipped(_name(state)) if uploaded is None else _Recording(
+    known = shipped_recording(recording_name(state)) if uploaded is None else Recording(
         path=None, trace=uploaded, anchors=pooled(uploaded)
     )  # fmt: skip
     prompts = len(known.anchors.prompts)
@@ -93,6 +90,20 @@ def answer_diffusion(state: State, uploaded: ConfidenceTrace | None = None) -> A
         ],
         tables=[("Recorded policies", _recorded(known.trace, state.seed))],
         notes=_notes(state, known.trace, replay),
+        deferred=lambda: front_answer(
+            searched(_search(state, asked), {state.cache: known.anchors}) if known.path is None
+            else searched_shipped(_search(state, asked), names_beside(state, known)),
+            policy, batch=state.batch, context=state.context, seed=state.seed,
+        ),
+        own_file=known.path is None,
+    )  # fmt: skip
+
+
+def _search(state: State, asked: DecodingConfiguration) -> Search:
+    assert asked.refine is not None
+    return Search(
+        question=replace(asked, refine=None), policy=asked.refine, batches=tuple(sorted({*BATCHES, state.batch})),
+        context=state.context, floor=state.agreement_ratio, seed=state.seed,
     )  # fmt: skip
 
 
@@ -108,29 +119,9 @@ def policy_asked(state: State) -> RefinePolicy:
     return RefinePolicy(commit=state.commit, at=at, block_tokens=state.block, cache=cache)
 
 
-@lru_cache(maxsize=8)
-def _shipped(name: str) -> _Recording:
-    path = next((each for each in shipped_confidence() if each.stem == name), None)
-    if path is None:
-        raise InputError("is no shipped confidence trace", key="confidence", value=name)
-    trace = read_confidence(path)
-    return _Recording(path=path, trace=trace, anchors=pooled(trace))
-
-
 @lru_cache(maxsize=256)
 def _replayed(name: str, policy: RefinePolicy) -> RefineReplay:
-    return replay_policy(_shipped(name).anchors, policy)
-
-
-def _name(state: State) -> str:
-    """The trace that is named, or the first shipped one of the policy's cache that says what agreement is with."""
-    if state.confidence:
-        return state.confidence
-    for path in shipped_confidence():
-        policies = _shipped(path.stem).trace.policies
-        if any(each.commit == "static" for each in policies) and {each.cache for each in policies} == {state.cache}:
-            return path.stem
-    raise InputError("no shipped trace was recorded beside this cache: upload one", key="cache", value=state.cache)
+    return replay_policy(shipped_recording(name).anchors, policy)
 
 
 def _scenario(state: State, policy: RefinePolicy, canvas_tokens: int) -> DecodingConfiguration:
@@ -153,24 +144,12 @@ def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
     policy, here = replay.policy, speeds.here
     agreement = float(replay.agreement.mean())
     where = "" if np.isnan(agreement) else f"at agreement {agreement:.2f}, "
-    rule = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in policy.at.items())
-    cache = "no cache" if policy.cache == "none" else f"{policy.cache} cache"
     tokens = f"{digits(replay.tokens_per_step)} tokens a pass, {digits(float(here.tokens_per_s))} tokens/s"
     twin = f"{digits(float(here.speedup))}× the autoregressive twin at batch {state.batch:,}"
-    said = f"{where}{policy.commit.replace('_', ' ')} ({rule}), block {policy.block_tokens}, {cache}: {tokens}, {twin}"
-    return f"{said[0].upper()}{said[1:]}; {_reach(speeds)}"
-
-
-def _reach(speeds: _Speeds) -> str:
-    """Up to which of the batches that fit the policy is ahead of plain decoding."""
-    ahead = np.broadcast_to(speeds.over.speedup >= 1.0, speeds.batches.shape)
-    if not ahead.any():
-        return "behind it at every batch that fits"
-    if ahead.all():
-        return f"ahead of it up to batch {int(speeds.batches[-1]):,}, the largest compared that fits"
-    if ahead[0] and not np.any(np.diff(ahead.astype(int)) > 0):
-        return f"ahead of it up to batch {int(speeds.batches[ahead][-1]):,}"
-    return f"ahead of it at batch {', '.join(f'{int(each):,}' for each in speeds.batches[ahead])}"
+    said = f"{where}{policy_words(policy)}: {tokens}, {twin}"
+    over = np.broadcast_to(speeds.over.speedup, speeds.batches.shape).tolist()
+    ahead = {int(b): speedup >= 1.0 for b, speedup in zip(speeds.batches, over, strict=True)}
+    return f"{said[0].upper()}{said[1:]}; {reach_words(ahead)}"
 
 
 def _numbers(replay: RefineReplay, speeds: _Speeds) -> list[tuple[str, str]]:
@@ -212,7 +191,7 @@ def _recorded(trace: ConfidenceTrace, seed: int) -> Sequence[Mapping[str, object
     ]  # fmt: skip
 
 
-def _command(state: State, asked: DecodingConfiguration, known: _Recording) -> str:
+def _command(state: State, asked: DecodingConfiguration, known: Recording) -> str:
     policy = policy_asked(state)
     path = "YOUR-FILE" if known.path is None else shown_path(known.path)
     rule = ",".join(f"{name}={value:g}" for name, value in policy.at.items())

@@ -69,6 +69,61 @@ def test_the_heat_map_marks_every_commit_once(toy):
     assert (np.diff(block["x"]) >= 0).all(), "blocks are finished from left to right"
 
 
+@pytest.fixture(scope="module")
+def searched(toy):
+    """The answer for a policy that the grid has not, and what the search says."""
+    answer = answer_diffusion(replace(PAGE, block=8, threshold=0.62, batch=4, agreement_ratio=0.6), toy)
+    return answer, answer.deferred()
+
+
+def test_the_chosen_policy_is_a_point_of_the_front_figure(searched):
+    answer, later = searched
+    drawn = {each["name"]: each for each in later.cards[0].figure["data"]}
+    numbers = dict(answer.numbers)
+    (speed,), (agreement,) = drawn["chosen"]["y"], drawn["chosen"]["x"]
+    assert speed == pytest.approx(float(numbers["Whole batch"].split()[0].replace(",", "")), rel=5e-3)
+    assert 100 * agreement == pytest.approx(float(numbers["Agreement with one token a pass"].split()[0]), abs=0.06)
+    twin = answer.cards[1].figure["data"][1]
+    assert drawn["autoregressive twin"]["y"][0] == pytest.approx(twin["y"][twin["x"].index(4)])
+    assert drawn["floor"]["x"] == [0.6, 0.6]
+
+
+def test_nothing_beats_the_front_in_speed_and_agreement(searched):
+    drawn = {each["name"]: each for each in searched[1].cards[0].figure["data"]}
+    front, others = (
+        list(zip(drawn[name]["x"], drawn[name]["y"], strict=True)) for name in ("Pareto front", "other policies")
+    )
+    points = [*front, *others]
+    assert len(points) > 10
+    assert not any(x > fx and y > fy for fx, fy in front for x, y in points)
+
+
+def test_the_fastest_policy_agrees_as_asked(searched):
+    later = searched[1]
+    rows = later.tables[0][1]
+    assert all(row["agreement (%)"] >= 60.0 for row in rows)
+    assert rows[0]["tokens/s"] == max(row["tokens/s"] for row in rows)
+    assert f"{rows[0]['tokens per pass']:.2f} tokens a pass" in later.notes[0]
+    assert "would equal the twin" in later.notes[0] or "no pace equals" in later.notes[0]
+
+
+def test_a_front_needs_one_token_a_pass(toy):
+    alone = toy_trace(ANCHORS[1:], prompts=2, length=32)
+    later = answer_diffusion(replace(PAGE, block=8), alone).deferred()
+    assert not later.cards and "one token a pass" in later.notes[0]
+
+
+@pytest.mark.parametrize("commit", COMMIT_RULES)
+def test_every_rule_is_answered_or_refused_in_words(toy, commit):
+    try:
+        answer = answer_diffusion(replace(PAGE, commit=commit, block=8), toy)
+    except InputError as error:
+        assert COMMIT_RULES[commit].own_anchor, error
+        return
+    assert commit.replace("_", " ") in answer.headline
+    assert len(answer.cards[0].figure["data"][2]["x"]) == 32, "every position is committed"
+
+
 @pytest.mark.parametrize("commit", COMMIT_RULES)
 def test_every_rule_has_a_threshold_that_the_page_can_ask_for(commit):
     policy = policy_asked(replace(PAGE, commit=commit))

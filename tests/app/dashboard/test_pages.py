@@ -19,7 +19,8 @@ RANKED = "smollm2-135m--early-exit--greedy"
 CHANGES = {
     "model": "llama-3.2-1b", "device": "l4", "other_device": "l40s", "engine": "sglang", "dtype": "fp8",
     "commit": "capped", "threshold": 0.6, "block": 16, "cache": "dual", "confidence": "masked-names--dual-cache",
-    "prompt": 2, "method": "mtp", "draft": "llama-3.2-1b", "trace": RANKED, "other_trace": RANKED,
+    "prompt": 2, "agreement_ratio": 0.8,
+    "method": "mtp", "draft": "llama-3.2-1b", "trace": RANKED, "other_trace": RANKED,
     "measured": list(measured_results())[-1], "acceptance_ratio": 0.5, "batch": 4, "context": 512,
     "draft_tokens": 3, "tree_nodes": 8, "depth": 3, "slo_tpot_ms": 500.0, "slo_ttft_ms": 5000.0,
     "bandwidth_ratio": 1.5, "peak_ratio": 1.5, "memory_ratio": 1.5, "link_ratio": 1.5, "price_ratio": 1.5, "tp": 2,

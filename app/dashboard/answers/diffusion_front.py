@@ -1,0 +1,143 @@
+"""Which policy of the chosen rule should run, of all that the recordings can answer for?
+
+The search's answer as the page shows it: the front of speed and agreement, the fastest at the asked agreement, and up
+to which batch it is ahead. Leaves out the policy that is chosen on the page (`answers.diffusion`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from app.answers.refining import search_rows
+from app.dashboard.answer import Card, DeferredAnswer, Figure, Row
+from app.dashboard.answers.diffusion_recordings import shipped_recording
+from app.figures.charts import NEUTRAL, PALETTE, digits
+from app.figures.refining_figures import refining_figure
+from costmodel.configuration import DecodingConfiguration
+from costmodel.optimizers.refining_grid import policy_grid
+from costmodel.optimizers.refining_search import RefiningSearch, search_policies
+from traces.kinds.refine_policy import RefinePolicy
+from traces.replay.confidence.anchors import Anchors
+
+MOST_ROWS = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Search:
+    """What a search depends on; the page's batch is one of its batches.
+
+    Args:
+        question: deployment and method.
+        policy: chosen on the page, one of those that are compared; its rule is that of all.
+        batches: to compare.
+        context: cached tokens per request before the canvas.
+        floor: least agreement.
+        seed: of the bootstrap.
+    """
+
+    question: DecodingConfiguration
+    policy: RefinePolicy
+    batches: tuple[int, ...]
+    context: int
+    floor: float
+    seed: int
+
+
+def searched(search: Search, recorded: Mapping[str, Anchors]) -> RefiningSearch:
+    """Every usual policy of the rule, and the chosen one, on recordings by cache."""
+    policies = dict.fromkeys([*policy_grid(search.policy, recorded), search.policy])
+    return search_policies(
+        search.question, recorded, list(policies), batches=search.batches, contexts=[search.context],
+        floor=search.floor, seed=search.seed,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=32)
+def searched_shipped(search: Search, names: tuple[str, ...]) -> RefiningSearch:
+    """The same on shipped recordings, of which each has a cache of its own."""
+    traces = [shipped_recording(name) for name in names]
+    return searched(search, {each.trace.policies[0].cache: each.anchors for each in traces})
+
+
+def front_answer(result: RefiningSearch, policy: RefinePolicy, *, batch: int, context: int, seed: int) -> DeferredAnswer:
+    """What a search says at a batch and context.
+
+    Args:
+        result: over several batches.
+        policy: chosen on the page.
+        batch: one of the search's.
+        context: one of the search's.
+        seed: of intervals.
+    """
+    here = replace(result, points=result.at(batch, context))
+    answer = {**search_rows(here, {}, seed), "quality": {"floor": result.floor}}
+    figure = refining_figure(answer, context, batch)
+    if figure is None:
+        return DeferredAnswer(notes=["Speed cannot be set against agreement: nothing was recorded one token a pass."])
+    rows: list[Row] = [*answer["choices"], *answer["alternatives"]]
+    figure["data"] += [_star(row) for row in rows if row["policy"] == policy.name and row.get("tokens_per_s")]
+    prompts = ", ".join(f"{count} beside {cache} cache" for cache, count in result.prompts.items())
+    note = f"Policies of the rule at batch {batch:,}; prompts: {prompts}. Nothing beats those on the front in both."
+    best = _shown([row for row in rows if row.get("meets_floor")])
+    return DeferredAnswer(
+        notes=[_best(result, answer, batch, context)],
+        cards=[Card(title="Speed against agreement", note=note, figure=figure)],
+        tables=[("Fastest policies at that agreement", best)] if best else [],
+    )
+
+
+def _star(row: Row) -> Figure:
+    """The chosen policy among the others."""
+    return {
+        "type": "scatter", "mode": "markers", "name": "chosen", "x": [row["agreement"]], "y": [row["tokens_per_s"]],
+        "marker": {"color": PALETTE[4], "symbol": "star", "size": 16, "line": {"color": NEUTRAL, "width": 1}},
+        "hovertemplate": f"chosen: {digits(row['tokens_per_s'])} tokens/s<extra></extra>",
+    }  # fmt: skip
+
+
+def policy_words(policy: RefinePolicy) -> str:
+    """A policy in the words of a headline."""
+    rule = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in policy.at.items())
+    cache = "no cache" if policy.cache == "none" else f"{policy.cache} cache"
+    return f"{policy.commit.replace('_', ' ')} ({rule}), block {policy.block_tokens}, {cache}"
+
+
+def reach_words(wins: Mapping[int, bool]) -> str:
+    """Up to which batch a policy is ahead of its twin, of those that fit, in order."""
+    batches = list(wins)
+    winning = [batch for batch in batches if wins[batch]]
+    if not winning:
+        return "behind it at every batch that fits"
+    if winning == batches:
+        return f"ahead of it up to batch {batches[-1]:,}, the largest compared that fits"
+    if winning == batches[: len(winning)]:
+        return f"ahead of it up to batch {winning[-1]:,}"
+    return f"ahead of it at batch {', '.join(f'{each:,}' for each in winning)}"
+
+
+def _best(result: RefiningSearch, answer: Row, batch: int, context: int) -> str:
+    """The fastest at the asked agreement, and the pace that would be enough, in a sentence."""
+    best = result.winner(batch, context)
+    if best is None:
+        return f"{answer['unmet'][0]['reason'].capitalize()}."
+    same = {each.batch: each.speedup >= 1.0 for each in result.points
+            if each.played.policy == best.played.policy and each.context == context and each.answered}  # fmt: skip
+    (row,) = answer["choices"]
+    needed = row["needed_tokens_per_step"]
+    enough = "no pace equals the twin" if needed is None else f"{digits(needed)} tokens a pass would equal the twin"
+    return (
+        f"Fastest at agreement {result.floor:.2f} or more: {policy_words(best.played.policy)}: "
+        f"{digits(row['tokens_per_step'])} tokens a pass, {digits(best.tokens_per_s)} tokens/s, "
+        f"{digits(best.speedup)}× the autoregressive twin at batch {batch:,}; {reach_words(same)}. There {enough}."
+    )
+
+
+def _shown(rows: Sequence[Row]) -> Sequence[Row]:
+    return [
+        {
+            "policy": row["policy"], "tokens per pass": round(row["tokens_per_step"], 3),
+            "agreement (%)": round(100 * row["agreement"], 1), "tokens/s": round(row["tokens_per_s"], 1),
+            "× the twin": round(row["speedup"], 3), "on the front": "yes" if row["on_front"] else "",
+        }
+        for row in rows[:MOST_ROWS]
+    ]  # fmt: skip
