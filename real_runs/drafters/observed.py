@@ -1,4 +1,4 @@
-"""What do a lookahead pool, a store of texts and a cascade leave in a recording?
+"""What do a lookahead pool, a Jacobi window, a store of texts and a cascade leave in a recording?
 
 Per drafter: how it is named, what a reader of the trace must know, and a function from a finished text to arrays over
 output positions. Leaves out drafters with probabilities (`heads.observed_heads`) and running them as decoders.
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from real_runs.decoding.generate import Generation
 from real_runs.drafters.cascade import Cascade
 from real_runs.drafters.early_exit import RANK_WIDTH, chain_lengths
+from real_runs.drafters.jacobi import jacobi_lengths
 from real_runs.drafters.layer_skip import GapLlama, text_ranks
 from real_runs.drafters.lookahead import LookaheadSizes, lookahead_lengths
 from real_runs.drafters.recorded import RecordedDrafter
@@ -40,6 +41,26 @@ def lookahead_drafter(model: Llama, sizes: LookaheadSizes) -> RecordedDrafter:
         "the most that can be accepted of it. The text was known, so that passes computed the window alone.",
         observe=observe,
         policy_draft_tokens=sizes.ngram - 1,
+    )
+
+
+def jacobi_drafter(model: Llama, columns: int) -> RecordedDrafter:
+    """A window of guesses behind the text, which every pass corrects."""
+
+    def observe(prompt: Sequence[int], generation: Generation) -> Mapping[str, NDArray[Any] | Expansions]:
+        lengths = jacobi_lengths(model, prompt, generation.tokens, columns)
+        return {"emitted": lengths.emitted, "drafted": lengths.drafted}
+
+    return RecordedDrafter(
+        name="jacobi",
+        method="jacobi-decoding",
+        title=f"Jacobi decoding, a window of {columns} guesses",
+        parameters={"columns": columns, "first_guesses": "drawn from the prompt"},
+        notes="The window depends on the steps before: replay is exact for this size, walked from the first step on; "
+        "other positions were never a step's start and hold 1. The text was known, so that passes computed the window "
+        "alone.",
+        observe=observe,
+        policy_draft_tokens=columns,
     )
 
 

@@ -36,6 +36,7 @@ DRAFTERS = (
     "draft-model",
     "token-recycling",
     "lookahead",
+    "jacobi",
     "rest",
     "cascade",
     "hydra",

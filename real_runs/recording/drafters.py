@@ -28,7 +28,7 @@ from real_runs.drafters.heads.observed_heads import (
 )
 from real_runs.drafters.layer_skip import GapLlama, GapRecipe, fit_gap
 from real_runs.drafters.lookahead import LookaheadSizes
-from real_runs.drafters.observed import cascade_drafter, lookahead_drafter, retrieval_drafter
+from real_runs.drafters.observed import cascade_drafter, jacobi_drafter, lookahead_drafter, retrieval_drafter
 from real_runs.drafters.recorded import (
     RecordedDrafter,
     early_exit_drafter,
@@ -93,6 +93,7 @@ class _Maker:
             "hydra": lambda: self._watching(self._heads.hydra_heads()),
             "ppd": lambda: self._watching(self._heads.prompt_tokens(options.prompt_tokens)),
             "lookahead": lambda: lookahead_drafter(self._model, _lookahead_sizes(options)),
+            "jacobi": lambda: jacobi_drafter(self._model, options.lookahead[0]),
             "rest": self._rest,
             "cascade": self._cascade,
         }

@@ -42,7 +42,7 @@ class RecordOptions:
             the target.
         recycling_nodes: nodes of token recycling's tree, root included.
         retrieval_nodes: most draft tokens of the tree that a store of texts drafts.
-        lookahead: window, n-gram size and guesses of the lookahead pool.
+        lookahead: window, n-gram size and guesses of the lookahead pool; the window is that of `jacobi`, too.
         cascade_tokens: draft tokens of a step of the cascade, and the most that are proposed to its draft model.
         prompt_tokens: trained embeddings that are read behind the text.
         requests_at_once: requests that are decoded in one batch at level 2; their times are shares of the batch's.

@@ -13,9 +13,9 @@ from traces.replay.dynamic import best_first, walk_policy
 from traces.replay.walk import replay_chain
 from traces.storage.acceptance_file import read_acceptance
 
-DRAFTERS = ("lookahead", "rest", "cascade", "hydra", "ppd")
-METHODS = {"lookahead": "lookahead", "rest": "rest", "cascade": "staged-speculative-decoding", "hydra": "hydra",
-           "ppd": "ppd"}  # fmt: skip
+DRAFTERS = ("lookahead", "jacobi", "rest", "cascade", "hydra", "ppd")
+METHODS = {"lookahead": "lookahead", "jacobi": "jacobi-decoding", "rest": "rest",
+           "cascade": "staged-speculative-decoding", "hydra": "hydra", "ppd": "ppd"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_every_drafter_watches_the_same_text_and_names_its_entry(made):
         assert len({tuple(trace.extra_columns["output_sha256"]) for trace in traces.values()}) == 1
         assert {name: trace.provenance.method for name, trace in traces.items()} == METHODS
         assert {name: trace.level for name, trace in traces.items()} == {
-            "lookahead": 1, "rest": 1, "cascade": 2, "hydra": 2, "ppd": 2,
+            "lookahead": 1, "jacobi": 1, "rest": 1, "cascade": 2, "hydra": 2, "ppd": 2,
         }  # fmt: skip
 
 
@@ -66,6 +66,14 @@ def test_lookahead_replays_at_its_own_length_alone(made):
     assert 1.0 <= replay_chain(trace, 2).tokens_per_step <= 3.0
     with pytest.raises(InputError, match="drafted 2 tokens"):
         replay_chain(trace, 1)
+
+
+def test_jacobi_replays_at_its_own_window_alone(made):
+    trace = made["jacobi", 0.0]
+    assert trace.provenance.extra["policy_draft_tokens"] == 3
+    assert 1.0 <= replay_chain(trace, 3).tokens_per_step <= 4.0
+    with pytest.raises(InputError, match="drafted 3 tokens"):
+        replay_chain(trace, 2)
 
 
 def test_trees_of_the_store_hold_their_own_chain(made):

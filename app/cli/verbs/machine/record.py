@@ -31,7 +31,7 @@ def record(
         typer.Option(
             "--drafter",
             help="prompt-lookup, early-exit, suffix-automaton, layer-skip, feature-head, medusa-heads, draft-model, "
-            "token-recycling, lookahead, rest, cascade, hydra, ppd, or all; repeat; default: the first two.",
+            "token-recycling, lookahead, jacobi, rest, cascade, hydra, ppd, or all; repeat; default: the first two.",
         ),
     ] = None,
     temperature: Annotated[
