@@ -62,17 +62,18 @@ def twin_lines(answer: Row) -> list[str]:
         low, high = row["needed_tokens_per_step_interval"]
         words = f"needs {needed:.2f} [{low:.2f}–{high:.2f}] tokens per pass to equal {twin}"
         lines.append(f"{where}: {words}; has {pace:.2f} and {verdict}")
-    return lines + [_paying(row) for row in answer["pays"]]
+    return lines + [paying_words(row) for row in answer["pays"]]
 
 
-def _paying(row: Row) -> str:
-    where = f"{row['policy']}, context {row['context']:,}"
+def paying_words(row: Row) -> str:
+    """At which batches a policy beats the model decoded token by token."""
+    where = ", ".join([*([row["policy"]] if "policy" in row else []), f"context {row['context']:,}"])
     if row["verdict"] == "never":
-        return f"{where}: beats it at no batch to {row['largest_batch']:,}"
+        return f"{where}: beats the twin at no batch to {row['largest_batch']:,}"
     if row["verdict"] == "always":
-        return f"{where}: beats it at every batch to {row['largest_batch']:,}, the largest that fits"
+        return f"{where}: beats the twin at every batch to {row['largest_batch']:,}, the largest that fits"
     ranges = ", ".join(f"{low:,}-{high:,}" if high > low else f"{low:,}" for low, high in row["ranges"])
-    return f"{where}: beats it at batch {ranges}"
+    return f"{where}: beats the twin at batch {ranges}"
 
 
 def marked_lines(answer: Row) -> list[str]:

@@ -171,3 +171,26 @@ def refined_by(options: Mapping[str, Any], base: "DecodingConfiguration", method
         raise InputError("one policy is taken here; `rooftree optimize` compares several", key=stated[0],
                          value=len(found))  # fmt: skip
     return {"refine": found[0], **({"canvas_tokens": options["canvas"]} if options.get("canvas") else {})}
+
+
+def refines(method: str, options: Mapping[str, Any]) -> bool:
+    """Whether a --method refines masked blocks.
+
+    Args:
+        method: as the command line gives it.
+        options: `commit`, `block`, `cache` and `canvas`.
+
+    Raises:
+        InputError: options of masked blocks beside another method, or a method that cannot be priced.
+    """
+    from app.cli.options import method_slug
+    from costmodel.method_library import load_method
+    from hardware_profiles.errors import InputError
+
+    slug = method_slug(method, "--method")
+    if slug and load_method(slug).refine is not None:
+        return True
+    stated = [name for name, value in options.items() if value is not None]
+    if stated:
+        raise InputError("belongs to a --method that refines masked blocks, such as fast-dllm", key=f"--{stated[0]}")
+    return False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked, several
-from app.cli.option_groups import Accepted, Drafting, Placed, grouped
+from app.cli.option_groups import Accepted, Drafting, Placed, Refining, grouped
 from app.cli.options import (
     Batch,
     Context,
@@ -27,6 +27,8 @@ from app.cli.options import (
 from app.cli.output import Answered
 from app.cli.question.accepted import OTHERWISE, as_given, draft_lengths, lengths_for, numbers_words, one_source
 from app.cli.question.asked import asked, with_options
+from app.cli.question.refining import refines
+from app.cli.verbs.breakeven_refining import Asked, breakeven_refining, refined_question
 
 if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
@@ -40,6 +42,7 @@ def breakeven(
     placed: Placed,
     drafting: Drafting,
     accepted: Accepted,
+    refining: Refining,
     method: MethodOrTraces = "",
     trace: Trace = None,
     tree: TreeFile = None,
@@ -64,6 +67,17 @@ def breakeven(
     from costmodel.answers.settings import build_setting
 
     asked_lengths, cells = draft_lengths(draft_tokens, least=1), cells_of({**asdict(placed), "model": model})
+    if refines(method, asdict(refining)):
+        options = {**asdict(placed), **asdict(refining), "model": model, "method": method, "fidelity": fidelity}
+        shape = {"draft_tokens": draft_tokens, "tree": tree, **asdict(drafting)}
+        question = refined_question(options, accepted, trace, shape)
+        about = Asked(
+            base=question[0], source=question[1], batches=whole_numbers(batch, "--batch", least=1),
+            contexts=whole_numbers(context, "--context", least=0), seed=seed,
+        )  # fmt: skip
+        inputs = {**options, "method": question[0].method, "batch": batch, "context": context, "seed": seed,
+                  "trace": str(trace) if trace else None, "tokens_per_step": accepted.tokens_per_step}  # fmt: skip
+        return breakeven_refining(about, cells, inputs, {"json": json, "out": out, "csv": csv, "quiet": quiet})
     source = one_source(accepted, trace, method=method, model=cells[0]["model"], lengths=asked_lengths or ())
     slug = (method_slug(method, "--method") or OTHERWISE) if source is None else source.method
     named = {**asdict(drafting), "draft": drafting.draft or (None if source is None else source.draft_model)}

@@ -19,6 +19,7 @@ from app.cli.options import (
     Json,
     Quiet,
     Seed,
+    method_slug,
     milliseconds,
     read_model,
     whole_numbers,
@@ -28,6 +29,7 @@ from app.cli.question.accepted import as_given, draft_lengths, named_sources
 from app.cli.question.asked import asked
 from app.cli.question.drafts import StopRule, stop_rule
 from app.cli.question.planned import Data, Expert, Pipeline
+from app.cli.question.refining import refines
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -106,24 +108,24 @@ def optimize(
     if out is not None:
         require_folder(out)
     given = {**asdict(placed), **asdict(drafting), "method": method, "pp": pp, "ep": ep, "dp": dp, "fidelity": fidelity}
-    if (slug := _refining_slug(method, refining, quality_floor)) is not None:
+    if refines(method, {**asdict(refining), "quality-floor": quality_floor}):
         from app.cli.verbs.optimize_refining import Asked, optimize_refining, refuse_drafting
 
         refuse_drafting(
-            {**asdict(drafting), "draft_tokens": draft_tokens, "stop": stop, "slo_ttft": slo_ttft,
+            {**asdict(drafting), "method": method, "draft_tokens": draft_tokens, "stop": stop, "slo_ttft": slo_ttft,
              "slo_tpot": slo_tpot}, accepted
         )  # fmt: skip
         cells = cells_of({**given, "model": model or DEFAULT_MASKED_MODEL})
         searched = Asked(
-            method=slug, traces=trace or (), refining=refining, batches=whole_numbers(batch, "--batch", least=1),
-            contexts=whole_numbers(context, "--context", least=0), seed=seed,
+            method=method_slug(method, "--method"), traces=trace or (), refining=refining, seed=seed,
+            batches=whole_numbers(batch, "--batch", least=1), contexts=whole_numbers(context, "--context", least=0),
             floor=DEFAULT_FLOOR if quality_floor is None else quality_floor,
         )  # fmt: skip
         inputs = {
-            **given, "model": model or DEFAULT_MASKED_MODEL, "method": slug, "batch": batch, "context": context,
-            "seed": seed, "trace": [str(path) for path in trace or ()], **asdict(refining),
+            **given, "model": model or DEFAULT_MASKED_MODEL, "method": searched.method, "batch": batch,
+            "context": context, "seed": seed, "trace": [str(path) for path in trace or ()], **asdict(refining),
         }  # fmt: skip
-        questions = [(cell, asked(None, {**given, "method": slug, **cell})) for cell in cells]
+        questions = [(cell, asked(None, {**given, "method": searched.method, **cell})) for cell in cells]
         return optimize_refining(searched, questions, inputs, {"json": json, "out": out, "csv": csv, "quiet": quiet})
     contexts, lengths = whole_numbers(context, "--context", least=0), draft_lengths(draft_tokens, least=1)
     limits = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
@@ -170,25 +172,6 @@ def optimize(
     )  # fmt: skip
     require_one([*body["choices"], *unmet])
     return delivered
-
-
-def _refining_slug(method: str, refining: Refining, floor: float | None) -> str | None:
-    """The slug of a --method that refines masked blocks; None where drafts are searched.
-
-    Raises:
-        InputError: options of masked blocks without such a method.
-    """
-    from app.cli.options import method_slug
-    from costmodel.method_library import load_method
-    from hardware_profiles.errors import InputError
-
-    slug = method_slug(method, "--method")
-    if slug and load_method(slug).refine is not None:
-        return slug
-    stated = [name for name, value in {**asdict(refining), "quality-floor": floor}.items() if value is not None]
-    if stated:
-        raise InputError("belongs to a --method that refines masked blocks, such as fast-dllm", key=f"--{stated[0]}")
-    return None
 
 
 def _searched(

@@ -61,7 +61,7 @@ def refuse_drafting(given: Mapping[str, Any], accepted: Accepted) -> None:
             raise InputError(rule, key=f"--{name.replace('_', '-')}", value=given[name])
     for name in ("acceptance", "tokens_per_step", "drafter", "match_rate"):
         if getattr(accepted, name) is not None:
-            rule = "is not searched over; a confidence trace (--trace) says what every policy commits"
+            rule = f"is not searched over: a confidence trace (--trace) says what policies of {given['method']} commit"
             raise InputError(rule, key=f"--{name.replace('_', '-')}", value=getattr(accepted, name))
 
 
