@@ -259,7 +259,7 @@ def path_acceptance(trace: AcceptanceTrace, shape: Tree) -> list[float]:
         trace: level 2 or more.
         shape: the tree that is replayed.
     """
-    from costmodel.optimizers.trace_trie import build_trie
+    from costmodel.optimizers.trees.trace_trie import build_trie
 
     trie = build_trie(trace, shape.depth - 1)
     nodes = trie.chosen(shape)

@@ -26,8 +26,8 @@ from costmodel.laws.acceptance import (
 from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.method_library import load_method
 from costmodel.optimizers.sources import Source
-from costmodel.optimizers.static_tree import optimal_trees
-from costmodel.optimizers.trace_tree import trace_tree
+from costmodel.optimizers.trees.static_tree import optimal_trees
+from costmodel.optimizers.trees.trace_tree import trace_tree
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.optimizers.trace_tree import TraceTreeResult, trace_tree
+from costmodel.optimizers.trees.trace_tree import TraceTreeResult, trace_tree
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.walk import replay_tree

@@ -1,7 +1,7 @@
 """Which trees of candidates and prompt tokens does a source of acceptance let us compare?
 
 The best trees of every size, at what is known of the candidates' ranks: recorded, counted by level and rank, or rates
-by level under the law of siblings. Leaves out the search for the trees (`costmodel.optimizers.state_trees`).
+by level under the law of siblings. Leaves out the search for the trees (`costmodel.optimizers.trees.state_trees`).
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from costmodel.laws.prompt_states import recorded_acceptance, state_acceptance
 from costmodel.method import Method
 from costmodel.method_library import load_method
 from costmodel.optimizers.sources import Source
-from costmodel.optimizers.state_trees import best_state_trees
+from costmodel.optimizers.trees.state_trees import best_state_trees
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from costmodel.optimizers.static_tree import optimal_trees
+from costmodel.optimizers.trees.static_tree import optimal_trees
 from hardware_profiles.errors import InputError
 from real_runs.decoding.speculative import SpeculativeRun
 from traces.kinds.acceptance import AcceptanceTrace, Provenance

@@ -10,7 +10,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import drawn_ranks
 from costmodel.laws.prompt_states import recorded_acceptance, state_acceptance
 from costmodel.method_library import load_method
-from costmodel.optimizers.state_trees import best_state_trees
+from costmodel.optimizers.trees.state_trees import best_state_trees
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload

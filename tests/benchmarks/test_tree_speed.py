@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from costmodel.optimizers.static_tree import optimal_trees
-from costmodel.optimizers.trace_tree import trace_tree
+from costmodel.optimizers.trees.static_tree import optimal_trees
+from costmodel.optimizers.trees.trace_tree import trace_tree
 from traces.kinds.acceptance import AcceptanceTrace
 
 NODES, LEVELS, WIDTH = 768, 10, 32

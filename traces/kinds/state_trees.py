@@ -2,8 +2,8 @@
 
 Every candidate carries prompt tokens behind it: query tokens that guess what follows should it be accepted. As many
 levels has the next tree as prompt tokens stood behind the last accepted token. That number is the state of a request,
-and every state has a tree of its own. Leaves out which trees are best (`costmodel.optimizers.state_trees`) and what
-they emit (`traces.replay.states`, `costmodel.laws.prompt_states`).
+and every state has a tree of its own. Leaves out which trees are best (`costmodel.optimizers.trees.state_trees`) and
+what they emit (`traces.replay.states`, `costmodel.laws.prompt_states`).
 
 Reference: Chen et al. 2024, "Hardware-Aware Parallel Prompt Decoding" (arXiv:2405.18628), section 4.
 """

@@ -1,6 +1,7 @@
 """The compiled loops over rank paths: how many steps does a set of nodes take, and which swap saves most?
 
-Kernels only, over flat arrays. Leaves out checks and meaning: `costmodel.optimizers.trace_trie` builds what they read.
+Kernels only, over flat arrays. Leaves out checks and meaning: `costmodel.optimizers.trees.trace_trie` builds what they
+read.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _of_states(
 ) -> list[dict[str, Any]]:
     """The trees of all states for every budget; of a recording, what they emit is replayed too."""
     from costmodel.optimizers.state_candidates import recorded_vectors
-    from costmodel.optimizers.state_trees import best_state_trees
+    from costmodel.optimizers.trees.state_trees import best_state_trees
     from hardware_profiles.errors import InputError
     from traces.kinds.acceptance import AcceptanceTrace
     from traces.replay.states import replay_states
@@ -136,7 +136,7 @@ def _known(
     from app.cli.question.accepted import OTHERWISE, one_source
     from costmodel.laws.acceptance import ASSUMED_SIBLINGS, sibling_rates
     from costmodel.optimizers.sources import trace_source
-    from costmodel.optimizers.static_tree import read_acceptance
+    from costmodel.optimizers.trees.static_tree import read_acceptance
     from hardware_profiles.errors import InputError
     from traces.library import trace_file
 
@@ -219,7 +219,7 @@ def _print_states(rows: list[dict[str, Any]], title: str) -> None:
 
 
 def _from_vector(vectors: "AcceptanceVectors", budgets: list[int], depth: int) -> list[dict[str, Any]]:
-    from costmodel.optimizers.static_tree import optimal_trees
+    from costmodel.optimizers.trees.static_tree import optimal_trees
 
     return [
         {
@@ -234,7 +234,7 @@ def _from_vector(vectors: "AcceptanceVectors", budgets: list[int], depth: int) -
 def _from_trace(
     trace: "AcceptanceTrace", budgets: list[int], depth: int, held_out_seed: int | None
 ) -> list[dict[str, Any]]:
-    from costmodel.optimizers.trace_tree import trace_tree
+    from costmodel.optimizers.trees.trace_tree import trace_tree
     from hardware_profiles.errors import InputError
 
     if depth < 2 or budgets[0] < 2:

@@ -17,8 +17,8 @@ from costmodel.answers.estimate import step_cost
 from costmodel.answers.settings import method_of
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.static_tree import optimal_trees
-from costmodel.optimizers.trace_tree import trace_tree
+from costmodel.optimizers.trees.static_tree import optimal_trees
+from costmodel.optimizers.trees.trace_tree import trace_tree
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree, chain_tree

@@ -7,7 +7,7 @@ import pytest
 
 import costmodel
 import hardware_profiles
-from costmodel.optimizers.static_tree import optimal_values
+from costmodel.optimizers.trees.static_tree import optimal_values
 from traces.kinds.tree import Tree, read_tree
 from traces.replay.walk import replay_chain, replay_tree
 from traces.storage.acceptance_file import read_acceptance

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.optimizers.held_out import held_out_comparison, split_halves
-from costmodel.optimizers.trace_tree import trace_tree
+from costmodel.optimizers.trees.trace_tree import trace_tree
 from hardware_profiles.errors import InputError
 from traces.replay.walk import replay_tree
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.optimizers.max_plus import max_plus
+from costmodel.optimizers.trees.max_plus import max_plus
 from tests.simulator.likeliest_slots import likeliest_slots
 
 SURVIVAL = st.lists(

@@ -58,7 +58,7 @@ def calibrate(
     which engine, of which --budget, --results, --resume, --base, --threads and --out hold too.
     """
     from app.cli.output import emit_json, progress_line
-    from app.cli.verbs.machine.profile_file import check_profile_file, write_profile_file
+    from app.cli.verbs.machine.calibration.profile_file import check_profile_file, write_profile_file
     from costmodel.calibration.calibrate import calibrate as calibrated
     from costmodel.calibration.tables import read_all, shipped_model
     from hardware_profiles.errors import InputError
@@ -66,7 +66,7 @@ def calibrate(
 
     tables = [*(kernels or []), *(more or [])]
     if server is not None or engine is not None:
-        from app.cli.verbs.machine.calibrate_server import calibrate_server
+        from app.cli.verbs.machine.calibration.server import calibrate_server
 
         if tables or score_only or here is not None:
             key = "--server" if server is not None else "--engine"
@@ -77,7 +77,7 @@ def calibrate(
         )  # fmt: skip
         return
     if not tables and not score_only:
-        from app.cli.verbs.machine.calibrate_here import calibrate_here
+        from app.cli.verbs.machine.calibration.here import calibrate_here
 
         calibrate_here(
             here, model=model, threads=threads, budget=budget, results=results, resume=resume, base=base, out=out,

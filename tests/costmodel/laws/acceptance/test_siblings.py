@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from costmodel.answers.breakeven import RateLaw
 from costmodel.laws.acceptance import DepthRates, rank_rate, sibling_rates, stated, stated_tree
-from costmodel.optimizers.static_tree import optimal_trees
+from costmodel.optimizers.trees.static_tree import optimal_trees
 from traces.kinds.tree import Tree, chain_tree
 
 falling = st.lists(st.floats(0, 1), min_size=1, max_size=6).map(lambda rates: tuple(sorted(rates, reverse=True)))

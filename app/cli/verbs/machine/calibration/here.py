@@ -29,8 +29,8 @@ def calibrate_here(
         InputError: bad options, or too little was measured.
     """
     from app.cli.output import emit_json, print_table, progress_lines, require_folder, say
+    from app.cli.verbs.machine.calibration.profile_file import check_profile_file, write_profile_file
     from app.cli.verbs.machine.campaign import seconds
-    from app.cli.verbs.machine.profile_file import check_profile_file, write_profile_file
     from real_runs.calibration.device import calibrate_device
 
     limit_s = seconds(budget, "--budget")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.optimizers import max_plus as convolution
-from costmodel.optimizers.max_plus import best_share, max_plus
-from costmodel.optimizers.static_tree import optimal_values
+from costmodel.optimizers.trees import max_plus as convolution
+from costmodel.optimizers.trees.max_plus import best_share, max_plus
+from costmodel.optimizers.trees.static_tree import optimal_values
 
 VALUES = st.one_of(st.just(-np.inf), st.floats(-100, 100))
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.optimizers import static_tree
 from costmodel.optimizers.acceptance_vectors import acceptance_levels
-from costmodel.optimizers.static_tree import (
+from costmodel.optimizers.trees import static_tree
+from costmodel.optimizers.trees.static_tree import (
     optimal_trees,
     optimal_values,
     read_acceptance,

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from costmodel.optimizers.acceptance_vectors import AcceptanceVectors, acceptance_levels, read_acceptance
-from costmodel.optimizers.max_plus import INFEASIBLE, Values, best_share, max_plus
+from costmodel.optimizers.trees.max_plus import INFEASIBLE, Values, best_share, max_plus
 from hardware_profiles.errors import InfeasibleError, InputError
 from traces.kinds.tree import Tree
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.optimizers.trace_tree import most_frequent
-from costmodel.optimizers.trace_trie import build_trie
+from costmodel.optimizers.trees.trace_tree import most_frequent
+from costmodel.optimizers.trees.trace_trie import build_trie
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree

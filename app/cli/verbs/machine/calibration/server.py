@@ -30,8 +30,8 @@ def calibrate_server(
         InputError: bad options, no server, or too little was measured.
     """
     from app.cli.output import emit_json, print_table, progress_lines, require_folder, say
+    from app.cli.verbs.machine.calibration.profile_file import check_profile_file, write_profile_file
     from app.cli.verbs.machine.campaign import seconds
-    from app.cli.verbs.machine.profile_file import check_profile_file, write_profile_file
     from costmodel.engine_library import load_engine
     from hardware_profiles.errors import InputError
     from real_runs.calibration.server.calibrate import calibrate_server as calibrated

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from costmodel.laws.prompt_states import state_law
 from costmodel.optimizers.state_candidates import state_candidates
-from costmodel.optimizers.state_trees import best_state_trees
+from costmodel.optimizers.trees.state_trees import best_state_trees
 from hardware_profiles.errors import InputError
 from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree

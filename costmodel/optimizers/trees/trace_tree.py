@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.optimizers.static_tree import AcceptanceVectors, Certificate, optimal_trees
-from costmodel.optimizers.trace_trie import Chosen, Counts, Trie, build_trie
+from costmodel.optimizers.trees.static_tree import AcceptanceVectors, Certificate, optimal_trees
+from costmodel.optimizers.trees.trace_trie import Chosen, Counts, Trie, build_trie
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree

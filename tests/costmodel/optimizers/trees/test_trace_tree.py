@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.optimizers.static_tree import optimal_trees
-from costmodel.optimizers.trace_tree import trace_tree
-from costmodel.optimizers.trace_trie import build_trie
+from costmodel.optimizers.trees.static_tree import optimal_trees
+from costmodel.optimizers.trees.trace_tree import trace_tree
+from costmodel.optimizers.trees.trace_trie import build_trie
 from hardware_profiles.errors import InfeasibleError, InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.replay.walk import replay_tree

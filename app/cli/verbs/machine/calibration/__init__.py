@@ -1,0 +1,1 @@
+"""`calibrate`: this machine, or a server that runs an engine."""

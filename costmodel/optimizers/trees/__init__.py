@@ -1,0 +1,1 @@
+"""Which tree of draft tokens is best for stated acceptance, or for a recording?"""
