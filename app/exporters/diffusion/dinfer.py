@@ -69,6 +69,7 @@ def export_dinfer(program: Program, decoding: MaskedDecoding) -> Written:
     sampling = program.keys("SamplingParams", {
         "threshold": policy.at["confidence"],
         "parallel_decoding": program.form(decoding).name,
+        "use_credit": policy.commit == "credit" or None,
         "cache": program.record.caches[policy.cache],
         "early_stop": policy.stop == "end_token",
         "cont_weight": 0.0,  # no mix of embeddings from pass to pass

@@ -8,7 +8,15 @@ TOKEN_IDS = {"llada": (126_336, 126_081), "llada2_moe": (156_895, 156_892)}
 REFINING = Refining(
     name="dinfer",
     releases=("fce4e32", "b813f32"),
-    rules={"threshold": RuleForm(name="threshold", thresholds={"confidence": "threshold"})},
+    rules={
+        "threshold": RuleForm(name="threshold", thresholds={"confidence": "threshold"}),
+        "credit": RuleForm(
+            name="threshold",
+            thresholds={"confidence": "threshold"},
+            fixed={"weight": 0.7, "decay": 0.8, "power": 0.2},
+            remark="every entry of the vocabulary has a credit of its own, not the likeliest alone",
+        ),
+    },
     without={},
     caches={"none": "", "prefix": "prefix", "dual": "dual"},
     cache_rule="",

@@ -167,6 +167,17 @@ def test_dinfer_answers_with_the_settings_beside_its_script(tmp_path, model, pol
     assert [json.loads(line) for line in done.stdout.splitlines()] == [settings, settings]
 
 
+def test_dinfers_credit_has_numbers_of_its_own():
+    result = export(masked("dinfer", RefinePolicy(commit="credit", at={"confidence": 0.8})), "dinfer")
+    sampling = json.loads(result.files["dinfer-settings.json"])["SamplingParams"]
+    assert (sampling["use_credit"], sampling["threshold"]) == (True, 0.8)
+    assert any("every entry of the vocabulary" in note for note in result.notes)
+    with pytest.raises(InputError, match="no setting") as refused:
+        export(masked("dinfer", RefinePolicy(commit="credit", at={"weight": 1.0})), "dinfer")
+    assert refused.value.key == "refine.at.weight"
+    assert export(masked("dinfer", method="creditdecoding"), "dinfer").files
+
+
 STAND_IN = """
 import json
 class SamplingParams:
@@ -226,7 +237,7 @@ def test_no_refining_method_is_written_as_plain_decoding(engine, method):
     ("lmdeploy", {"where": {"model": "x/sdar", "dtype": "fp8"}}, "dtype", "fp16, bf16"),
     ("fast-dllm", {"where": {"model": "llada-8b", "tensor_parallel": 2}}, "tensor_parallel", "not looked up"),
     ("dinfer", {"where": {"model": "some/model"}}, "deployment.model", "mask is known"),
-    ("dinfer", {"where": {"model": "llada2.0-mini"}, "method": "llada"}, "refine.commit", "threshold alone"),
+    ("dinfer", {"where": {"model": "llada2.0-mini"}, "method": "llada"}, "refine.commit", "threshold, credit alone"),
 ])  # fmt: skip
 def test_what_a_program_does_not_have_is_refused_by_key(program, changes, key, match):
     with pytest.raises(InputError, match=match) as refused:
