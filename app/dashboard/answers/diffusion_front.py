@@ -59,7 +59,9 @@ def searched_shipped(search: Search, names: tuple[str, ...]) -> RefiningSearch:
     return searched(search, {each.trace.policies[0].cache: each.anchors for each in traces})
 
 
-def front_answer(result: RefiningSearch, policy: RefinePolicy, *, batch: int, context: int, seed: int) -> DeferredAnswer:
+def front_answer(
+    result: RefiningSearch, policy: RefinePolicy, *, batch: int, context: int, seed: int
+) -> DeferredAnswer:
     """What a search says at a batch and context.
 
     Args:
