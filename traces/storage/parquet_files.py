@@ -7,6 +7,7 @@ Leaves out which columns a trace has (`traces.storage.acceptance_file`).
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from hardware_profiles.errors import InputError
 from hardware_profiles.outside_file import open_regular
 from hardware_profiles.whole_file import whole_file
+from traces.storage.parquet_pages import page_sizes
 
 MAX_FILE_BYTES = 2 << 30
 MAX_ROWS = 10_000_000
@@ -99,20 +101,34 @@ def _check_names(parquet: pq.ParquetFile, path: str | Path) -> None:
 
 
 def _check_decoded(parquet: pq.ParquetFile, path: str | Path) -> None:
-    """Refuse a file whose values take more memory than allowed; texts that may are measured, still encoded."""
+    """Refuse a file whose values take more memory than allowed; texts that may be are measured, still encoded."""
     limit = _decoded_limit()
     widths = [_WIDTH_BYTES.get(column.physical_type, column.length) for column in parquet.schema]
     total, texts_at_most = 8 * parquet.metadata.num_rows * sum(_entries(kind) for kind in parquet.schema_arrow.types), 0
-    for place, chunk in enumerate(_chunks(parquet)):
+    pages = _page_sizes(parquet, path)
+    for place, (chunk, (values, unpacked)) in enumerate(zip(_chunks(parquet), pages, strict=True)):
         if min(chunk.num_values, chunk.total_uncompressed_size) < 0:
             raise InputError("is no whole Parquet file (a negative size)", file=path)
-        total += chunk.num_values * max(widths[place % len(widths)], 1)
-        texts_at_most += chunk.num_values * chunk.total_uncompressed_size * (chunk.physical_type == "BYTE_ARRAY")
+        total += max(chunk.num_values, values) * max(widths[place % len(widths)], 1)
+        texts_at_most += max(chunk.num_values, values) * unpacked * (chunk.physical_type == "BYTE_ARRAY")
     if total <= limit < total + texts_at_most:
         total += _text_bytes(path)
     if total > limit:
         wanted = f"must decode to at most {limit >> 20} MiB of values ({LIMIT_VARIABLE} allows more)"
         raise InputError(wanted, file=path, key="bytes of values", value=total)
+
+
+def _page_sizes(parquet: pq.ParquetFile, path: str | Path) -> list[tuple[int, int]]:
+    """Values and unpacked bytes of every column chunk, as its pages state them: a footer may state less."""
+    with open_regular(path) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        try:
+            return [
+                page_sizes(data, min(filter(None, (c.dictionary_page_offset, c.data_page_offset))),
+                           c.total_compressed_size)
+                for c in _chunks(parquet)
+            ]  # fmt: skip
+        except (IndexError, ValueError) as error:
+            raise InputError(f"is no whole Parquet file ({error})", file=path) from None
 
 
 def _entries(kind: pa.DataType) -> int:
