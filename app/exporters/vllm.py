@@ -104,8 +104,8 @@ def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str
     flags += dialect.cache_format(chosen, _CACHE) or ()
     if chosen.max_length is not None:
         flags += ["--max-model-len", str(chosen.max_length)]
-    if chosen.max_batch is not None:
-        flags += ["--max-num-seqs", str(dialect.per_copy(chosen, chosen.max_batch))]
+    if (most := chosen.largest_batch) is not None:  # beyond a schedule's last batch nothing was compared
+        flags += ["--max-num-seqs", str(dialect.per_copy(chosen, most))]
     return flags
 
 
