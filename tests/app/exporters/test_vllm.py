@@ -103,6 +103,13 @@ def test_a_schedule_is_written_from_0_24_on(build):
     assert caught.value.key == "schedule"
 
 
+def test_a_schedule_bounds_the_requests_that_it_was_compared_for(build):
+    schedule = ((1, 8, 5), (9, 48, 0))
+    assert "--max-num-seqs 48 " in export(build(schedule=schedule), "vllm").command
+    assert "--max-num-seqs 32 " in export(build(schedule=schedule, max_batch=32), "vllm").command
+    assert "--max-num-seqs" not in export(build(), "vllm").command
+
+
 def test_a_schedule_of_one_k_needs_no_schedule(build):
     config = config_of(build(schedule=((1, 8, 4), (9, 64, 4))), "0.17.1")
     assert config["num_speculative_tokens"] == 4
