@@ -16,13 +16,13 @@ from simulator.cluster.environment import Progress, Service, run_independently
 from simulator.cluster.ranks import Ranks
 from simulator.cluster.replica import Pool, SimulatedReplica
 from simulator.loop.compiled import PlainWork
-from simulator.loop.drafting import GOODPUT, TREE
+from simulator.loop.decoders.drafting import GOODPUT, TREE
+from simulator.loop.decoders.speculation import build_drafts, lookahead_tokens, mean_rows_by_pass, place_requests
 from simulator.loop.histogram import Histogram
 from simulator.loop.iteration import advance
 from simulator.loop.options import Scenario
 from simulator.loop.rank_time import RankTimer
 from simulator.loop.request import ENDINGS, FAILED, FINISHED, Workload
-from simulator.loop.speculation import build_drafts, lookahead_tokens, mean_rows_by_pass, place_requests
 from simulator.loop.state import COUNTERS, Limits, Requests, new_limits, new_prefixes, new_requests
 from simulator.loop.step_time import StepTimer
 from simulator.loop.tables import Tables

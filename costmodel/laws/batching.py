@@ -2,8 +2,8 @@
 
 `Batch` of a published system says what happens while the target verifies; here stand the seconds in which both phases
 run, and the long-run means of a request under independent acceptance in closed form. The simulator plays the same rules
-request by request (`simulator.loop.drafting`, `simulator.loop.passes`). Leaves out what a pass costs and how requests
-differ.
+request by request (`simulator.loop.decoders.drafting`, `simulator.loop.passes`). Leaves out what a pass costs and how
+requests differ.
 
 Reference: Liu et al. 2025, "PEARL" (arXiv:2408.11850), section 4; Shen et al. 2025, "SpecBranch" (arXiv:2506.01979).
 """

@@ -12,7 +12,7 @@ import numpy as np
 
 from hardware_profiles.errors import InputError
 from simulator.loop.compiled import Compiled, plain_rows, plain_tuple
-from simulator.loop.drafting import PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
+from simulator.loop.decoders.drafting import PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
 from simulator.loop.iteration import COMPOSED, COUNTED, PAUSED, advance, begin, settle, start
 from simulator.loop.passes import drafts_at_once, group, groups, part, parts, tabled_seconds, with_pass
 from simulator.loop.scheduler import receive_all

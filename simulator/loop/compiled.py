@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 _LOOP = (
-    "drafting",
+    "decoders/drafting",
+    "decoders/slots",
+    "decoders/speculation",
     "iteration",
     "kv_cache",
     "passes",
     "ranks",
     "scheduler",
-    "slots",
-    "speculation",
     "split",
     "waiting",
 )
@@ -132,10 +132,10 @@ def plain_rows(records: Any) -> list[Any]:
 
 
 def _stamp() -> tuple[tuple[str, int, int], ...]:
-    """Name, time of change and size of every file of the loop."""
+    """Path below this folder, time of change and size of every file of the loop."""
     found = []
     for name in _FILES:
-        path = Path(__file__).with_name(f"{name}.py")
+        path = Path(__file__).parent / f"{name}.py"
         if path.is_file():
             state = path.stat()
             found.append((name, state.st_mtime_ns, state.st_size))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.drafting import NOTHING, PARALLEL, PLAIN, Drafts, advance_walk, forget_slowly
+from simulator.loop.decoders.drafting import NOTHING, PARALLEL, PLAIN, Drafts, advance_walk, forget_slowly
 from simulator.loop.histogram import bin_of
 from simulator.loop.kv_cache import grow, release, used_blocks
 from simulator.loop.passes import tabled_seconds

@@ -11,7 +11,7 @@ Reference: Qian et al. 2024, "BASS" (arXiv:2404.15778), for ragged batches that 
 from __future__ import annotations
 
 from simulator.loop.compiled import compiled
-from simulator.loop.drafting import PARALLEL, PLAIN, REGROUP, SPLIT, Drafts, accepted_tokens
+from simulator.loop.decoders.drafting import PARALLEL, PLAIN, REGROUP, SPLIT, Drafts, accepted_tokens
 from simulator.loop.request import DECODING
 from simulator.loop.split import split_seconds
 from simulator.loop.state import Buffers, Limits, Replica, Requests

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.loop.compiled import compiled
-from simulator.loop.drafting import Drafts
+from simulator.loop.decoders.drafting import Drafts
 from simulator.loop.iteration import COMPOSED, COUNTED, DONE, begin, next_arrival_s, settle, start
 from simulator.loop.passes import tabled_seconds
 from simulator.loop.rank_time import IDLE_TOKENS

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.drafting import (
+from simulator.loop.decoders.drafting import (
     BLOCK,
     PARALLEL,
     Drafts,
@@ -27,9 +27,9 @@ from simulator.loop.drafting import (
     start_again,
     wanted,
 )
+from simulator.loop.decoders.slots import share_slots
 from simulator.loop.kv_cache import cached_prefix, claim, grow, obtainable, publish, release
 from simulator.loop.request import DECODING, PREFILLING, REJECTED, SWAPPED, WAITING
-from simulator.loop.slots import share_slots
 from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
 from simulator.loop.tables import Tables
 from simulator.loop.waiting import dequeue, enqueue, postponed, stands_behind, take_slot, waits

@@ -2,7 +2,7 @@
 
 Records and named tuples of arrays that compiled code reads and writes: requests, prefixes, the numbers and arrays of
 one replica, the limits it obeys.
-Leaves out what happens to them: `kv_cache`, `waiting`, `drafting`, `scheduler` and `iteration`.
+Leaves out what happens to them: `kv_cache`, `waiting`, `decoders`, `scheduler` and `iteration`.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ REQUEST = np.dtype(
         ("quota", "i4"),  # query tokens in the current iteration
         ("drafts", "i4"),  # draft tokens among them
         ("phase", "i4"),
-        ("pending", "i4"),  # of the draft that was made during verification: see `simulator.loop.drafting`
+        ("pending", "i4"),  # of the draft that was made during verification: see `simulator.loop.decoders.drafting`
         ("replica", "i4"),
         ("sent_s", "f8"),  # when its user sends it
         ("ready_s", "f8"),  # when the front end of its replica has received it
@@ -179,7 +179,7 @@ REQUEST = np.dtype(
         ("last_s", "f8"),
         ("key", "i8"),  # place in the queue: priority, then order of arrival
         ("probability", "f8"),  # that the next draft token to be granted would be accepted
-        ("granted", "i4"),  # draft tokens that the batch's budget verifies: see `simulator.loop.slots`
+        ("granted", "i4"),  # draft tokens that the batch's budget verifies: see `simulator.loop.decoders.slots`
         ("slot", "i4"),  # numbered slot that it holds, where there are such
     ],
     align=True,

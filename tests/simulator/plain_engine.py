@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulator.loop import drafting
-from simulator.loop.speculation import build_drafts, lookahead_tokens, place_requests
+from simulator.loop.decoders import drafting
+from simulator.loop.decoders.speculation import build_drafts, lookahead_tokens, place_requests
 from simulator.loop.state import new_requests
 from tests.simulator.likeliest_slots import likeliest_slots
 

@@ -1,7 +1,7 @@
 """How long an iteration of the plain engine takes: its passes one by one, over requests as objects."""
 
 from costmodel.laws.batching import SERIAL
-from simulator.loop import drafting
+from simulator.loop.decoders import drafting
 from tests.simulator.plain_passes import equal_passes, simple_passes
 
 

@@ -16,7 +16,7 @@ from simulator.cluster.replica import SimulatedReplica
 from simulator.engine import new_pool, simulate
 from simulator.loop import kv_cache, scheduler, waiting
 from simulator.loop import state as s
-from simulator.loop.drafting import BLOCK
+from simulator.loop.decoders.drafting import BLOCK
 from simulator.loop.iteration import COMPOSED, DONE
 from simulator.loop.options import SchedulerOptions
 from simulator.loop.request import DECODING, ENDINGS, PREFILLING, WAITING, Workload

@@ -18,7 +18,8 @@ from simulator.loop.state import REQUEST, Prefixes, new_buffers, new_limits, new
 
 def test_every_file_with_compiled_functions_is_watched():
     folder = Path(simulator.__file__).parent / "loop"
-    using = {path.stem for path in folder.glob("*.py") if "@compiled" in path.read_text()}
+    files = [path for path in folder.rglob("*.py") if "@compiled" in path.read_text()]
+    using = {path.relative_to(folder).with_suffix("").as_posix() for path in files}
     assert using and using <= set(compiled._FILES)
     assert {name for name, _, _ in compiled._STAMP} == set(compiled._FILES)
 

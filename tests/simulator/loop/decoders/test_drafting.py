@@ -14,9 +14,9 @@ from costmodel.method import Batch, Stop
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
 from simulator.engine import simulate
+from simulator.loop.decoders.speculation import build_drafts, place_requests
 from simulator.loop.options import BlockOptions, Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
-from simulator.loop.speculation import build_drafts, place_requests
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 from traces.library import read_trace

@@ -1,6 +1,6 @@
 """Which recording do simulated requests walk along, from where, and with which draft lengths?
 
-Turns `SpeculationOptions` and `BlockOptions` into the arrays of `simulator.loop.drafting`. Leaves out the walk itself.
+Turns `SpeculationOptions` and `BlockOptions` into the arrays of `drafting`. Leaves out the walk itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from costmodel.laws.drafting import stopped
 from costmodel.method import Batch, Stop
 from hardware_profiles.errors import InputError
 from simulator.loop.compiled import compiled
-from simulator.loop.drafting import (
+from simulator.loop.decoders.drafting import (
     ALIKE,
     ALWAYS,
     BLOCK,
