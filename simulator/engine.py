@@ -15,8 +15,9 @@ from hardware_profiles.errors import InfeasibleError, InputError
 from simulator.cluster.environment import Progress, Service, run_independently
 from simulator.cluster.ranks import Ranks
 from simulator.cluster.replica import Pool, SimulatedReplica
+from simulator.loop.block_options import RecordedBlocks
 from simulator.loop.compiled import PlainWork
-from simulator.loop.decoders.drafting import GOODPUT, TREE
+from simulator.loop.decoders.record import GOODPUT, TREE
 from simulator.loop.decoders.speculation import build_drafts, lookahead_tokens, mean_rows_by_pass, place_requests
 from simulator.loop.histogram import Histogram
 from simulator.loop.iteration import advance
@@ -135,12 +136,15 @@ def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool,
     drafts = build_drafts(scenario, generator)
     requests = new_requests(workload, options)
     place_requests(requests, drafts, generator)
+    blocks = scenario.blocks if isinstance(scenario.blocks, RecordedBlocks) else None
     limits = new_limits(
         workload,
         options,
         lag=0 if scenario.blocks is not None else 1,
         lookahead=lookahead_tokens(scenario),
         users=users,
+        sequences=1 if blocks is None else blocks.held_sequences,
+        canvas=0 if blocks is None or blocks.texts_end else blocks.canvas_tokens,
     )
     draft_timer = scenario.speculation.draft if scenario.speculation is not None else None
     tables = _tables(scenario, scenario.timer, limits, draft_timer)
@@ -175,16 +179,20 @@ def _tables(scenario: Scenario, timer: StepTimer, limits: Limits, draft_timer: o
     workload, speculation, blocks = scenario.workload, scenario.speculation, scenario.blocks
     tree = speculation.topology if speculation is not None and isinstance(speculation.topology, Tree) else None
     most = 1 + (speculation.draft_tokens if speculation is not None else 0)
+    exact: tuple[int, ...] = ()
     if blocks is not None:
-        most = max(blocks.block_tokens, int(blocks.query_tokens.max()))
+        exact, most = blocks.query_sizes, max(blocks.query_sizes)
     context = int((workload.prompt_tokens.astype(np.int64) + workload.output_tokens).max()) + limits.lookahead
     requests = min(limits.max_requests, workload.requests)
     rows = limits.token_budget + most
-    if not limits.chunked:
+    if not limits.chunked or isinstance(blocks, RecordedBlocks):
         rows = max(rows, context)
     at_once = requests * max(speculation.batch.branches, 1) if speculation is not None else requests
+    if blocks is not None:
+        at_once = requests * blocks.copies
     levels = mean_rows_by_pass(speculation)
-    size = TableSize(min(rows, context * requests + most), at_once, context, max(most, 1 + len(levels)), tree, levels)
+    most_rows, queries = min(rows, context * requests + most), max(most, 1 + len(levels))
+    size = TableSize(most_rows, at_once, context, queries, tree, levels, exact)
     tables = timer.tables(size, drafts=False)
     if isinstance(draft_timer, TabledTimer):
         drafted = draft_timer.tables(size, drafts=True)

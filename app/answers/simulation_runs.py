@@ -136,7 +136,7 @@ def summary(prepared: Prepared, result: SimulationResult) -> dict[str, Any]:
     slo = prepared.written.slo
     found = result.summary(slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
     known = prepared.setting is not None and prepared.engine is None and prepared.copies.plan is None
-    known = known and prepared.written.feed_forward is None and prepared.blocks is None
+    known = known and prepared.written.feed_forward is None and prepared.blocks is None and prepared.refined is None
     used = resources(result, prepared.setting) if known and prepared.setting is not None else None
     return found | {field.name: None if used is None else getattr(used, field.name) for field in fields(Resources)}
 

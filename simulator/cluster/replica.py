@@ -12,14 +12,14 @@ import numpy as np
 
 from hardware_profiles.errors import InputError
 from simulator.loop.compiled import Compiled, plain_rows, plain_tuple
-from simulator.loop.decoders.drafting import PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
+from simulator.loop.decoders.record import BLOCK, PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
 from simulator.loop.iteration import COMPOSED, COUNTED, PAUSED, advance, begin, settle, start
-from simulator.loop.passes import drafts_at_once, group, groups, part, parts, tabled_seconds, with_pass
-from simulator.loop.scheduler import receive_all
+from simulator.loop.passes import drafts_at_once, group, groups, over_caches, part, parts, tabled_seconds, with_pass
 from simulator.loop.split import line_up, next_pass
 from simulator.loop.state import Limits, Prefixes, Requests, Small, new_buffers, new_replica
 from simulator.loop.step_time import DraftTimer, StepTimer
 from simulator.loop.tables import Tables, no_tables
+from simulator.loop.waiting import receive_all
 from simulator.results.metrics import Series
 
 _NEVER = 1 << 62  # iterations between two noted states
@@ -181,9 +181,9 @@ class SimulatedReplica:
         decoding = int(state.decoding)
         if self.pool.limits.pass_tokens and drafts.ragged == SPLIT:
             return self._split()
-        if drafts.ragged == SPLIT or not decoding:
-            queries = float(state.decode_rows / decoding) if decoding else 0.0
-            return self._asked((decoding, queries, float(state.context_tokens)), prompts=True)
+        if drafts.ragged == SPLIT or drafts.decoder == BLOCK or not decoding:
+            sequences, queries = self._run(over_caches, self._parts[0], drafts)
+            return self._asked((sequences, queries, float(state.context_tokens)), prompts=True)
         ways = (False, True) if drafts.ragged == REGROUP else (False,)
         return min(self._in_groups(by_length) for by_length in ways)
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 _LOOP = (
+    "decoders/block_walk",
     "decoders/drafting",
     "decoders/slots",
     "decoders/speculation",
@@ -28,7 +29,7 @@ _LOOP = (
     "split",
     "waiting",
 )
-_READ = ("histogram", "request", "state", "tables")
+_READ = ("decoders/record", "histogram", "request", "state", "tables")
 _FILES = _LOOP + _READ
 
 

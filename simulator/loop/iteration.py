@@ -10,16 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.decoders.drafting import NOTHING, PARALLEL, PLAIN, Drafts, advance_walk, forget_slowly
+from simulator.loop.decoders.block_walk import count_shared
+from simulator.loop.decoders.drafting import advance_walk, forget_slowly
+from simulator.loop.decoders.record import BLOCK, NOTHING, PARALLEL, PLAIN, Drafts
 from simulator.loop.histogram import bin_of
-from simulator.loop.kv_cache import grow, release, used_blocks
+from simulator.loop.kv_cache import grow, missing_blocks, most_blocks, release, used_blocks
 from simulator.loop.passes import tabled_seconds
 from simulator.loop.request import DECODING, FAILED, FINISHED, REJECTED
-from simulator.loop.scheduler import compose, end_request, leave, missing_blocks, most_blocks
+from simulator.loop.scheduler import compose, leave
 from simulator.loop.split import is_one_pass
 from simulator.loop.state import MOST_SAMPLES, Buffers, Limits, Prefixes, Replica, Requests
 from simulator.loop.tables import Tables, target_seconds
-from simulator.loop.waiting import dequeue, enqueue
+from simulator.loop.waiting import dequeue, end_request, enqueue
 
 COMPOSED, PAUSED, DONE, COUNTED = range(4)
 REMEMBERED = 0.2  # weight of the latest step in the time per token that admission looks at
@@ -123,7 +125,9 @@ def settle(
     replica.clock_s = now
     replica.busy = 0
     replica.iterations += 1
-    replica.unseen += limits.receive_iterations if replica.chunks > 0 else 1
+    replica.unseen += limits.receive_iterations if replica.chunks > replica.full_passes else 1
+    if d.decoder == BLOCK:
+        count_shared(d, replica, buffers, requests)
     before, remaining, waits, emitted_before = replica.running, 0, 0, replica.emitted
     accepted_before = replica.accepted
     wait, place = -1.0, 0

@@ -10,8 +10,37 @@ Reference: Kwon et al. 2023, "PagedAttention" (arXiv:2309.06180), section 4; Zhe
 
 from __future__ import annotations
 
-from simulator.loop.compiled import compiled
+from simulator.loop.compiled import compiled, inlined
 from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
+
+
+@compiled
+def most_blocks(requests: Requests, limits: Limits, r: int) -> int:
+    """Blocks that a request may come to hold."""
+    tokens = requests[r].prompt + requests[r].output - limits.lag + limits.lookahead
+    if requests[r].output == 1 and limits.lag:
+        tokens = requests[r].prompt
+    if limits.canvas:
+        canvases = (requests[r].output + limits.canvas - 1) // limits.canvas
+        tokens = min(tokens, requests[r].prompt + canvases * limits.canvas)
+    return int((tokens * limits.sequences + limits.block_tokens - 1) // limits.block_tokens)
+
+
+@compiled
+def promised_blocks(requests: Requests, limits: Limits, r: int) -> int:
+    """Blocks that a request holds once it has generated the reserved share of its missing tokens."""
+    missing = requests[r].output - requests[r].generated
+    tokens = requests[r].prompt + requests[r].output - limits.lag + limits.lookahead
+    tokens -= int((1.0 - limits.reserve_ratio) * missing)
+    blocks = int((tokens * limits.sequences + limits.block_tokens - 1) // limits.block_tokens)
+    return int(min(blocks, most_blocks(requests, limits, r)))
+
+
+@inlined
+def missing_blocks(requests: Requests, limits: Limits, r: int, tokens: int) -> int:
+    """Blocks without which a request cannot hold so many tokens."""
+    short = tokens - requests[r].slots
+    return int((short + limits.block_tokens - 1) // limits.block_tokens) if short > 0 else 0
 
 
 @compiled

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from costmodel.laws.acceptance import MATCHING, Law
 from costmodel.laws.batching import SERIAL, check_batch
 from costmodel.method import Batch, Stop
 from hardware_profiles.errors import InputError
+from simulator.loop.block_options import BlockOptions, RecordedBlocks
 from simulator.loop.rank_time import RankTimer
 from simulator.loop.request import Workload
 from simulator.loop.step_time import DraftTimer, StepTimer
@@ -242,42 +242,6 @@ class SpeculationOptions:
         return self.topology.draft_tokens if isinstance(self.topology, Tree) else self.topology
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class BlockOptions:
-    """A decoder that commits blocks of tokens over several passes.
-
-    A request draws one row after the other from `commits`: pass j of a block runs on `query_tokens[j]` tokens and
-    fixes `commits[i, j]` of them; the block joins the context when it is complete.
-
-    Args:
-        block_tokens: tokens of a block.
-        commits: int[n, p], tokens fixed in every pass of n recorded or drawn blocks; rows sum to `block_tokens` and
-            may end in zeros, which are passes that did not run. A zero before the last commit is a pass without one.
-        query_tokens: int[p], tokens that pass j computes, >= 1.
-        closing_passes: passes that only store a finished block, each of `block_tokens` tokens.
-
-    Raises:
-        InputError: rows that do not sum to a block, shapes that do not fit.
-    """
-
-    block_tokens: int
-    commits: NDArray[np.int64]
-    query_tokens: NDArray[np.int64]
-    closing_passes: int = 0
-
-    def __post_init__(self) -> None:
-        commits = np.atleast_2d(np.asarray(self.commits, dtype=np.int64))
-        queries = np.asarray(self.query_tokens, dtype=np.int64)
-        if self.block_tokens < 1 or self.closing_passes < 0:
-            raise InputError("a block has at least one token", key="block_tokens", value=self.block_tokens)
-        if commits.size == 0 or np.any(commits < 0) or np.any(commits.sum(axis=1) != self.block_tokens):
-            raise InputError(f"every row must sum to the block's {self.block_tokens} tokens", key="commits")
-        if queries.shape != (commits.shape[1],) or np.any(queries < 1):
-            raise InputError("must hold one number >= 1 per pass", key="query_tokens", value=list(queries.shape))
-        object.__setattr__(self, "commits", commits)
-        object.__setattr__(self, "query_tokens", queries)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disaggregation:
     """Prompts on replicas of their own; the cache then travels to a replica that decodes.
@@ -319,7 +283,7 @@ class Scenario:
         scheduler: of every replica.
         timer: seconds of an iteration.
         speculation: None: plain decoding.
-        blocks: a block decoder in place of speculation.
+        blocks: a decoder of blocks in place of speculation: as stated, or along recorded ones.
         replicas: engines behind the router, each with the scheduler's cache.
         router: which replica takes a request.
         in_step: the replicas are ranks with experts of each other, and begin every iteration together.
@@ -337,7 +301,7 @@ class Scenario:
     scheduler: SchedulerOptions
     timer: StepTimer
     speculation: SpeculationOptions | None = None
-    blocks: BlockOptions | None = None
+    blocks: BlockOptions | RecordedBlocks | None = None
     replicas: int = 1
     router: Router = "round-robin"
     in_step: bool = False

@@ -11,7 +11,8 @@ Reference: Qian et al. 2024, "BASS" (arXiv:2404.15778), for ragged batches that 
 from __future__ import annotations
 
 from simulator.loop.compiled import compiled
-from simulator.loop.decoders.drafting import PARALLEL, PLAIN, REGROUP, SPLIT, Drafts, accepted_tokens
+from simulator.loop.decoders.drafting import accepted_tokens
+from simulator.loop.decoders.record import BLOCK, PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
 from simulator.loop.request import DECODING
 from simulator.loop.split import split_seconds
 from simulator.loop.state import Buffers, Limits, Replica, Requests
@@ -117,16 +118,25 @@ def _in_groups(replica: Replica, buffers: Buffers, requests: Requests, d: Drafts
 
 
 @compiled
-def _whole_pass_seconds(replica: Replica, buffers: Buffers, t: Tables, query_tokens: float) -> float:
+def over_caches(replica: Replica, d: Drafts) -> tuple[int, float]:
+    """Sequences that decode over their caches, and their mean query tokens; full passes stand among the prompts."""
+    sequences = (replica.decoding - replica.full_passes) * d.copies
+    return int(sequences), float((replica.decode_rows - replica.full_rows) / sequences) if sequences else 0.0
+
+
+@compiled
+def _whole_pass_seconds(replica: Replica, buffers: Buffers, d: Drafts, t: Tables) -> float:
     """Seconds of one pass over everybody, of which the replica remembers those that the device waits for its host."""
     rows, sampled = replica.rows, replica.decode_rows + replica.prompts_ending
+    sequences, queries = over_caches(replica, d)
     device_s = device_seconds(
-        t, replica.decoding, query_tokens, float(replica.context_tokens), buffers.chunks, replica.chunks, rows, sampled
+        t, sequences, queries, float(replica.context_tokens), buffers.chunks, replica.chunks, rows, sampled
     )
     requests = replica.decoding + replica.prompts_ending
-    host_s = exposed_host_s(t, requests, rows, replica.chunks, device_s)
+    host_s = exposed_host_s(t, requests, rows, replica.chunks - replica.full_passes, device_s)
     replica.host_s += host_s
-    engine_s = engine_seconds(t, query_tokens, requests, replica.decode_rows, rows, device_s)
+    each = float(replica.decode_rows / replica.decoding) if replica.decoding else 0.0
+    engine_s = engine_seconds(t, each, requests, replica.decode_rows, rows, device_s)
     return float(device_s + engine_s + host_s)
 
 
@@ -135,18 +145,16 @@ def tabled_seconds(
     replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, d: Drafts, t: Tables
 ) -> float:  # fmt: skip
     """Seconds of the composed iteration by the tables."""
-    decoding = replica.decoding
     if d.parts > 1:
         return float(_in_parts(replica, buffers, requests, d, t))
-    if d.ragged != SPLIT and decoding:
+    if d.ragged != SPLIT and d.decoder != BLOCK and replica.decoding:
         target = _in_groups(replica, buffers, requests, d, t, False)
         if d.ragged == REGROUP:
             target = min(target, _in_groups(replica, buffers, requests, d, t, True))
     elif limits.pass_tokens > 0:
         target = split_seconds(replica, buffers, requests, limits, t)
     else:
-        queries = float(replica.decode_rows / decoding) if decoding else 0.0
-        target = _whole_pass_seconds(replica, buffers, t, queries)
+        target = _whole_pass_seconds(replica, buffers, d, t)
     target += t.accepted_s * replica.just_accepted
     if d.decoder == PLAIN:
         return float(target)

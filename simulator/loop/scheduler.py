@@ -15,10 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.loop.compiled import compiled, inlined
+from simulator.loop.decoders.block_walk import add_block_pass, find_sharing, held_tokens, waits_for_block
 from simulator.loop.decoders.drafting import (
-    BLOCK,
-    PARALLEL,
-    Drafts,
     batch_drafts,
     branches_behind,
     draft_length,
@@ -27,38 +25,22 @@ from simulator.loop.decoders.drafting import (
     start_again,
     wanted,
 )
+from simulator.loop.decoders.record import BLOCK, PARALLEL, Drafts
 from simulator.loop.decoders.slots import share_slots
-from simulator.loop.kv_cache import cached_prefix, claim, grow, obtainable, publish, release
+from simulator.loop.kv_cache import (
+    cached_prefix,
+    claim,
+    grow,
+    missing_blocks,
+    obtainable,
+    promised_blocks,
+    publish,
+    release,
+)
 from simulator.loop.request import DECODING, PREFILLING, REJECTED, SWAPPED, WAITING
 from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
 from simulator.loop.tables import Tables
-from simulator.loop.waiting import dequeue, enqueue, postponed, stands_behind, take_slot, waits
-
-
-@compiled
-def most_blocks(requests: Requests, limits: Limits, r: int) -> int:
-    """Blocks that a request may come to hold."""
-    tokens = requests[r].prompt + requests[r].output - limits.lag + limits.lookahead
-    if requests[r].output == 1 and limits.lag:
-        tokens = requests[r].prompt
-    return int((tokens + limits.block_tokens - 1) // limits.block_tokens)
-
-
-@compiled
-def promised_blocks(requests: Requests, limits: Limits, r: int) -> int:
-    """Blocks that a request holds once it has generated the reserved share of its missing tokens."""
-    missing = requests[r].output - requests[r].generated
-    tokens = requests[r].prompt + requests[r].output - limits.lag + limits.lookahead
-    tokens -= int((1.0 - limits.reserve_ratio) * missing)
-    blocks = int((tokens + limits.block_tokens - 1) // limits.block_tokens)
-    return int(min(blocks, most_blocks(requests, limits, r)))
-
-
-@inlined
-def missing_blocks(requests: Requests, limits: Limits, r: int, tokens: int) -> int:
-    """Blocks without which a request cannot hold so many tokens."""
-    short = tokens - requests[r].slots
-    return int((short + limits.block_tokens - 1) // limits.block_tokens) if short > 0 else 0
+from simulator.loop.waiting import dequeue, end_request, enqueue, postponed, stands_behind, take_slot, waits
 
 
 @compiled
@@ -68,36 +50,6 @@ def leave(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits
     replica.running -= 1
     for i in range(at, replica.running):
         running[i] = running[i + 1]
-
-
-@compiled
-def receive(replica: Replica, requests: Requests, limits: Limits, r: int) -> None:
-    """The front end receives a request that has been sent, after those that were sent before it."""
-    spent_s = limits.intake_s + limits.intake_token_s * requests[r].prompt
-    replica.received_s = max(replica.received_s, requests[r].sent_s) + spent_s
-    requests[r].ready_s = replica.received_s
-
-
-@compiled
-def receive_all(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, first: int, end: int) -> None:
-    """The front end receives the requests at places `first` to `end` of the inbox."""
-    for i in range(first, end):
-        receive(replica, requests, limits, buffers.inbox[i])
-
-
-@compiled
-def end_request(
-    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, r: int, phase: int, now: float
-) -> None:  # fmt: skip
-    """A request ends, one way or another; in a closed loop the next one is sent."""
-    requests[r].phase = phase
-    buffers.over[replica.ended] = r
-    follower = limits.users + replica.ended
-    replica.ended += 1
-    if follower < replica.sent:
-        following = buffers.inbox[follower]
-        requests[following].sent_s = max(requests[following].sent_s, now + limits.think_s)
-        receive(replica, requests, limits, following)
 
 
 @compiled
@@ -150,7 +102,9 @@ def _secure(
 
 
 @inlined
-def _decode(replica: Replica, requests: Requests, limits: Limits, d: Drafts, r: int, extra: int) -> None:
+def _decode(
+    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, d: Drafts, r: int, extra: int
+) -> None:  # fmt: skip
     """A request that decodes takes part with 1 + `extra` query tokens."""
     requests[r].quota = 1 + extra
     drafts = 0 if d.decoder == BLOCK else extra
@@ -158,8 +112,11 @@ def _decode(replica: Replica, requests: Requests, limits: Limits, d: Drafts, r: 
     replica.rows += 1 + extra
     replica.decode_rows += 1 + extra
     replica.decoding += 1
-    replica.context_tokens += requests[r].computed
-    replica.longest_context = max(replica.longest_context, requests[r].computed)
+    if d.decoder == BLOCK:
+        add_block_pass(d, replica, buffers, requests, r, 1 + extra)
+    else:
+        replica.context_tokens += requests[r].computed
+        replica.longest_context = max(replica.longest_context, requests[r].computed)
     replica.longest_draft = max(replica.longest_draft, drafts)
     new = draft_length(d, requests, r, drafts, replica.draft_limit)
     if new > 0:
@@ -203,7 +160,7 @@ def _decodes(
     at = 0
     while at < replica.running:
         r = running[at]
-        if requests[r].phase != DECODING or requests[r].quota > 0:
+        if requests[r].phase != DECODING or requests[r].quota > 0 or waits_for_block(replica, requests, r):
             at += 1
             continue
         room = limits.token_budget - replica.rows - 1
@@ -212,9 +169,9 @@ def _decodes(
             return
         if d.decoder != BLOCK:
             extra = fits(d, extra, room)
-        tokens = requests[r].computed + 1 + extra
+        tokens = held_tokens(d, requests, limits, r, 1 + extra)
         if requests[r].slots >= tokens or _secure(replica, buffers, requests, prefixes, limits, d, at, tokens):
-            _decode(replica, requests, limits, d, r, extra)
+            _decode(replica, buffers, requests, limits, d, r, extra)
             at += 1
         elif at < replica.running and running[at] == r:
             at += 1
@@ -289,6 +246,8 @@ def _admit(
     r: int, batch: int,
 ) -> bool:  # fmt: skip
     """Let the first of the queue in, if there is room for its next tokens."""
+    if d.renews:
+        return bool(_admit_block(replica, buffers, requests, prefixes, limits, d, r, batch))
     computed = requests[r].computed
     hits, idle = 0, 0
     known = requests[r].prompt + requests[r].generated
@@ -325,7 +284,32 @@ def _admit(
     if not decodes and tokens:
         _prefill(replica, buffers, requests, prefixes, limits, r, tokens)
     elif tokens:
-        _decode(replica, requests, limits, d, r, extra)
+        _decode(replica, buffers, requests, limits, d, r, extra)
+    return True
+
+
+@compiled
+def _admit_block(
+    replica: Replica, buffers: Buffers, requests: Requests, prefixes: Prefixes, limits: Limits, d: Drafts,
+    r: int, batch: int,
+) -> bool:  # fmt: skip
+    """Let the first of the queue in with its block's first pass, which computes its prompt too."""
+    extra = wanted(d, requests, r, batch)
+    if replica.sharing or (replica.rows + 1 + extra > limits.token_budget and replica.rows > 0):
+        return False
+    blocks = missing_blocks(requests, limits, r, held_tokens(d, requests, limits, r, 1 + extra))
+    if not _has_room(replica, requests, limits, r, blocks, 0, 0):
+        return False
+    if requests[r].phase == SWAPPED and not np.isnan(requests[r].scheduled_s):
+        moved = (requests[r].computed + limits.block_tokens - 1) // limits.block_tokens
+        replica.swap_s += moved * limits.swap_block_s
+    dequeue(replica, buffers, requests)
+    grow(replica, buffers, requests, limits, r, blocks)
+    replica.admitted += 1
+    requests[r].computed = requests[r].prompt + requests[r].generated
+    _join(replica, buffers, requests, limits, r)
+    requests[r].phase = DECODING
+    _decode(replica, buffers, requests, limits, d, r, extra)
     return True
 
 
@@ -362,7 +346,7 @@ def _nothing_yet(replica: Replica) -> None:
     replica.rows = replica.decode_rows = replica.prompts_ending = replica.decoding = 0
     replica.context_tokens = replica.longest_context = replica.chunks = 0
     replica.drafts_at_once = replica.longest_draft = replica.longest_new_draft = replica.draft_limit = 0
-    replica.preempted = replica.admitted = 0
+    replica.full_passes = replica.full_rows = replica.preempted = replica.admitted = 0
 
 
 @compiled
@@ -379,6 +363,8 @@ def compose(
             context += requests[r].computed
     batch = batch_drafts(d, t, replica, buffers, decoding, float(context))
     replica.draft_limit = batch
+    if d.decoder == BLOCK:
+        find_sharing(d, replica, buffers, requests)
     share_slots(replica, buffers, requests, d, batch, decoding)
     if limits.numbered_slots and replica.queued > 0 and running < limits.max_requests:
         replica.postponed = postponed(replica, buffers, requests)
@@ -388,7 +374,7 @@ def compose(
     goes_on = decoding == replica.running or _prompts(replica, buffers, requests, prefixes, limits, d)
     if goes_on and replica.preempted == 0 and not limits.numbered_slots:
         _admissions(replica, buffers, requests, prefixes, limits, d, batch)
-    if limits.prefill_first and replica.chunks == 0:
+    if limits.prefill_first and replica.chunks == replica.full_passes:
         _decodes(replica, buffers, requests, prefixes, limits, d, batch)
     if d.decoder == PARALLEL and batch > 0:
         replica.longest_draft = batch

@@ -60,6 +60,10 @@ class Replica:
         drafts_at_once: drafts that are made, every branch counted.
         longest_draft: most draft tokens of any request that decodes.
         longest_new_draft: most tokens of a draft that is made in the iteration.
+        full_passes: of the chunks, passes over prompt and canvas of requests that decode.
+        full_rows: of `decode_rows`, those of such passes.
+        sharing: 1 while requests that share steps are within a block.
+        shared_passes: until the last of them has finished it.
         preempted: requests that lost their blocks while the iteration was composed.
         admitted: requests that joined.
         postponed: waiting requests for whom slots were left in the latest iteration, as they take them.
@@ -114,6 +118,10 @@ class Replica:
     drafts_at_once: int = 0
     longest_draft: int = 0
     longest_new_draft: int = 0
+    full_passes: int = 0
+    full_rows: int = 0
+    sharing: int = 0
+    shared_passes: int = 0
     preempted: int = 0
     admitted: int = 0
     postponed: int = 0
@@ -170,7 +178,7 @@ REQUEST = np.dtype(
         ("quota", "i4"),  # query tokens in the current iteration
         ("drafts", "i4"),  # draft tokens among them
         ("phase", "i4"),
-        ("pending", "i4"),  # of the draft that was made during verification: see `simulator.loop.decoders.drafting`
+        ("pending", "i4"),  # of the draft that was made during verification; of blocks: see `decoders.block_walk`
         ("replica", "i4"),
         ("sent_s", "f8"),  # when its user sends it
         ("ready_s", "f8"),  # when the front end of its replica has received it
@@ -179,7 +187,7 @@ REQUEST = np.dtype(
         ("last_s", "f8"),
         ("key", "i8"),  # place in the queue: priority, then order of arrival
         ("probability", "f8"),  # that the next draft token to be granted would be accepted
-        ("granted", "i4"),  # draft tokens that the batch's budget verifies: see `simulator.loop.decoders.slots`
+        ("granted", "i4"),  # draft tokens that the batch's budget verifies; 1 within a block of shared steps
         ("slot", "i4"),  # numbered slot that it holds, where there are such
     ],
     align=True,
@@ -227,6 +235,8 @@ class Limits(NamedTuple):
     think_s: float
     lag: int  # 1: the last emitted token's cache entry comes one step later; 0 for block decoders
     lookahead: int  # most slots that a step writes beyond what it keeps
+    sequences: int  # of every request whose cache is held; 0: none is
+    canvas: int  # tokens by which the text of a request grows, as far as that is certain; 0: it is not
     most_rows: int  # of an iteration, as far as they are counted
 
 
@@ -294,7 +304,10 @@ def new_prefixes(workload: Workload, options: SchedulerOptions) -> Prefixes:
     return Prefixes(ids.astype(np.int32), start, held, per_id, int(names.size) * per_id)
 
 
-def new_limits(workload: Workload, options: SchedulerOptions, *, lag: int, lookahead: int, users: bool) -> Limits:
+def new_limits(
+    workload: Workload, options: SchedulerOptions, *, lag: int, lookahead: int, users: bool, sequences: int = 1,
+    canvas: int = 0,
+) -> Limits:  # fmt: skip
     """Options in numbers; `users`: the closed loop is kept by the replica itself."""
 
     def or_never(limit: float | None) -> float:
@@ -320,7 +333,8 @@ def new_limits(workload: Workload, options: SchedulerOptions, *, lag: int, looka
         slo_ttft_s=or_never(options.slo_ttft_s), slo_tpot_s=or_never(options.slo_tpot_s),
         horizon_s=or_never(options.horizon_s),
         users=int(workload.users) if users and workload.users is not None else workload.requests,
-        think_s=float(workload.think_s), lag=lag, lookahead=lookahead, most_rows=min(rows, _MOST_ROWS),
+        think_s=float(workload.think_s), lag=lag, lookahead=lookahead, sequences=sequences,
+        canvas=canvas, most_rows=min(rows, _MOST_ROWS),
     )  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""Who is next, and which slot does it take? A queue of requests by their keys, as a binary heap in an array.
+"""When is a request received, who is next, and which slot does it take?
+
+Requests wait in a queue by their keys, a binary heap in an array.
 
 Keys order by priority, then arrival, so that a preempted request is served before everybody who came later.
 Leaves out who may start: `simulator.loop.scheduler`.
@@ -8,6 +10,36 @@ from __future__ import annotations
 
 from simulator.loop.compiled import compiled, inlined
 from simulator.loop.state import TAKEN, Buffers, Limits, Replica, Requests
+
+
+@compiled
+def receive(replica: Replica, requests: Requests, limits: Limits, r: int) -> None:
+    """The front end receives a request that has been sent, after those that were sent before it."""
+    spent_s = limits.intake_s + limits.intake_token_s * requests[r].prompt
+    replica.received_s = max(replica.received_s, requests[r].sent_s) + spent_s
+    requests[r].ready_s = replica.received_s
+
+
+@compiled
+def receive_all(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, first: int, end: int) -> None:
+    """The front end receives the requests at places `first` to `end` of the inbox."""
+    for i in range(first, end):
+        receive(replica, requests, limits, buffers.inbox[i])
+
+
+@compiled
+def end_request(
+    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, r: int, phase: int, now: float
+) -> None:  # fmt: skip
+    """A request ends, one way or another; in a closed loop the next one is sent."""
+    requests[r].phase = phase
+    buffers.over[replica.ended] = r
+    follower = limits.users + replica.ended
+    replica.ended += 1
+    if follower < replica.sent:
+        following = buffers.inbox[follower]
+        requests[following].sent_s = max(requests[following].sent_s, now + limits.think_s)
+        receive(replica, requests, limits, following)
 
 
 @compiled

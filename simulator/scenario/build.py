@@ -20,6 +20,7 @@ from costmodel.laws.controllers import EMA_WEIGHT
 from costmodel.method import Batch, Method
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
+from simulator.loop.block_options import BlockOptions, RecordedBlocks
 from simulator.loop.options import Disaggregation, Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
 from simulator.loop.step_time import DraftTimer, StepTimer
@@ -41,6 +42,7 @@ from simulator.scenario.drafted import drafted
 from simulator.scenario.encoders import encoding
 from simulator.scenario.file import Requests, ScenarioFile
 from simulator.scenario.prompt_workers import disaggregation_of
+from simulator.scenario.refined import Refined, refined, refining
 from simulator.scenario.sections import BlocksSection, SpeculationSection
 from simulator.timing.engine_settings import EngineSettings, read_engine
 from traces.importers.formats import read_requests_any
@@ -51,6 +53,7 @@ from traces.library import trace_file
 if TYPE_CHECKING:
     from costmodel.optimizers.sources import Source
 
+_PLAIN = "plain-decoding"
 _OTHERWISE = "speculative-decoding"
 """The method of a trace, or of stated acceptance, that names none."""
 
@@ -69,6 +72,7 @@ class Prepared:
         timer: of iterations.
         speculation: None: plain decoding.
         blocks: of a block decoder, drawn by the seed; None: no such decoder.
+        refined: blocks of a confidence trace; None: there is none.
         disaggregation: None: every replica computes prompts and decodes.
         notes: what was assumed.
     """
@@ -82,6 +86,7 @@ class Prepared:
     timer: StepTimer
     speculation: SpeculationOptions | None
     blocks: BlocksSection | None
+    refined: Refined | None
     disaggregation: Disaggregation | None
     notes: tuple[str, ...]
 
@@ -109,13 +114,18 @@ class Prepared:
             scheduler=replace(self.scheduler, **changes),
             timer=self.timer,
             speculation=self.speculation,
-            blocks=None if self.blocks is None else block_options(self.blocks, seed),
+            blocks=self._blocks(seed),
             replicas=written.replicas or self.copies.schedulers,
             router=written.router or ("reported-load" if self.copies.in_step else "round-robin"),
             in_step=self.copies.in_step,
             disaggregation=self.disaggregation,
             seed=seed,
         )
+
+    def _blocks(self, seed: int) -> BlockOptions | RecordedBlocks | None:
+        if self.refined is not None:
+            return self.refined.blocks
+        return None if self.blocks is None else block_options(self.blocks, seed)
 
 
 def prepare(written: ScenarioFile) -> Prepared:
@@ -133,12 +143,14 @@ def prepare(written: ScenarioFile) -> Prepared:
         source = read_requests_any(written.requests.file, written.requests.format)
         if not source.requests:
             raise InputError("must hold at least one request", file=source.file, key="requests", value=0)
-    known = _known(written)
-    notes: list[str] = []
+    walked = refined(written)
+    known = _known(written) if walked is None else None
+    notes: list[str] = [] if walked is None else [*walked.notes]
     trace = None if known is None else _walked(written, known, notes)
     engine = read_engine(written.profile.engine) if written.profile is not None else None
     copies = copies_of(written, engine)
-    setting = None if engine is not None and trace is None else _setting(written, known, engine)
+    decoder = walked.blocks.method.slug if walked is not None else known.method if known is not None else _PLAIN
+    setting = None if engine is not None and trace is None else _setting(written, decoder, engine, walked)
     prompt_tokens, output_tokens = _mean_lengths(written, source)
     if setting is not None:
         setting = encoding(written, setting, prompt_tokens)
@@ -163,6 +175,8 @@ def prepare(written: ScenarioFile) -> Prepared:
             notes.append("acceptance borrowed: the trace was recorded on another model")
     mean_tokens = int(np.ceil(prompt_tokens + output_tokens))
     scheduler = _scheduler(written, source, setting, engine, copies, mean_tokens)
+    if walked is not None:
+        scheduler = refining(scheduler, walked.blocks)
     return Prepared(
         written=written,
         source=source,
@@ -173,6 +187,7 @@ def prepare(written: ScenarioFile) -> Prepared:
         timer=timer,
         speculation=speculation,
         blocks=written.blocks,
+        refined=walked,
         disaggregation=disaggregation_of(written, setting, mean_tokens, copies=copies, scheduler=scheduler),
         notes=tuple(notes),
     )
@@ -308,11 +323,13 @@ def _walked(written: ScenarioFile, known: Source, notes: list[str]) -> Acceptanc
     return drawn_recording(rates, longest, generator=np.random.default_rng(0))
 
 
-def _setting(written: ScenarioFile, known: Source | None, engine: EngineSettings | None) -> Setting:
+def _setting(written: ScenarioFile, method: str, engine: EngineSettings | None, walked: Refined | None) -> Setting:
     d, s = written.deployment, written.speculation
     return build_setting(
         DecodingConfiguration(
-            method="plain-decoding" if known is None else known.method,
+            method=method,
+            refine=walked.policy if walked is not None else None,
+            canvas_tokens=walked.blocks.canvas_tokens if walked is not None else None,
             draft_model=s.draft if s is not None else None,
             exit_layers=s.exit_layer if s is not None else None,
             draft_passes=s.draft_passes if s is not None else None,
@@ -345,7 +362,7 @@ def _speculation(
     assert s is not None
     method = load_method(known.method)
     if method.has_own_pace:
-        rule = "verifies no drafts by token; state masked blocks as `blocks`, and ask `rooftree predict` otherwise"
+        rule = "verifies no drafts by token; masked blocks need a confidence trace, or are stated as `blocks`"
         raise InputError(rule, key="speculation.method", value=method.slug)
     topology, stop, note = drafted(s, method, trace)
     draft: DraftTimer = CostModelDraft(setting)

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.method import Shape
+from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
 from simulator.scenario.file import DeploymentSection
 from simulator.scenario.sections import StopSection, TreeLimit
@@ -38,6 +39,8 @@ def _deployment(names: DeploymentNames) -> dict[str, Any]:
 
 
 def _speculation(chosen: DecodingConfiguration) -> dict[str, Any] | None:
+    if chosen.topology == "block" or (chosen.trace is not None and load_method(chosen.method).refine is not None):
+        return _refining(chosen)
     if not chosen.speculates:
         return None
     is_sized = chosen.topology in ("chain", "state_trees")  # told by its size alone
@@ -56,6 +59,16 @@ def _speculation(chosen: DecodingConfiguration) -> dict[str, Any] | None:
     if isinstance(chosen.shape, Shape) and not is_sized:
         return section | {"dynamic_tree": {name: getattr(chosen.shape, name) for name in get_args(TreeLimit)}}
     return section | {"draft_tokens": chosen.draft_tokens}
+
+
+def _refining(chosen: DecodingConfiguration) -> dict[str, Any]:
+    """Masked blocks, by the configuration's policy or the method's own."""
+    if chosen.trace is None:
+        raise InputError("must name the confidence trace that simulated requests walk along", key="trace")
+    policy = chosen.refine and chosen.refine.as_json()
+    return {
+        "trace": chosen.trace, "method": chosen.method, "refine": policy, "canvas_tokens": chosen.canvas_tokens,
+    }  # fmt: skip
 
 
 def _known(chosen: DecodingConfiguration) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from costmodel.passes.streaming import host_rate
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.units import format_bytes
-from simulator.loop.options import BlockOptions, SchedulerOptions
+from simulator.loop.block_options import BlockOptions
+from simulator.loop.options import SchedulerOptions
 from simulator.scenario.block_laws import even_commits, random_commits
 from simulator.scenario.copies import Copies
 from simulator.scenario.encoders import WHOLE_PROMPTS

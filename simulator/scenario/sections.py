@@ -63,6 +63,7 @@ Shares = Annotated[dict[Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)], Ratio]
 
 
 TreeLimit = Literal["nodes", "depth", "width", "beam", "least_probability"]
+RefineKey = Literal["commit", "at", "block_tokens", "cache", "stop", "delimiters", "delimiter_confidence"]
 
 
 class Section(BaseModel):
@@ -96,13 +97,13 @@ class StopSection(Section):
 
 
 class SpeculationSection(Section):
-    """Speculation: what is accepted, and how much is drafted.
+    """Speculation: what is accepted, and how much is drafted; or how masked blocks are refined.
 
     Without draft_tokens, tree and dynamic_tree the method's own entry says what a step drafts. Requests walk along a
     recording; for counters (level 0), stated rates and tokens per step one is drawn, every step by itself.
 
     Attributes:
-        trace: acceptance trace, a file or the name of a shipped one.
+        trace: acceptance trace, a file or the name of a shipped one; or a confidence trace of masked blocks.
         acceptance: in its place one rate of a token given those before it (0.72), or the share of steps in which each
             position was accepted (0.78,0.61,0.48).
         tokens_per_step: or the tokens that a step of the longest draft emits, the bonus token counted.
@@ -110,6 +111,9 @@ class SpeculationSection(Section):
         tree: file of a tree's JSON instead, or the JSON itself.
         dynamic_tree: or limits of a tree that every step picks anew: nodes, depth, width, beam, least_probability.
         method: slug; None: the trace's.
+        refine: how a method that refines masked blocks commits them along a confidence trace: commit, at, block_tokens,
+            cache, stop, delimiters; what is left out is the method's own.
+        canvas_tokens: tokens behind the prompt that such a method refines; None: as recorded.
         draft: draft model.
         exit_layer: of an early-exit drafter.
         draft_passes: of an unpublished drafter.
@@ -134,6 +138,8 @@ class SpeculationSection(Section):
     tree: str | dict[str, list[int] | bool] | None = None
     dynamic_tree: dict[TreeLimit, NotNegative] | None = None
     method: str | None = None
+    refine: dict[RefineKey, str | int | float | list[int] | dict[str, int | float]] | None = None
+    canvas_tokens: BlockTokens | None = None
     draft: str | None = None
     exit_layer: Whole | None = None
     draft_passes: Whole | None = None

@@ -46,6 +46,7 @@ class TableSize(NamedTuple):
         tree: the tree that is drafted, if it is one.
         levels: mean tokens that a request reads in each draft pass, where every step has a tree of its own; then K
             stands for draft passes where drafting is timed.
+        sizes: query tokens that passes have most often, whose times are not interpolated.
     """
 
     rows: int
@@ -54,6 +55,7 @@ class TableSize(NamedTuple):
     query_tokens: int
     tree: Tree | None = None
     levels: tuple[float, ...] = ()
+    sizes: tuple[int, ...] = ()
 
 
 @runtime_checkable
@@ -332,7 +334,7 @@ def _doubled(least: TableSize, size: TableSize) -> TableSize:
     rows, requests, context_tokens, query_tokens = (
         have * 2 ** (-(-max(want, 1) // have) - 1).bit_length() for have, want in zip(least[:4], size[:4], strict=True)
     )
-    return TableSize(rows, requests, context_tokens, query_tokens, size.tree, size.levels)
+    return TableSize(rows, requests, context_tokens, query_tokens, size.tree, size.levels, size.sizes)
 
 
 def query_axis(size: TableSize) -> Real:
@@ -343,7 +345,7 @@ def query_axis(size: TableSize) -> Real:
     axis = list(range(1, min(most, _EXACT_QUERIES) + 1))
     while axis[-1] < most:
         axis.append(min(most, int(axis[-1] * 4 / 3) + 1))
-    return np.asarray(axis, dtype=np.float64)
+    return np.asarray(sorted({*axis, *(each for each in size.sizes if each <= most)}), dtype=np.float64)
 
 
 def request_axis(requests: int) -> Real:

@@ -12,7 +12,8 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.refining import refined
 from costmodel.method_library import load_method, priced_alike
 from simulator.engine import simulate
-from simulator.loop.options import BlockOptions, Scenario, SchedulerOptions
+from simulator.loop.block_options import BlockOptions
+from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.request import Workload
 from simulator.scenario.block_laws import even_commits, random_commits
 from simulator.timing.cost_timer import CostModelTimer

@@ -15,7 +15,9 @@ import pytest
 import simpy
 
 from costmodel.answers.estimate import Setting
+from costmodel.answers.settings import build_setting
 from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.drafter import build_drafter
 from costmodel.engine_library import load_engine
 from costmodel.method_library import load_method
@@ -23,10 +25,14 @@ from costmodel.passes.deployment import Deployment
 from costmodel.passes.precision import Precision
 from hardware_profiles.loader import load_device
 from simulator.engine import simulate
+from simulator.loop.block_options import RecordedBlocks
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
 from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.refine_policy import RefinePolicy
+from traces.replay.confidence.block_passes import block_passes
+from traces.storage.confidence_file import read_confidence
 
 BATCH, STEPS = 256, 4_000
 TARGET_ITERATIONS_PER_S = 20_000
@@ -84,6 +90,37 @@ def test_iterations_at_batch_256(benchmark, setting, cpu_s, aim, speculates, mer
     benchmark.extra_info.update(iterations_per_s=rate, ratio_to_simpy=rate / bare)
     benchmark.pedantic(lambda: simulate(scenario), rounds=1)
     aim("iterations per CPU second", rate, least=TARGET_ITERATIONS_PER_S)
+
+
+def on_recorded_blocks(root, requests=4_000):
+    """Requests that walk along recorded blocks beside a dual cache, each with steps of its own."""
+    walked = block_passes(
+        read_confidence(root / "traces/recorded/confidence/masked-names--dual-cache.parquet"),
+        RefinePolicy(commit="threshold", at={"confidence": 0.5}, cache="dual"),
+    )  # fmt: skip
+    names = DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+    asked = DecodingConfiguration(
+        method="adablock", deployment=names, refine=walked.replay.policy, canvas_tokens=64
+    )  # fmt: skip
+    setting = build_setting(asked)
+    workload = Workload(
+        arrival_s=np.zeros(requests), prompt_tokens=np.full(requests, 200), output_tokens=np.full(requests, 256)
+    )
+    return Scenario(
+        workload=workload, scheduler=SchedulerOptions(kv_blocks=400_000, max_requests=BATCH, token_budget=1 << 18),
+        timer=CostModelTimer(setting), blocks=RecordedBlocks(method=setting.drafter.method, walked=walked),
+    )  # fmt: skip
+
+
+@pytest.mark.benchmark(group="simulator")
+def test_iterations_on_recorded_blocks(benchmark, root, setting, cpu_s):
+    """Beside plain decoding of as many requests, one event an iteration."""
+    blocks, plain = on_recorded_blocks(root), busy(setting, speculates=False)
+    rates = [simulate(each).iterations / cpu_s(lambda each=each: simulate(each)) for each in (blocks, plain)]
+    print(f"\nrecorded blocks: {rates[0]:,.0f} iterations of {BATCH} requests per CPU-second")
+    print(f"{rates[0] / rates[1]:.2f} of plain decoding's {rates[1]:,.0f}")
+    benchmark.extra_info.update(iterations_per_s=rates[0], ratio_to_plain=rates[0] / rates[1])
+    benchmark.pedantic(lambda: simulate(blocks), rounds=1)
 
 
 # the lengths of the conversations that Azure recorded in 2023: means 1155 and 211 tokens, medians about 1020 and 129

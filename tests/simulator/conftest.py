@@ -2,16 +2,21 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from costmodel.method import Batch, Stop
-from simulator.loop.options import BlockOptions, Scenario, SchedulerOptions, SpeculationOptions
+from costmodel.method import Batch, Refine, Shape, Stop
+from costmodel.method_library import load_method
+from simulator.loop.block_options import BlockOptions, RecordedBlocks
+from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
 from simulator.loop.tables import Tables, target_seconds
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.refine_policy import RefinePolicy
 from traces.kinds.tree import Tree
+from traces.replay.confidence.block_passes import BlockPasses
 
 
 def _timer(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
@@ -168,6 +173,58 @@ def _scenario(seed, timer=_timer, **changes):
         workload=workload, scheduler=SchedulerOptions(**options), timer=timer,
         **({"seed": seed} | decoder | changes),
     )  # fmt: skip
+
+
+def _recorded_blocks(seed):
+    """A method that refines blocks, and recorded blocks of it, as they could be."""
+    rng = np.random.default_rng([seed, 7])
+    size, blocks, prompts = int(rng.integers(1, 7)), int(rng.integers(1, 4)), int(rng.integers(1, 5))
+    ends = bool(rng.random() < 0.4)
+    taken = rng.integers(1, blocks + 1, prompts) if ends else np.full(prompts, blocks)
+    start = np.concatenate([np.arange(each) for each in taken]) * size
+    tokens = np.full(start.size, size)
+    if ends:
+        tokens[np.cumsum(taken) - 1] = rng.integers(1, size + 1, prompts)
+    commits = [rng.multinomial(size, np.full(int(rng.integers(1, 6)), 0.5) / 2.5) for _ in range(start.size)]
+    forward = str(rng.choice(["full", "suffix", "block"]))
+    over_cache = {
+        "full_passes": int(rng.integers(0, 3)), "full_every": int(rng.choice([0, 3])),
+        "reuses": int(rng.integers(0, 2)), "closing_passes": int(rng.integers(0, 2)), "copies": int(rng.choice([1, 3])),
+    }  # fmt: skip
+    canvas = blocks * size * int(rng.integers(1, 3))
+    entry = load_method("fast-dllm")
+    method = replace(
+        entry, shape=Shape(kind="block", nodes=size), batch=Batch(ragged=str(rng.choice(["split", "pad"]))),
+        refine=Refine(forward=forward, commit="threshold", tokens_per_pass=1.0, canvas_tokens=canvas,
+                      **({} if forward == "full" else over_cache)),
+    )  # fmt: skip
+    policy = RefinePolicy(commit="threshold", block_tokens=size, stop="end_token" if ends else "full")
+    walked = BlockPasses(
+        replay=SimpleNamespace(policy=policy), prompt=np.repeat(np.arange(prompts), taken), start=start,
+        end=start + size, tokens=tokens, pass_offsets=np.concatenate([[0], np.cumsum([each.size for each in commits])]),
+        committed=np.concatenate(commits),
+    )  # fmt: skip
+    return RecordedBlocks(method=method, walked=walked)
+
+
+def _blocks_scenario(seed, timer=_timer, **scheduler):
+    """A random scenario of recorded blocks; with options of its scheduler in place of random ones."""
+    blocks = _recorded_blocks(seed)
+    scenario = _scenario(seed, timer, speculation=None, blocks=blocks)
+    changed = {"numbered_slots": False, "pass_tokens": 0, "equal_passes": False} | scheduler
+    if not blocks.reads_prompts:
+        changed["prefix_cache"] = False
+    return replace(scenario, scheduler=replace(scenario.scheduler, **changed))
+
+
+@pytest.fixture(scope="session")
+def recorded_blocks():
+    return _recorded_blocks
+
+
+@pytest.fixture(scope="session")
+def blocks_scenario():
+    return _blocks_scenario
 
 
 @pytest.fixture(scope="session")

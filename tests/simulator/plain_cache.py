@@ -51,11 +51,14 @@ class Cache:
     def most_blocks(self, job):
         if job.output == 1 and self.lag:
             return self.blocks(job.prompt)
-        return self.blocks(job.prompt + job.output - self.lag + self.look)
+        ahead = job.output - self.lag + self.look
+        if self.d.canvas and not self.texts_end:
+            ahead = min(ahead, -(-job.output // self.d.canvas) * self.d.canvas)
+        return self.blocks(self.sequences * (job.prompt + ahead))
 
     def promised(self, job):
         unreserved = int((1.0 - self.o.reserve_ratio) * (job.output - job.generated))
-        most = self.blocks(job.prompt + job.output - self.lag + self.look - unreserved)
+        most = self.blocks(self.sequences * (job.prompt + job.output - self.lag + self.look - unreserved))
         return min(most, self.most_blocks(job))
 
     def owed(self):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulator.loop.decoders import drafting
+from simulator.loop.decoders import record as drafting
 from simulator.loop.decoders.speculation import build_drafts, lookahead_tokens, place_requests
 from simulator.loop.state import new_requests
 from tests.simulator.likeliest_slots import likeliest_slots
@@ -25,6 +25,8 @@ class Job:
     memory: float = 0.0
     stale: bool = False
     first_known: bool = False
+    before_canvas: int = 0
+    within: bool = False
     state: str = "new"
     sent: float = 0.0
     generated: int = 0
@@ -57,6 +59,9 @@ class Engine:
         place_requests(records, self.d, generator)
         self.lag = 0 if scenario.blocks else 1
         self.look = lookahead_tokens(scenario)
+        self.sequences = getattr(scenario.blocks, "held_sequences", 1)
+        self.texts_end = getattr(scenario.blocks, "texts_end", False)
+        self.passes_to_go = 0
         self.jobs = []
         for i in range(w.requests):
             names = []
@@ -99,9 +104,9 @@ class Engine:
         else:
             job.state, job.computed = "waiting", 0
             if self.d.decoder == drafting.BLOCK:
-                job.place -= int(self.d.left[job.place])
+                self.restart(job)
             job.stale, job.first_known = self.d.decoder == drafting.PARALLEL, False
-        job.granted = 0
+        job.granted, job.within = 0, False
         self.let_go(job)
         self.running.remove(job)
         self.waiting.append(job)
@@ -143,7 +148,7 @@ class Engine:
         if self.d.decoder == drafting.PLAIN:
             return 0
         if self.d.decoder == drafting.BLOCK:
-            return int(self.d.proposes[job.place]) - 1
+            return self.block_rows(job) - 1
         if batch == 0 or job.stale:
             return 0
         proposed = int(self.d.proposes[job.place])
@@ -184,18 +189,24 @@ class Engine:
         for job in list(self.running):
             if job not in self.running or job.state != "decoding" or job.quota:
                 continue
+            if self.waiting_for_block and not job.within:
+                continue
             room, extra = self.room() - 1, self.wanted(job, batch)
             block = self.d.decoder == drafting.BLOCK
             if room < 0 or (block and extra > room and self.rows()):
                 return
             extra = extra if block else self.cut(extra, room)
-            if self.secure(job, job.computed + 1 + extra):
+            if self.secure(job, self.needs(job, 1 + extra)):
                 self.decode(job, extra)
 
     def decode(self, job, extra):
         job.quota = 1 + extra
         job.drafts = 0 if self.d.decoder == drafting.BLOCK else extra
+        job.within = self.shares()
         self.decoding.append(job)
+        if self.d.decoder == drafting.BLOCK and self.is_full(job):
+            self.chunks.append((job.quota, 0))
+            self.full.append(job)
 
     def prefill(self, job, tokens):
         job.quota = tokens
@@ -240,6 +251,8 @@ class Engine:
                 return
 
     def admit(self, job, batch):
+        if self.d.renews:
+            return self.admit_block(job)
         o, swapped, hits = self.o, job.state == "swapped", 0
         if not swapped:
             while hits < min(len(job.names), (job.known - 1) // o.block_tokens) and job.names[hits] in self.shared:
@@ -278,7 +291,8 @@ class Engine:
         return True
 
     def compose(self):
-        self.decoding, self.chunks, self.preempted, self.stuck = [], [], False, False
+        self.decoding, self.chunks, self.full, self.preempted, self.stuck = [], [], [], False, False
+        self.waiting_for_block = not self.is_between()
         batch = self.batch_drafts(sum(job.state == "decoding" for job in self.running))
         if self.d.slots != drafting.ALIKE and self.d.decoder == drafting.CHAIN:
             self.share_slots(batch)
@@ -290,7 +304,7 @@ class Engine:
         self.prompts()
         if not self.stuck and not self.preempted and not self.o.numbered_slots:
             self.admissions(batch)
-        if self.o.prefill_first and not self.chunks:
+        if self.o.prefill_first and len(self.chunks) == len(self.full):
             self.decodes(batch)
         return batch
 
@@ -301,8 +315,7 @@ class Engine:
             return 1
         here = job.place
         if d.decoder == drafting.BLOCK:
-            job.place = (here + 1) % len(d.emits)
-            return int(d.emits[here])
+            return self.block_step(job)
         full, left = int(d.emits[here]), int(d.left[here])
         if d.slots != drafting.ALIKE:
             self.unselected += self.made(job, batch) - job.drafts
@@ -341,6 +354,8 @@ class Engine:
 
     def settle(self, batch):
         emitted_now, decoding = 0, len(self.decoding)
+        within = [job for job in self.running if job.within and job.state == "decoding"]
+        self.passes_to_go = max([int(self.d.passes[job.place]) for job in within], default=0)
         for job in list(self.running):
             quota, job.quota = job.quota, 0
             if not quota:
@@ -395,5 +410,5 @@ class Engine:
                 self.clock += seconds
                 self.since += seconds
                 self.iterations += 1
-                self.unseen += o.receive_iterations if self.chunks else 1
+                self.unseen += o.receive_iterations if len(self.chunks) > len(self.full) else 1
                 self.settle(batch)

@@ -1,7 +1,7 @@
 """How long an iteration of the plain engine takes: its passes one by one, over requests as objects."""
 
 from costmodel.laws.batching import SERIAL
-from simulator.loop.decoders import drafting
+from simulator.loop.decoders import record as drafting
 from tests.simulator.plain_passes import equal_passes, simple_passes
 
 
@@ -32,6 +32,14 @@ class Timing:
         longest = max([job.computed for job in self.decoding], default=0)
         if policy.parts > 1 and most > 1:
             return self.in_parts(policy, most, longest)
+        if self.d.canvas:
+            parts = [job for job in self.decoding if job not in self.full]
+            count, rows = len(parts) * self.d.copies, sum(job.quota for job in parts)
+            held = [self.cached(job) for job in parts]
+            return [
+                self.timer(count, rows / count if count else 0.0, float(sum(held) * self.d.copies), self.chunks,
+                           float(max(held, default=0)))
+            ]  # fmt: skip
         if b and policy.ragged != "split":
             ways = [self.decoding]
             if policy.ragged == "regroup":

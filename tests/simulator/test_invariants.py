@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from simulator.cluster.replica import SimulatedReplica
 from simulator.engine import new_pool, simulate
-from simulator.loop import kv_cache, scheduler, waiting
+from simulator.loop import kv_cache, waiting
 from simulator.loop import state as s
-from simulator.loop.decoders.drafting import BLOCK
+from simulator.loop.decoders.record import BLOCK
 from simulator.loop.iteration import COMPOSED, DONE
 from simulator.loop.options import SchedulerOptions
 from simulator.loop.request import DECODING, ENDINGS, PREFILLING, WAITING, Workload
@@ -274,15 +274,15 @@ TestCache = CacheMachine.TestCase
 TestQueue = QueueMachine.TestCase
 
 
-def test_a_request_knows_the_most_blocks_that_it_can_hold(random_scenario):
+def test_a_request_knows_the_most_blocks_that_it_can_hold(random_scenario, blocks_scenario):
     for seed in range(30):
-        scenario = random_scenario(seed, kv_blocks=4000)
+        scenario = (random_scenario, blocks_scenario)[seed % 2](seed, kv_blocks=4000)
         pool = new_pool(scenario, np.random.default_rng(seed), users=True)
         replica = SimulatedReplica(pool, 0, scenario.workload.requests)
         replica.send(np.arange(scenario.workload.requests))
         while replica.begin() == COMPOSED:
             for r in np.nonzero(pool.requests["quota"])[0]:
-                most = scheduler.most_blocks.machine(pool.requests, pool.limits, r)
+                most = kv_cache.most_blocks.machine(pool.requests, pool.limits, r)
                 assert pool.requests["slots"][r] <= most * pool.limits.block_tokens
             replica.settle()
 

@@ -16,11 +16,8 @@ from simulator.engine import simulate
 @pytest.fixture(scope="module")
 def check():
     """Compare a scenario's result with the plain engine's; the result."""
-    engine = type(
-        "Plain",
-        tuple(getattr(loaded(f"plain_{name}"), name.title()) for name in ("engine", "arrivals", "cache", "timing")),
-        {},
-    )
+    names = ("engine", "blocks", "arrivals", "cache", "timing")
+    engine = type("Plain", tuple(getattr(loaded(f"plain_{name}"), name.title()) for name in names), {})
     return lambda scenario: compared(scenario, engine(scenario).run())
 
 
@@ -77,9 +74,25 @@ def test_a_tight_cache_equals_the_plain_engine(check, random_scenario, preemptio
     assert preempted >= 5
 
 
+@pytest.mark.parametrize("seed", range(4000, 4060))
+def test_recorded_blocks_equal_the_plain_engine(check, blocks_scenario, seed):
+    check(blocks_scenario(seed))
+
+
+@pytest.mark.parametrize("preemption", ["recompute", "swap"])
+def test_recorded_blocks_in_a_tight_cache_equal_the_plain_engine(check, blocks_scenario, preemption):
+    tight = {
+        "preemption": preemption, "kv_blocks": 150, "block_tokens": 1, "chunked_prefill": True, "prefix_cache": False,
+        "max_requests": 8, "reserve_ratio": None, "slo_ttft_s": None, "slo_tpot_s": None, "horizon_s": None,
+    }  # fmt: skip
+    preempted = sum(check(blocks_scenario(seed, **tight)).counters["preemptions"] > 0 for seed in range(5000, 5025))
+    assert preempted >= 5
+
+
 @pytest.mark.parametrize("seed", range(3000, 3060))
-def test_tables_are_read_alike_by_python_and_by_machine_code(random_scenario, tabled_timer, seed):
-    """Runs that are merged, parts and groups of passes, branches: with tables for both timers."""
+def test_tables_are_read_alike_by_python_and_by_machine_code(random_scenario, blocks_scenario, tabled_timer, seed):
+    """Runs that are merged, parts and groups of passes, branches, full passes: with tables for both timers."""
+    identical(*(simulate(blocks_scenario(seed, timer=tabled_timer), machine=machine) for machine in (False, True)))
     scenario = random_scenario(seed, timer=tabled_timer)
     drawn = scenario.speculation
     if drawn is not None and drawn.draft is not None:

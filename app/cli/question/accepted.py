@@ -239,6 +239,8 @@ def acceptance_values(
     from app.cli.options import ratio
     from hardware_profiles.errors import InputError
 
+    if trace is not None:
+        _check_masked(trace, {"--draft-tokens": draft_tokens, "--match-rate": accepted.match_rate})
     values: dict[str, Any] = {"speculation.trace": trace, "speculation.match_rate": accepted.match_rate}
     ratio(accepted.match_rate, "--match-rate")
     values["speculation.tokens_per_step"] = accepted.tokens_per_step
@@ -267,6 +269,18 @@ def acceptance_values(
         known = {"tokens_per_step": source.rates.tokens_per_step, "draft_tokens": source.rates.measured}
         return values | {f"speculation.{key}": value for key, value in known.items()}
     return values | {"speculation.acceptance": list(source.rates.by_depth)}
+
+
+def _check_masked(trace: str, drafts: Mapping[str, Any]) -> None:
+    """Refuse what belongs to drafts beside a confidence trace."""
+    from hardware_profiles.errors import InputError
+    from traces.library import trace_file
+    from traces.storage.confidence_file import is_confidence
+
+    given = [(option, value) for option, value in drafts.items() if value is not None]
+    if given and is_confidence(trace_file(trace)):
+        raise InputError("is for drafts; masked blocks of a confidence trace have none", key=given[0][0],
+                         value=given[0][1])  # fmt: skip
 
 
 def lengths_for(source: "Source | None", given: list[int] | None, usual: list[int]) -> list[int]:

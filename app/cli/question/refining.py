@@ -12,6 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from app.cli.option_groups import Refining
     from costmodel.configuration import DecodingConfiguration
     from traces.kinds.refine_policy import Cache, RefinePolicy
 
@@ -194,3 +195,43 @@ def refines(method: str, options: Mapping[str, Any]) -> bool:
     if stated:
         raise InputError("belongs to a --method that refines masked blocks, such as fast-dllm", key=f"--{stated[0]}")
     return False
+
+
+def refine_values(refining: "Refining", section: Any) -> dict[str, Any]:
+    """Keys of a scenario for what options say of masked blocks; the file's stand where they say nothing.
+
+    Args:
+        refining: the options.
+        section: the scenario's `speculation` with the other options over it, unchecked.
+
+    Raises:
+        InputError: no method that refines masked blocks, several policies, or options out of range.
+    """
+    from dataclasses import asdict
+
+    from app.cli.options import method_slug
+    from costmodel.configuration import DecodingConfiguration, DeploymentNames
+    from costmodel.laws.refined_method import method_policy
+    from costmodel.method_library import load_method
+    from hardware_profiles.errors import InputError
+    from simulator.scenario.refined import written_policy
+
+    options = {name: value for name, value in asdict(refining).items() if value}
+    if not options:
+        return {}
+    given = section if isinstance(section, Mapping) else {}
+    named = given.get("method")
+    if not isinstance(named, str) or not named:
+        rule = "needs the method whose masked blocks it is about (--method)"
+        raise InputError(rule, key=f"--{next(iter(options))}", value=next(iter(options.values())))
+    slug, written = method_slug(named, "--method"), given.get("refine")
+    entry = load_method(slug)
+    policy = None
+    if entry.refine is not None and isinstance(written, Mapping):
+        policy = written_policy(written, method_policy(entry))
+    base = DecodingConfiguration(deployment=DeploymentNames(model=""), method=slug, refine=policy)
+    found = refined_by(options, base, slug)
+    values: dict[str, Any] = {"speculation.refine": found["refine"].as_json()}
+    if "canvas_tokens" in found:
+        values["speculation.canvas_tokens"] = found["canvas_tokens"]
+    return values

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import completion
-from app.cli.option_groups import Accepted, Requests, grouped
+from app.cli.option_groups import Accepted, Refining, Requests, grouped
 from app.cli.options import Csv, Json, Out, Quiet, Seed, milliseconds, read_model
 from app.cli.output import Answered
 from app.cli.question.accepted import KNOWN_BY, acceptance_values
@@ -22,14 +22,15 @@ _OPTIONS = {
     "requests.file": "--requests", "requests.rate_per_s": "--rate", "requests.users": "--users",
     "requests.count": "--count", "requests.prompt_tokens": "--prompt-tokens",
     "requests.output_tokens": "--output-tokens", "deployment.model": "--model", "deployment.device": "--device",
-    "deployment.engine": "--engine", "speculation.draft_tokens": "--draft-tokens", "slo.ttft_s": "--slo-ttft",
-    "slo.tpot_s": "--slo-tpot",
+    "deployment.engine": "--engine", "speculation.draft_tokens": "--draft-tokens", "speculation.method": "--method",
+    "slo.ttft_s": "--slo-ttft", "slo.tpot_s": "--slo-tpot",
 }  # fmt: skip
 
 
 @grouped
 def simulate(
     accepted: Accepted,
+    refining: Refining,
     asked: Requests,
     model: Annotated[
         str | None,
@@ -58,7 +59,14 @@ def simulate(
         ),
     ] = None,
     trace: Annotated[
-        str | None, typer.Option("--trace", help="Acceptance trace that simulated requests walk along.")
+        str | None,
+        typer.Option(
+            "--trace",
+            help="Trace that simulated requests walk along: of acceptance, or of a masked model's confidence.",
+        ),
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", help="Method slug (`rooftree methods`); default: the trace's.")
     ] = None,
     draft_tokens: Annotated[int | None, typer.Option("--draft-tokens", help="Draft tokens K.")] = None,
     slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest good time to first token, ms.")] = None,
@@ -137,6 +145,7 @@ def simulate(
     named = {
         **asked.named, "deployment.model": model, "deployment.device": device, "deployment.engine": engine,
         "speculation.draft_tokens": draft_tokens,
+        "speculation.method": method,
         **acceptance_values(accepted, trace, draft_tokens, model, config),
         "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"), "slo.tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
     }  # fmt: skip
@@ -146,7 +155,7 @@ def simulate(
                              "--timeline": timeline, "--plot": plot, "--csv": csv})  # fmt: skip
         named["requests.file"] = str(beside[0])
     written, assumed = _written(
-        {key: value for key, value in named.items() if value is not None}, assigned or (), scenario, config
+        {key: value for key, value in named.items() if value is not None}, assigned or (), scenario, config, refining
     )
     if beside:
         return _beside(written, beside, assumed, seed=seed, out=out, json=json, quiet=quiet)
@@ -215,9 +224,14 @@ def _configured(
 
 
 def _written(
-    named: Mapping[str, Any], assigned: Iterable[str], file: Path | None, config: Path | None
+    named: Mapping[str, Any],
+    assigned: Iterable[str],
+    file: Path | None,
+    config: Path | None,
+    refining: Refining,
 ) -> "tuple[ScenarioFile, list[str]]":
     """The scenario of a file, with a configuration, named options and `--set` over it, and what was assumed of it."""
+    from app.cli.question.refining import refine_values
     from hardware_profiles.errors import InputError
     from simulator.scenario.file import checked_scenario, read_scenario_sections
     from simulator.scenario.schema import assignments, with_values
@@ -231,6 +245,7 @@ def _written(
     drafted = sections.get("speculation")
     if isinstance(drafted, dict) and any(f"speculation.{key}" in values for key in KNOWN_BY):
         sections = {**sections, "speculation": {**drafted, **dict.fromkeys(KNOWN_BY)}}
+    values |= refine_values(refining, with_values(sections, values).get("speculation"))
     sections, assumed = with_usual_requests(with_values(sections, values))
     try:
         return checked_scenario(sections, file), [assumed] if assumed else []

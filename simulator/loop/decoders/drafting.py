@@ -9,49 +9,26 @@ Reference: Liu et al. 2025, "PEARL" (arXiv:2408.11850), section 4, for drafting 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from simulator.loop.compiled import compiled, inlined
-from simulator.loop.state import Buffers, Byte, Real, Replica, Requests, Small
+from simulator.loop.decoders.block_walk import advance_block, block_rows, restart_block
+from simulator.loop.decoders.record import (
+    ALIKE,
+    BLOCK,
+    CHAIN,
+    EMA,
+    GOODPUT,
+    NOTHING,
+    PARALLEL,
+    PLAIN,
+    TREE,
+    WHOLE,
+    WITHOUT_FIRST,
+    Drafts,
+)
+from simulator.loop.state import Buffers, Replica, Requests
 from simulator.loop.tables import Tables, draft_seconds, target_seconds
 
-PLAIN, CHAIN, TREE, PARALLEL, BLOCK = range(5)
-SPLIT, PAD, REGROUP = range(3)
-# what a request has of the draft that was made during the latest verification
-WHOLE, NOTHING, WITHOUT_FIRST = range(3)
-ALWAYS, EMA, GOODPUT = range(3)
-ALIKE, LIKELIEST, BY_REQUEST = range(3)  # which requests' draft tokens are verified
 PROBE_EVERY = 64  # iterations after which the goodput controller drafts although it seems not to pay
-
-
-class Drafts(NamedTuple):
-    """Decoder of every request; arrays over the places of a recording, or over the passes of recorded blocks."""
-
-    decoder: int
-    controller: int
-    most: int  # draft tokens
-    weight: float
-    branches: int  # 0: a draft made during verification goes on behind the drafter's own token
-    parts: int  # passes in which a draft is verified
-    prunes: bool  # requests with a rejected token take no part in later ones
-    interference_ratio: float
-    ragged: int
-    group: int  # most requests that are padded together
-    by_batch: Small  # draft tokens by decoding requests; the last entry serves all larger batches
-    emits: Small  # tokens of a step that drafts enough; of a pass of a block decoder
-    proposes: Small  # draft tokens that the drafter has there; query tokens of a pass of a block decoder
-    passes: (
-        Small  # draft passes of a step there, where that is not its tokens: a tree of its own, a look beyond the last
-    )
-    left: Small  # tokens to the end of the recorded text; passes since the start of the block
-    branches_at: Byte  # branches of a draft made during verification that begins there
-    slots: int
-    budget_per_request: float  # draft tokens that are verified, of a mean request; infinity: all
-    sure: Real  # the drafter's probability of its likeliest token there
-    within_output: bool  # nobody drafts beyond the end of its output
-    foreseen: Byte  # 1 where a draft made during verification would have begun with the recorded token
-    states: int  # trees that depend on the step before: places of one follow those of another, the first one's first
-    following: Small  # place behind a step there, where several states have places; empty: behind what it emits
 
 
 @compiled
@@ -83,7 +60,7 @@ def wanted(d: Drafts, requests: Requests, r: int, batch: int) -> int:
         return 0
     place = requests[r].place
     if d.decoder == BLOCK:
-        return int(d.proposes[place]) - 1
+        return int(block_rows(d, requests, r)) - 1
     if batch == 0 or requests[r].pending == NOTHING:
         return 0
     if d.decoder == TREE:
@@ -129,15 +106,9 @@ def fits(d: Drafts, extra: int, room: int) -> int:
 def start_again(d: Drafts, requests: Requests, r: int) -> None:
     """A request lost its cache: an unfinished block starts again."""
     if d.decoder == BLOCK:
-        requests[r].place -= d.left[requests[r].place]
-    requests[r].pending = NOTHING if d.decoder == PARALLEL else WHOLE
-
-
-@compiled
-def _one_pass(d: Drafts, requests: Requests, r: int) -> int:
-    place = requests[r].place
-    requests[r].place = (place + 1) % len(d.emits)
-    return int(d.emits[place])
+        restart_block(d, requests, r)
+    else:
+        requests[r].pending = NOTHING if d.decoder == PARALLEL else WHOLE
 
 
 @inlined
@@ -214,7 +185,7 @@ def advance_walk(d: Drafts, replica: Replica, requests: Requests, r: int, batch:
     if d.decoder == PLAIN:
         emitted = 1
     elif d.decoder == BLOCK:
-        emitted = min(_one_pass(d, requests, r), missing)
+        emitted = min(advance_block(d, replica, requests, r), missing)
     else:
         drafts = requests[r].drafts
         if d.slots != ALIKE:

@@ -11,7 +11,8 @@ Reference: Wu et al. 2025, "TETRIS" (arXiv:2502.15197).
 from __future__ import annotations
 
 from simulator.loop.compiled import compiled
-from simulator.loop.decoders.drafting import ALIKE, CHAIN, LIKELIEST, Drafts, drafted_tokens
+from simulator.loop.decoders.drafting import drafted_tokens
+from simulator.loop.decoders.record import ALIKE, CHAIN, LIKELIEST, Drafts
 from simulator.loop.request import DECODING
 from simulator.loop.state import Buffers, Replica, Requests
 

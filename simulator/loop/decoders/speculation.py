@@ -12,16 +12,22 @@ from numpy.typing import NDArray
 
 from costmodel.laws.acceptance import drawn_lengths
 from costmodel.laws.drafting import stopped
+from costmodel.laws.refining import refine_of
 from costmodel.method import Batch, Stop
 from hardware_profiles.errors import InputError
+from simulator.loop.block_options import BlockOptions, RecordedBlocks
 from simulator.loop.compiled import compiled
-from simulator.loop.decoders.drafting import (
+from simulator.loop.decoders.record import (
     ALIKE,
     ALWAYS,
+    BEGINS,
+    BEGINS_CANVAS,
     BLOCK,
     BY_REQUEST,
     CHAIN,
     EMA,
+    FROM_BLOCK,
+    FULL,
     GOODPUT,
     LIKELIEST,
     NOTHING,
@@ -34,7 +40,7 @@ from simulator.loop.decoders.drafting import (
     WHOLE,
     Drafts,
 )
-from simulator.loop.options import LONGEST_DRAFT, BlockOptions, Scenario, SpeculationOptions
+from simulator.loop.options import LONGEST_DRAFT, Scenario, SpeculationOptions
 from simulator.loop.state import Byte, Real, Requests, Small, Whole
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.arrays import IntArray
@@ -55,6 +61,7 @@ _PLAIN = Drafts(
     ragged=SPLIT, group=_EVERYBODY, by_batch=np.zeros(1, np.int32), emits=_NONE, proposes=_NONE, passes=_NONE,
     left=_NONE, branches_at=np.ones(1, np.uint8), foreseen=np.zeros(0, np.uint8), slots=ALIKE,
     budget_per_request=np.inf, sure=np.ones(1), within_output=False, states=1, following=_NONE,
+    canvas=0, copies=1, renews=False,
 )  # fmt: skip
 
 
@@ -68,6 +75,8 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
     Raises:
         InputError: a recording without a step, or too shallow for the topology.
     """
+    if isinstance(scenario.blocks, RecordedBlocks):
+        return _recorded(scenario.blocks)
     if scenario.blocks is not None:
         return _blocks(scenario.blocks)
     options = scenario.speculation
@@ -97,13 +106,14 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         branches_at=branches_at, foreseen=foreseen, slots=_SLOTS[batch.slots],
         budget_per_request=np.inf if batch.budget_per_request is None else float(batch.budget_per_request),
         sure=_sure(options), within_output=bool(scenario.scheduler.drafts_within_output), states=1, following=_NONE,
+        canvas=0, copies=1, renews=False,
     )  # fmt: skip
 
 
 def lookahead_tokens(scenario: Scenario) -> int:
     """Most cache slots that a step writes beyond those that it is sure to keep."""
     if scenario.blocks is not None:
-        return int(max(scenario.blocks.query_tokens.max(), scenario.blocks.block_tokens))
+        return scenario.blocks.ahead_tokens
     return scenario.speculation.draft_tokens if scenario.speculation is not None else 0
 
 
@@ -111,7 +121,9 @@ def place_requests(requests: Requests, drafts: Drafts, generator: np.random.Gene
     """Give every request a place of its own on the recording, from which its walk begins."""
     if drafts.emits.size:
         whole = np.arange(drafts.emits.size // drafts.states)  # texts begin in the first state
-        starts = np.nonzero(drafts.left == 0)[0] if drafts.decoder == BLOCK else whole
+        starts = whole
+        if drafts.decoder == BLOCK:
+            starts = np.nonzero(drafts.foreseen if drafts.canvas else drafts.left == 0)[0]
         requests["place"] = starts[generator.integers(0, starts.size, requests.size)]
     requests["recent_accepted"] = drafts.most
     requests["pending"] = NOTHING if drafts.decoder == PARALLEL else WHOLE
@@ -310,3 +322,48 @@ def _blocks(options: BlockOptions) -> Drafts:
         proposes=np.array(queries, dtype=np.int32),
         left=np.array(since, dtype=np.int32),
     )
+
+
+def _recorded(options: RecordedBlocks) -> Drafts:
+    """Passes of recorded blocks in a row, as the method computes them; each is delivered by its last commit.
+
+    Some code uses a renewed cache so many times whether or not the block is finished. One in so many of the other
+    passes renews it too, counted over all blocks.
+    """
+    method, walked = options.method, options.walked
+    r = refine_of(method)
+    least = 1 if r.forward == "full" else max(r.full_passes + r.reuses, 1)
+    passes = np.maximum(walked.passes, least)
+    taken = passes + r.closing_passes
+    block = np.repeat(np.arange(taken.size), taken)
+    since = np.arange(block.size) - np.repeat(np.cumsum(taken) - taken, taken)
+    ahead = np.maximum(passes[block] - since, 0)
+    sizes = (walked.end - walked.start)[block]
+    stores = ahead == 0
+    queries = np.where(stores, sizes, FROM_BLOCK) if r.forward == "suffix" else sizes
+    full = ~stores & ((since < r.full_passes) | (r.forward == "full"))
+    others = ~stores & ~full
+    full |= _one_in(others, r.full_every)
+    queries = np.where(_one_in(others & ~full, r.canvas_every), options.canvas_tokens, queries)
+    begins = walked.begins[block] & (since == 0)
+    restarts = BEGINS_CANVAS if options.texts_end else BEGINS
+    return _PLAIN._replace(
+        decoder=BLOCK,
+        ragged=SPLIT if method.batch.ragged == "split" else PAD,
+        emits=np.where(ahead == 1, walked.tokens[block], 0).astype(np.int32),
+        proposes=np.where(full, FULL, queries).astype(np.int32),
+        passes=ahead.astype(np.int32),
+        left=since.astype(np.int32),
+        foreseen=np.where(begins, restarts, 0).astype(np.uint8),
+        canvas=int(options.canvas_tokens),
+        copies=int(options.copies),
+        renews=not options.reads_prompts,
+    )  # fmt: skip
+
+
+def _one_in(chosen: NDArray[np.bool_], every: int) -> NDArray[np.bool_]:
+    """The last of every so many chosen places; none where `every` is 0."""
+    if not every:
+        return np.zeros_like(chosen)
+    last: NDArray[np.bool_] = chosen & (np.cumsum(chosen) % every == 0)
+    return last

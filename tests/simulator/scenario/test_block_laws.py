@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware_profiles.errors import InputError
-from simulator.loop.options import BlockOptions
+from simulator.loop.block_options import BlockOptions
 from simulator.scenario.block_laws import even_commits, random_commits
 
 

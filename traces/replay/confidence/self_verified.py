@@ -17,7 +17,12 @@ Counts = NDArray[np.int64]
 
 
 def self_verified_passes(states: Anchors, runs: Counts, policy: RefinePolicy) -> Counts:
-    """Passes of every prompt, the first one over the empty canvas counted.
+    """Passes of every prompt, the first one over the empty canvas counted: int64[P]; see `self_verified_commits`."""
+    return np.array([each.size for each in self_verified_commits(states, runs, policy)], dtype=np.int64)
+
+
+def self_verified_commits(states: Anchors, runs: Counts, policy: RefinePolicy) -> tuple[Counts, ...]:
+    """Tokens that every pass of every prompt confirms; the first one, over the empty canvas, drafts and confirms none.
 
     A draft stays within its block; behind it the confidence that is known already goes on to draft the next block's.
 
@@ -27,14 +32,13 @@ def self_verified_passes(states: Anchors, runs: Counts, policy: RefinePolicy) ->
         policy: of rule `self_verified`.
 
     Returns:
-        int64[P].
+        int64[passes] of every prompt, whose sum is the canvas.
 
     Reference: FreeDave (its public code); Gao et al. 2025, SSD, arXiv 2510.04147, drafts in the same way.
     """
     drafts, block = int(policy.at["drafts"]), policy.block_tokens
-    return np.array(
-        [_passes(*_drafted(states, prompt, run, min(drafts, block), block), block) for prompt, run in enumerate(runs)],
-        dtype=np.int64,
+    return tuple(
+        _commits(*_drafted(states, prompt, run, min(drafts, block), block), block) for prompt, run in enumerate(runs)
     )
 
 
@@ -54,10 +58,10 @@ def _drafted(
     return np.where(held, surest, -1), np.where(held, ids, -1)
 
 
-def _passes(places: NDArray[np.int64], ids: NDArray[np.int32], block: int) -> int:
+def _commits(places: NDArray[np.int64], ids: NDArray[np.int32], block: int) -> Counts:
     """Walk from state to state: the surest token is right, and drafts stay as long as the next states agree."""
     length, drafts = places.shape
-    passes, at = 1, 0
+    commits, at = [0], 0
     while at + 1 < length:
         most, accepted = min(drafts, block - at % block), 1
         while accepted < most and (places[at, accepted], ids[at, accepted]) == (
@@ -65,6 +69,7 @@ def _passes(places: NDArray[np.int64], ids: NDArray[np.int32], block: int) -> in
             ids[at + accepted, 0],
         ):
             accepted += 1
-        passes += 1
+        commits.append(accepted)
         at += accepted
-    return passes
+    commits[-1] += length - at  # the surest token of the last state needs no pass of its own
+    return np.array(commits, dtype=np.int64)

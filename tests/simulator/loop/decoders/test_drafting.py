@@ -14,8 +14,9 @@ from costmodel.method import Batch, Stop
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
 from simulator.engine import simulate
+from simulator.loop.block_options import BlockOptions
 from simulator.loop.decoders.speculation import build_drafts, place_requests
-from simulator.loop.options import BlockOptions, Scenario, SchedulerOptions, SpeculationOptions
+from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree

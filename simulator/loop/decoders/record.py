@@ -1,0 +1,55 @@
+"""What does the loop know of a decoder, as numbers and arrays that compiled code reads?
+
+Leaves out where they come from (`speculation`), and what is done with them (`drafting`, `block_walk`, `slots`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from simulator.loop.state import Byte, Real, Small
+
+PLAIN, CHAIN, TREE, PARALLEL, BLOCK = range(5)
+SPLIT, PAD, REGROUP = range(3)
+# what a request has of the draft that was made during the latest verification
+WHOLE, NOTHING, WITHOUT_FIRST = range(3)
+ALWAYS, EMA, GOODPUT = range(3)
+ALIKE, LIKELIEST, BY_REQUEST = range(3)  # which requests' draft tokens are verified
+FULL, FROM_BLOCK = 0, -1  # passes over prompt and canvas, and over the canvas from the block on
+BEGINS, BEGINS_CANVAS = 1, 2  # the latter where the text before has ended
+
+
+class Drafts(NamedTuple):
+    """Decoder of every request; arrays over the places of a recording, or over the passes of recorded blocks."""
+
+    decoder: int
+    controller: int
+    most: int  # draft tokens
+    weight: float
+    branches: int  # 0: a draft made during verification goes on behind the drafter's own token
+    parts: int  # passes in which a draft is verified
+    prunes: bool  # requests with a rejected token take no part in later ones
+    interference_ratio: float
+    ragged: int
+    group: int  # most requests that are padded together
+    by_batch: Small  # draft tokens by decoding requests; the last entry serves all larger batches
+    emits: Small  # tokens of a step that drafts enough; of a pass of a block decoder
+    proposes: Small  # draft tokens that the drafter has there; of a block decoder the query tokens of the pass, or what
+    # follows from where its canvas stands: `FULL`, `FROM_BLOCK`
+    # draft passes of a step there, where that is not its tokens: a tree of its own, a look beyond the last; passes
+    # until a recorded block is finished, 0 for those that only store it
+    passes: Small
+    left: Small  # tokens to the end of the recorded text; passes since the start of the block
+    branches_at: Byte  # branches of a draft made during verification that begins there
+    slots: int
+    budget_per_request: float  # draft tokens that are verified, of a mean request; infinity: all
+    sure: Real  # the drafter's probability of its likeliest token there
+    within_output: bool  # nobody drafts beyond the end of its output
+    # 1 where a draft made during verification would have begun with the recorded token; where the blocks of a recorded
+    # prompt begin: `BEGINS`, or `BEGINS_CANVAS`
+    foreseen: Byte
+    states: int  # trees that depend on the step before: places of one follow those of another, the first one's first
+    following: Small  # place behind a step there, where several states have places; empty: behind what it emits
+    canvas: int  # tokens of the canvas that recorded blocks lie in; 0: there is none
+    copies: int  # sequences that a pass over a part of the canvas computes for every request
+    renews: bool  # the first pass of a block computes the prompt too, and nothing is computed before it
