@@ -29,7 +29,10 @@ VARIANTS: Mapping[str, Mapping[str, float]] = {
     "whole-prompts": {"chunked_prefill": False, "prefill_first": False},
     "no-prefix-cache": {"prefix_cache": False},
     "reserve-output": {"reserve_ratio": 1.0},
+    "autoregressive": {},
 }
+AUTOREGRESSIVE = "autoregressive"
+"""The variant whose scheduler is the same: one token a pass, without drafts or masked blocks."""
 Variant = tuple[str, Mapping[str, Any]]
 Report = Callable[[str, int, int], None]
 
@@ -92,10 +95,16 @@ def run_cases(prepared: Prepared, variants: Sequence[Variant], seed: int, report
     """
     cases = []
     for name, changes in variants:
-        scenario = with_whole_prompts(prepared.scenario(seed, **changes), changes)
+        own = autoregressive(prepared) if name == AUTOREGRESSIVE else prepared
+        scenario = with_whole_prompts(own.scenario(seed, **changes), changes)
         result = simulate(scenario, progress=_progress(report, name))
-        cases.append(Case(name=name, result=result, metrics=summary(prepared, result)))
+        cases.append(Case(name=name, result=result, metrics=summary(own, result)))
     return cases
+
+
+def autoregressive(prepared: Prepared) -> Prepared:
+    """The same requests on the same engines, decoded one token a pass."""
+    return prepare(prepared.written.model_copy(update={"speculation": None, "blocks": None}))
 
 
 def run_loads(
@@ -111,11 +120,13 @@ def run_loads(
         report: called as in `run_cases`.
     """
     points = []
+    plain = autoregressive(prepared) if rates and any(name == AUTOREGRESSIVE for name, _ in variants) else prepared
     for rate in rates:
         for name, changes in variants:
-            scenario = with_whole_prompts(prepared.scenario(seed, rate_per_s=rate, **changes), changes)
+            own = plain if name == AUTOREGRESSIVE else prepared
+            scenario = with_whole_prompts(own.scenario(seed, rate_per_s=rate, **changes), changes)
             result = simulate(scenario, progress=_progress(report, f"{name} at {rate:g}/s"))
-            points.append(LoadPoint(name=name, rate_per_s=rate, metrics=summary(prepared, result)))
+            points.append(LoadPoint(name=name, rate_per_s=rate, metrics=summary(own, result)))
     return points
 
 

@@ -96,7 +96,8 @@ def simulate(
         typer.Option(
             "--compare",
             help="Run a variant on the same requests too: chunked, prefill-first, whole-prompts, no-prefix-cache, "
-            "reserve-output. Repeatable. Where prompts stay whole, the token budget grows to the longest of them.",
+            "reserve-output, or autoregressive (one token a pass, nothing drafted or masked). Repeatable. Where "
+            "prompts stay whole, the token budget grows to the longest of them.",
         ),
     ] = None,
     rates: Annotated[

@@ -73,3 +73,12 @@ def test_a_trace_without_its_method_or_a_damaged_one_is_refused(rooftree, root, 
     broken.write_bytes(whole[: len(whole) // 2] + whole[-2000:])
     done = simulate(rooftree, "--trace", broken, "--method", "fast-dllm")
     assert done.code == 2 and "broken.parquet" in done.err, done.err
+
+
+def test_the_autoregressive_twin_stands_beside_it(rooftree):
+    """On the same requests, and as without any decoder."""
+    masked = answer(simulate(rooftree, "--trace", DUAL, "--method", "fast-dllm", "--compare", "autoregressive"))
+    plain = answer(simulate(rooftree))
+    own, twin = masked["cases"]
+    assert [own["name"], twin["name"]] == ["as asked", "autoregressive"]
+    assert twin["metrics"] == plain["metrics"] and own["metrics"]["ttft_s"] != twin["metrics"]["ttft_s"]
