@@ -174,9 +174,7 @@ def prepare(written: ScenarioFile) -> Prepared:
         if known.asked_on(setting.target.name).borrowed:
             notes.append("acceptance borrowed: the trace was recorded on another model")
     mean_tokens = int(np.ceil(prompt_tokens + output_tokens))
-    scheduler = _scheduler(written, source, setting, engine, copies, mean_tokens)
-    if walked is not None:
-        scheduler = refining(scheduler, walked.blocks)
+    scheduler = refining(_scheduler(written, source, setting, engine, copies, mean_tokens), walked)
     return Prepared(
         written=written,
         source=source,

@@ -97,14 +97,16 @@ def refined(written: ScenarioFile) -> Refined | None:
     return Refined(blocks=blocks, notes=tuple(notes))
 
 
-def refining(options: SchedulerOptions, blocks: RecordedBlocks) -> SchedulerOptions:
+def refining(options: SchedulerOptions, walked: Refined | None) -> SchedulerOptions:
     """The scheduler of such a scenario: an iteration is one pass, and prompts that no pass reads alone share nothing.
 
     Args:
         options: of the engine, and as written.
-        blocks: that requests walk along.
+        walked: what requests walk along; None: the options stay.
     """
-    changes = _WHOLE_PASSES if blocks.reads_prompts else _WHOLE_PASSES | {"prefix_cache": False}
+    if walked is None:
+        return options
+    changes = _WHOLE_PASSES if walked.blocks.reads_prompts else _WHOLE_PASSES | {"prefix_cache": False}
     return replace(options, **changes)
 
 
