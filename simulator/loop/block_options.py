@@ -68,7 +68,7 @@ class BlockOptions:
         return (int(max(self.block_tokens, self.query_tokens.max())),)
 
     @property
-    def ahead_tokens(self) -> int:
+    def lookahead_tokens(self) -> int:
         """Cache slots that a pass may write behind the tokens that are finished."""
         return max(self.query_sizes)
 
@@ -134,7 +134,7 @@ class RecordedBlocks:
         return tuple(sorted(sizes | ({self.canvas_tokens} if r.canvas_every else set())))
 
     @property
-    def ahead_tokens(self) -> int:
+    def lookahead_tokens(self) -> int:
         """Cache slots that a pass may write behind the tokens that are finished."""
         return self.canvas_tokens
 

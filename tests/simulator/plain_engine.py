@@ -328,30 +328,6 @@ class Engine:
         job.place = here + emitted if here + emitted < len(d.emits) else 0
         return emitted
 
-    def branches_behind(self, job):
-        """Branches of the draft that begins where a request's pending one ends."""
-        return int(self.d.branches_at[(job.place + job.drafts) % len(self.d.emits)]) if self.d.branches > 1 else 1
-
-    def meanwhile(self, job, batch):
-        """Tokens of that draft."""
-        return min(batch, 1 + int(self.d.proposes[(job.place + job.drafts + 1) % len(self.d.emits)]))
-
-    def parallel_step(self, job, accepted, left, batch):
-        """What the draft that was made meanwhile is worth."""
-        job.first_known = False
-        if job.drafts and not self.d.branches and accepted == job.drafts:
-            job.stale = False
-            return accepted
-        goes_on = accepted == job.drafts and left > accepted + 1 and bool(batch)
-        if job.drafts and not self.d.branches:
-            goes_on = False
-        right = goes_on and bool(self.d.foreseen[job.place + accepted])
-        job.stale, job.first_known = not right, right
-        each = self.meanwhile(job, batch)
-        self.rolled_back += 0 if right else each
-        self.unselected += (self.branches_behind(job) - 1) * each
-        return accepted + 1
-
     def settle(self, batch):
         emitted_now, decoding = 0, len(self.decoding)
         within = [job for job in self.running if job.within and job.state == "decoding"]

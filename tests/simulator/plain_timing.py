@@ -1,4 +1,4 @@
-"""How long an iteration of the plain engine takes: its passes one by one, over requests as objects."""
+"""How long an iteration of the plain engine takes: its passes one by one, and what is drafted beside them."""
 
 from costmodel.laws.batching import SERIAL
 from simulator.loop.decoders import record as drafting
@@ -118,6 +118,30 @@ class Timing:
                 float(longest),
             )
         return total
+
+    def branches_behind(self, job):
+        """Branches of the draft that begins where a request's pending one ends."""
+        return int(self.d.branches_at[(job.place + job.drafts) % len(self.d.emits)]) if self.d.branches > 1 else 1
+
+    def meanwhile(self, job, batch):
+        """Tokens of that draft."""
+        return min(batch, 1 + int(self.d.proposes[(job.place + job.drafts + 1) % len(self.d.emits)]))
+
+    def parallel_step(self, job, accepted, left, batch):
+        """What the draft that was made meanwhile is worth."""
+        job.first_known = False
+        if job.drafts and not self.d.branches and accepted == job.drafts:
+            job.stale = False
+            return accepted
+        goes_on = accepted == job.drafts and left > accepted + 1 and bool(batch)
+        if job.drafts and not self.d.branches:
+            goes_on = False
+        right = goes_on and bool(self.d.foreseen[job.place + accepted])
+        job.stale, job.first_known = not right, right
+        each = self.meanwhile(job, batch)
+        self.rolled_back += 0 if right else each
+        self.unselected += (self.branches_behind(job) - 1) * each
+        return accepted + 1
 
 
 def side_by_side_s(one_s, other_s, interference_ratio=0.0, *, after_s=0.0):

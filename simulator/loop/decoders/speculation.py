@@ -113,7 +113,7 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
 def lookahead_tokens(scenario: Scenario) -> int:
     """Most cache slots that a step writes beyond those that it is sure to keep."""
     if scenario.blocks is not None:
-        return scenario.blocks.ahead_tokens
+        return scenario.blocks.lookahead_tokens
     return scenario.speculation.draft_tokens if scenario.speculation is not None else 0
 
 
