@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 _HELD_BACK = 16
 _NUMBERED = ("CJK ", "HANGUL SYLLABLE", "TANGUT ", "NUSHU CHARACTER", "KHITAN SMALL")
-_SPREAD = 128  # prompts that lie evenly over the text
 
 
 @dataclass(frozen=True)
@@ -66,17 +65,25 @@ class Corpus:
         taught: NDArray[np.int32] = windows[np.arange(len(windows)) % _HELD_BACK != 0]
         return taught
 
+    @property
+    def held_back(self) -> int:
+        """Windows that prompts can be taken from."""
+        return -(-len(self.windows()) // _HELD_BACK)
+
     def prompts(self, count: int, *, first: int = 0) -> dict[str, NDArray[np.int32]]:
-        """Windows held back, spread over the text, by names that tell their place.
+        """Windows held back, by names that tell their place, in van der Corput's order.
+
+        Some of them from any one on lie evenly over the text, so that two such samples have as much of every script
+        and differ less than drawn ones do.
 
         Args:
             count: how many.
             first: how many are passed over: other prompts for another `first`.
         """
-        held = np.arange(0, len(self.windows()), _HELD_BACK)
-        spread = held[np.linspace(0, len(held) - 1, min(_SPREAD, len(held))).astype(np.int64)]
-        order = np.random.default_rng(0).permutation(spread)[first : first + count]
-        return {f"names-{at}": self.windows()[at] for at in order.tolist()}
+        bits = (self.held_back - 1).bit_length()
+        mirrored = (int(f"{at:0{bits}b}"[::-1], 2) for at in range(1 << bits))
+        order = [at * _HELD_BACK for at in mirrored if at < self.held_back][first : first + count]
+        return {f"names-{at}": self.windows()[at] for at in order}
 
     def text(self, ids: NDArray[np.int32]) -> str:
         """Token ids as text, masks left out."""

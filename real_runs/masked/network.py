@@ -6,6 +6,8 @@ cache. Leaves out training (`training`) and which positions are committed (`real
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import torch
@@ -58,30 +60,37 @@ class KeyValueCache:
     def __init__(self, shape: MaskedShape, *, batch: int, tokens: int) -> None:
         size = (shape.layers, batch, shape.heads, tokens, shape.width // shape.heads)
         self.keys, self.values = torch.zeros(size), torch.zeros(size)
+        self._rows: slice | torch.Tensor = slice(None)
+
+    def of(self, rows: Sequence[int]) -> KeyValueCache:
+        """The same memory, for some of the sequences alone."""
+        part = copy(self)
+        part._rows = torch.tensor(rows)
+        return part
 
     def written(self, layer: int, start: int, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Put the new keys and values of some positions in place; all of the layer's."""
-        end = start + k.shape[2]
-        self.keys[layer, :, :, start:end], self.values[layer, :, :, start:end] = k, v
-        return self.keys[layer], self.values[layer]
+        at = slice(start, start + k.shape[2])
+        self.keys[layer][self._rows, :, at], self.values[layer][self._rows, :, at] = k, v
+        return self.keys[layer][self._rows], self.values[layer][self._rows]
 
 
 class _Layer(nn.Module):
     def __init__(self, shape: MaskedShape) -> None:
         super().__init__()
         self.heads = shape.heads
-        self.attention_norm = nn.RMSNorm(shape.width, eps=1e-5)
-        self.ffn_norm = nn.RMSNorm(shape.width, eps=1e-5)
+        self.attention_norm = nn.LayerNorm(shape.width, eps=1e-5, bias=False)
+        self.ffn_norm = nn.LayerNorm(shape.width, eps=1e-5, bias=False)
         self.qkv = nn.Linear(shape.width, 3 * shape.width)
         self.output = nn.Linear(shape.width, shape.width, bias=False)
         self.gate_up = nn.Linear(shape.width, 2 * shape.ffn_width, bias=False)
         self.down = nn.Linear(shape.ffn_width, shape.width, bias=False)
 
-    def projected(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def projected(self, x: torch.Tensor, turn: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Queries, keys and values, [B, heads, n, head size] each."""
         parts = self.qkv(self.attention_norm(x)).chunk(3, dim=-1)
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
-        return _turned(q, cos, sin), _turned(k, cos, sin), v
+        return _turned(q, turn), _turned(k, turn), v
 
     def mixed(self, x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """States after attention over all of `k` and `v`, and after the feed-forward part."""
@@ -104,7 +113,7 @@ class MaskedModel(nn.Module):
         self.shape = shape
         self.embedding = nn.Embedding(shape.vocabulary, shape.width)
         self.layers = nn.ModuleList(_Layer(shape) for _ in range(shape.layers))
-        self.norm = nn.RMSNorm(shape.width, eps=1e-5)
+        self.norm = nn.LayerNorm(shape.width, eps=1e-5, bias=False)
         generator = torch.Generator().manual_seed(seed)
         for name, value in self.named_parameters():
             if value.ndim == 2:
@@ -112,8 +121,7 @@ class MaskedModel(nn.Module):
                 nn.init.normal_(value, std=deep * shape.width**-0.5, generator=generator)
         size = shape.width // shape.heads
         angle = torch.arange(shape.positions)[:, None] * _ROPE_BASE ** (-torch.arange(0, size, 2) / size)
-        self.register_buffer("cos", angle.cos(), persistent=False)
-        self.register_buffer("sin", angle.sin(), persistent=False)
+        self.register_buffer("turn", torch.polar(torch.ones_like(angle), angle), persistent=False)
         with torch.no_grad():
             for place, layer in enumerate(self.layers):
                 assert isinstance(layer, _Layer)
@@ -131,11 +139,10 @@ class MaskedModel(nn.Module):
             float32[B, n, vocabulary].
         """
         x, at = self.embedding(tokens), slice(start, start + tokens.shape[1])
-        assert isinstance(self.cos, torch.Tensor)
-        assert isinstance(self.sin, torch.Tensor)
+        assert isinstance(self.turn, torch.Tensor)
         for place, layer in enumerate(self.layers):
             assert isinstance(layer, _Layer)
-            q, k, v = layer.projected(x, self.cos[at], self.sin[at])
+            q, k, v = layer.projected(x, self.turn[at])
             if cache is not None:
                 k, v = cache.written(place, start, k, v)
             x = layer.mixed(x, q, k, v)
@@ -154,11 +161,11 @@ def _near_bias(shape: MaskedShape, layer: int, angle: torch.Tensor) -> torch.Ten
     for head in range(shape.heads):
         distance = min(1 + head // 2 + layer * shape.heads // 2, shape.positions - 1)
         sign = 1.0 if head % 2 else -1.0
-        key.append(_turned(query[head], angle[distance].cos(), -sign * angle[distance].sin()))
+        key.append(_turned(query[head], torch.polar(torch.ones(angle.shape[1]), -sign * angle[distance])))
     return torch.cat([query.flatten(), torch.stack(key).flatten(), torch.zeros(shape.width)])
 
 
-def _turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotary position embedding of halves."""
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+def _turned(x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+    """Rotary position embedding: neighbouring values are a complex number's parts, turned by the position's angles."""
+    pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turn).flatten(-2)

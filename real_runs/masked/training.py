@@ -1,34 +1,31 @@
-"""How is the small masked model trained, and kept?
+"""What is the small masked model trained on, and from which recipe?
 
 Every position of the canvas is masked with the same probability, drawn anew per row, and predicted from the rest: the
 bound on the likelihood of masked diffusion. A model is read from a folder if this very recipe made it, and trained
-and kept otherwise. Leaves out what it computes (`network`) and its text (`corpus`).
+and kept otherwise. Leaves out the optimiser (`real_runs.training`), what the model computes (`network`) and its text
+(`corpus`).
 
 Reference: Nie et al. 2025, LLaDA, arXiv 2502.09992, eq. 3.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
-from torch import nn
 from torch.nn import functional
 
 from hardware_profiles.errors import InputError
-from hardware_profiles.whole_file import whole_file
+from hardware_profiles.whole_file import make_folder
 from real_runs.masked.corpus import Corpus
 from real_runs.masked.network import MaskedModel, MaskedShape
+from real_runs.training import Checkpoint, load_module, minimise, save_module
 
 _LEAST_MASKED = 0.05  # of a canvas: a weight of 1/ratio beyond that is noise
 _FIRST_MASKED = 0.25
-_WARMUP_RATIO = 0.05
-_LARGEST_NORM = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,12 +47,12 @@ class MaskedRecipe:
 
     corpus: Corpus = field(default_factory=Corpus)
     prompt_tokens: int = 40
-    steps: int = 1000
-    rows: int = 8
+    steps: int = 4500
+    rows: int = 16
     learning_rate: float = 2e-3
     seed: int = 0
     width: int = 128
-    layers: int = 3
+    layers: int = 4
     heads: int = 4
     ffn_width: int = 320
 
@@ -87,7 +84,7 @@ class MaskedRecipe:
 def masked_model(
     folder: Path, recipe: MaskedRecipe, report: Callable[[int, int, float], None] | None = None
 ) -> MaskedModel:
-    """The model of a recipe, read from `folder` or trained and kept there.
+    """The model of a recipe, read from `folder` or trained and kept there; training that was stopped goes on.
 
     Args:
         folder: made if it is not there.
@@ -95,29 +92,36 @@ def masked_model(
         report: called with (steps done, steps, loss).
     """
     model, path = MaskedModel(recipe.shape, seed=recipe.seed), folder / "masked-model.safetensors"
-    if not _load(model, recipe, path):
-        train(model, recipe, report)
-        folder.mkdir(parents=True, exist_ok=True)
-        _save(model, recipe, path)
+    made_by = _metadata(recipe)
+    if not load_module(model, made_by, path):
+        make_folder(folder)
+        unfinished = Checkpoint(path=folder / "masked-model.part.safetensors", recipe=made_by)
+        train(model, recipe, checkpoint=unfinished, report=report)
+        save_module(model, made_by, path)
+        unfinished.path.unlink(missing_ok=True)
     for value in model.parameters():
         value.requires_grad_(False)
     return model.eval()
 
 
-def train(model: MaskedModel, recipe: MaskedRecipe, report: Callable[[int, int, float], None] | None = None) -> None:
+def train(
+    model: MaskedModel,
+    recipe: MaskedRecipe,
+    *,
+    checkpoint: Checkpoint | None = None,
+    report: Callable[[int, int, float], None] | None = None,
+) -> None:
     """Train a model in place.
 
     Args:
         model: of the recipe's shape.
         recipe: how.
-        report: called with (steps done, steps, loss): the mean of -log p over masked positions of one step.
+        checkpoint: where unfinished training is kept.
+        report: called with (steps done, steps, loss): the bound on -log p of a token of the canvas, in nats.
     """
-    generator = torch.Generator().manual_seed(recipe.seed)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     text = torch.from_numpy(recipe.corpus.training_windows()).long()
-    for step in range(recipe.steps):
-        for group in optimiser.param_groups:
-            group["lr"] = recipe.learning_rate * _warmed(step, recipe.steps)
+
+    def loss(step: int, generator: torch.Generator) -> torch.Tensor:
         rows = text[torch.randint(0, len(text), (recipe.rows,), generator=generator)]
         masked, ratio = _masks(recipe, step, generator)
         canvas, shown = rows[:, recipe.prompt_tokens :], rows.clone()
@@ -125,13 +129,12 @@ def train(model: MaskedModel, recipe: MaskedRecipe, report: Callable[[int, int, 
         logits = model(shown)[:, recipe.prompt_tokens :]
         surprise = functional.cross_entropy(logits[masked], canvas[masked], reduction="none")
         weight = (1.0 / ratio)[:, None].expand_as(masked)[masked]
-        loss = (weight * surprise).sum() / canvas.numel()
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(model.parameters(), _LARGEST_NORM)
-        optimiser.step()
-        if report:
-            report(step + 1, recipe.steps, float(surprise.detach().mean()))
+        return (weight * surprise).sum() / canvas.numel()
+
+    minimise(
+        model, loss, steps=recipe.steps, learning_rate=recipe.learning_rate, second_beta=0.98, seed=recipe.seed,
+        checkpoint=checkpoint, report=report,
+    )  # fmt: skip
 
 
 def _masks(recipe: MaskedRecipe, step: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -145,50 +148,6 @@ def _masks(recipe: MaskedRecipe, step: int, generator: torch.Generator) -> tuple
     ratio = _LEAST_MASKED + (most - _LEAST_MASKED) * even
     drawn = torch.rand(recipe.rows, recipe.canvas_tokens, generator=generator)
     return drawn < ratio[:, None], ratio
-
-
-def _warmed(step: int, steps: int) -> float:
-    """Share of the learning rate: a linear rise, then half a cosine down to zero."""
-    warmup = max(1, round(_WARMUP_RATIO * steps))
-    if step < warmup:
-        return (step + 1) / warmup
-    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
-
-
-def model_sha256(model: MaskedModel) -> str:
-    """Digest of the weights."""
-    digest = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
-        digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _save(model: MaskedModel, recipe: MaskedRecipe, path: Path) -> None:
-    from safetensors.torch import save_file
-
-    tensors = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
-    with whole_file(path) as part:
-        save_file(tensors, part, metadata=_metadata(recipe))
-
-
-def _load(model: MaskedModel, recipe: MaskedRecipe, path: Path) -> bool:
-    """Fill a model from a file that this very recipe made; False, and nothing changed, where there is none."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.is_file():
-        return False
-    wanted = model.state_dict()
-    try:
-        with safe_open(path, framework="pt") as stored:
-            if (stored.metadata() or {}) != _metadata(recipe) or set(stored.keys()) != set(wanted):
-                return False
-            tensors = {name: stored.get_tensor(name) for name in wanted}
-    except (SafetensorError, OSError, ValueError):
-        return False
-    if any(tensors[name].shape != value.shape for name, value in wanted.items()):
-        return False
-    model.load_state_dict(tensors)
-    return True
 
 
 def _metadata(recipe: MaskedRecipe) -> dict[str, str]:

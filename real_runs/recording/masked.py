@@ -17,11 +17,12 @@ import torch
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.masked.loop import MaskedLoop
-from real_runs.masked.training import MaskedRecipe, masked_model, model_sha256
+from real_runs.masked.training import MaskedRecipe, masked_model
 from real_runs.models.processor import cpu_title
 from real_runs.recording.arrays import decoded, encoded
 from real_runs.recording.log import RecordingLog
 from real_runs.recording.options import OnProgress, Progress
+from real_runs.training import module_sha256
 from traces.kinds.confidence import CELL_FIELDS, STEP_FIELDS, ConfidenceTrace
 from traces.kinds.provenance import Provenance
 from traces.kinds.refine_policy import CACHES, Cache, RefinePolicy
@@ -34,11 +35,12 @@ _CELLS = ("top_ids", "doubt", *CELL_FIELDS)
 
 
 def anchor_policies(cache: Cache, block_tokens: int = BLOCK_TOKENS) -> tuple[RefinePolicy, ...]:
-    """What a recording follows: one token a pass, two thresholds, a bound of entropy, and a random order."""
+    """What a recording follows: one token a pass, three thresholds, a bound of entropy, and a random order."""
     rules: tuple[tuple[str, dict[str, float]], ...] = (
         ("static", {}),
         ("threshold", {"confidence": 0.9}),
         ("threshold", {"confidence": 0.5}),
+        ("threshold", {"confidence": 0.3}),
         ("entropy_bound", {"bound": 0.1}),
         ("random", {}),
     )
@@ -73,8 +75,9 @@ class MaskedRecording:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.prompts <= 128 - self.first or self.first < 0:
-            raise InputError("must be 1 to 128, those passed over counted", key="prompts", value=self.prompts)
+        most = self.recipe.corpus.held_back
+        if not 1 <= self.prompts <= most - self.first or self.first < 0:
+            raise InputError(f"must be 1 to {most}, those passed over counted", key="prompts", value=self.prompts)
         for cache in self.caches:
             names = [policy.name for policy in self.of(cache)]
             if len(set(names)) < len(names):
@@ -112,7 +115,7 @@ def record_masked(options: MaskedRecording, *, progress: OnProgress | None = Non
     corpus = options.recipe.corpus
     prompts = corpus.prompts(options.prompts, first=options.first)
     setup = {
-        "recorder": RECORDER_VERSION, "model_sha256": model_sha256(model), "dataset_sha256": corpus.sha256,
+        "recorder": RECORDER_VERSION, "model_sha256": module_sha256(model), "dataset_sha256": corpus.sha256,
         "torch": torch.__version__, "device": cpu_title(), "prompts": list(prompts), "caches": list(options.caches),
         "policies": [policy.as_json() for cache in options.caches for policy in options.of(cache)],
     }  # fmt: skip
@@ -172,9 +175,14 @@ def _written(
         committed_at=committed_at,
         **joined,
     )
-    path = options.out / f"{options.name}--{'plain' if cache == 'none' else f'{cache}-cache'}.parquet"
+    path = trace_path(options, cache)
     write_confidence(trace, path)
     return path
+
+
+def trace_path(options: MaskedRecording, cache: Cache) -> Path:
+    """Where the trace of a way of caching lies."""
+    return options.out / f"{options.name}--{'plain' if cache == 'none' else f'{cache}-cache'}.parquet"
 
 
 def _provenance(recipe: MaskedRecipe, setup: Mapping[str, Any]) -> Provenance:

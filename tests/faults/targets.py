@@ -173,7 +173,7 @@ def targets(folder):
     )
     tables, requests = _traces(), pq.read_table(written)
     confidence = [confidence_table(toy_trace(EVERY_RULE[:n], prompts=2, length=32)) for n in (1, 4)]
-    shipped = trace_file("confidence/masked-names-live-sure--plain").read_bytes()
+    shipped = trace_file("confidence/masked-names-live--plain").read_bytes()
     documents = [value for text in texts if (value := _document(text)) is not None]
 
     def engine_file(generator, seeds=texts):

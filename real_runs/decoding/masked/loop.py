@@ -90,7 +90,7 @@ class MaskedLoop:
         committed_at = np.full(self._length, -1, dtype=np.int32)
 
         def look(asked: Pass) -> Seen:
-            forward, start, end = _span(policy, asked, self._length)
+            forward, start, end = span_of(policy, asked, 0, self._length)
             began = time.perf_counter()
             said = self._said(asked.tokens[0], forward, start, end)
             row = (FORWARDS.index(forward), int(asked.start[0]), int(asked.end[0]), *self._counts(forward, start, end))
@@ -165,12 +165,12 @@ def said_of(logits: torch.Tensor, mask_id: int) -> dict[str, NDArray[Any]]:
     return {"top_ids": best.indices[:, 0].numpy().astype(np.int32), **halves}
 
 
-def _span(policy: RefinePolicy, asked: Pass, length: int) -> tuple[str, int, int]:
-    """What the pass computes, and which canvas positions."""
-    if policy.cache == "none" or asked.begins[0]:
+def span_of(policy: RefinePolicy, asked: Pass, canvas: int, length: int) -> tuple[str, int, int]:
+    """What a pass computes of one canvas of `length` positions: the kind of forward, and its first and last + 1."""
+    if policy.cache == "none" or asked.begins[canvas]:
         return "full", 0, length
-    start = int(asked.start[0])
-    return ("suffix", start, length) if policy.cache == "prefix" else ("block", start, int(asked.end[0]))
+    start = int(asked.start[canvas])
+    return ("suffix", start, length) if policy.cache == "prefix" else ("block", start, int(asked.end[canvas]))
 
 
 def _seen(said: dict[str, NDArray[Any]], start: int, end: int, length: int) -> Seen:

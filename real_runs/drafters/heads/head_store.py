@@ -24,7 +24,7 @@ from real_runs.drafters.heads.feature_head_fit import (
     needed_layers,
 )
 from real_runs.drafters.heads.head_data import HeadData, HeadText, write_text
-from real_runs.drafters.heads.head_training import HeadRecipe, HeadTraining, head_sha256, load_head, save_head
+from real_runs.drafters.heads.head_training import HeadRecipe, HeadTraining, load_head, save_head
 from real_runs.drafters.heads.hydra_heads import HEADS as HYDRA_HEADS
 from real_runs.drafters.heads.hydra_heads import HydraHeads
 from real_runs.drafters.heads.medusa_heads import HEADS, MedusaHeads
@@ -33,6 +33,7 @@ from real_runs.drafters.heads.prompt_tokens_fit import PromptTraining, fit_promp
 from real_runs.drafters.heads.state_heads_fit import fit_hydra_heads, fit_medusa_heads
 from real_runs.models.llama import Llama
 from real_runs.models.loading.tokenizer import Tokenizer
+from real_runs.training import module_sha256
 
 Report = Callable[[str, int, int], None]
 """What is being done, how much of it is done, how much there is."""
@@ -88,7 +89,7 @@ class HeadStore:
                 self.model, self._written(chosen), training, capture=chosen, report=self._steps("feature head")
             )
             save_head(head, recipe, path)
-        return head, _parameters(recipe) | {"head_sha256": head_sha256(head)}
+        return head, _parameters(recipe) | {"head_sha256": module_sha256(head)}
 
     def medusa_heads(
         self, training: HeadTraining = MEDUSA_TRAINING, *, heads: int = HEADS
@@ -100,7 +101,7 @@ class HeadStore:
             report = self._steps("Medusa heads")
             made = fit_medusa_heads(self.model, self._written(), training, heads=heads, report=report)
             save_head(made, recipe, path)
-        return made, _parameters(recipe) | {"head_sha256": head_sha256(made)}
+        return made, _parameters(recipe) | {"head_sha256": module_sha256(made)}
 
     def texts(self) -> tuple[list[list[int]], dict[str, Any]]:
         """Token ids of the text that heads are trained on, row by row, and the parameters that tell it from others."""
@@ -121,7 +122,7 @@ class HeadStore:
             report = self._steps("Hydra heads")
             made = fit_hydra_heads(self.model, self._written(), training, heads=heads, report=report)
             save_head(made, recipe, path)
-        return made, _parameters(recipe) | {"head_sha256": head_sha256(made)}
+        return made, _parameters(recipe) | {"head_sha256": module_sha256(made)}
 
     def prompt_tokens(
         self, training: PromptTraining = PROMPT_TRAINING, *, count: int = PROMPT_TOKENS
@@ -133,7 +134,7 @@ class HeadStore:
             report = self._steps("prompt tokens")
             made = fit_prompt_tokens(self.model, self._written(), training, count=count, report=report)
             save_head(made, recipe, path)
-        return made, _parameters(recipe) | {"head_sha256": head_sha256(made)}
+        return made, _parameters(recipe) | {"head_sha256": module_sha256(made)}
 
     def draft_model(
         self, training: HeadTraining = DRAFT_TRAINING, *, layers: int = LAYERS

@@ -1,14 +1,12 @@
-"""How are heads trained, whatever their shape, and how are they stored?
+"""On what are heads trained, whatever their shape, and from which recipe?
 
-Soft labels of the target over the words that matter, one optimiser and one schedule, and a safetensors file that
-is used again only for the very same recipe. Leaves out what each head computes.
+Soft labels of the target over the words that matter, every row of the text as often as every other. Leaves out what
+each head computes, and the optimiser (`real_runs.training`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,12 +16,10 @@ import torch
 from torch import nn
 
 from hardware_profiles.errors import InputError
-from hardware_profiles.whole_file import whole_file
 from real_runs.drafters.heads.head_data import HeadText
+from real_runs.training import load_module, minimise, save_module
 
 _FORMAT = "1"
-_WARMUP_RATIO = 0.05
-_LARGEST_NORM = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,73 +134,36 @@ def train(
         loss: indices of the step's rows, ids compared, labels -> loss.
         report: called with (steps done, steps, loss).
     """
-    generator = torch.Generator().manual_seed(training.seed)
     labels = Labels(text, vocabulary=training.vocabulary, words=words)
-    parameters = list(module.parameters())
-    optimiser = torch.optim.AdamW(parameters, lr=training.learning_rate, betas=(0.9, 0.95), weight_decay=0.01)
     order: list[int] = []
-    for step in range(training.steps):
+
+    def of_step(_: int, generator: torch.Generator) -> torch.Tensor:
         while len(order) < training.rows:
-            order += torch.randperm(text.rows, generator=generator).tolist()
-        chosen, order = torch.tensor(order[: training.rows]), order[training.rows :]
-        for group in optimiser.param_groups:
-            group["lr"] = training.learning_rate * _warmed(step, training.steps)
-        optimiser.zero_grad()
-        value = loss(chosen, labels.words(training.others, generator), labels)
-        value.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(parameters, _LARGEST_NORM)
-        optimiser.step()
-        if report:
-            report(step + 1, training.steps, float(value.detach()))
-    for parameter in parameters:
+            order.extend(torch.randperm(text.rows, generator=generator).tolist())
+        chosen = torch.tensor(order[: training.rows])
+        del order[: training.rows]
+        return loss(chosen, labels.words(training.others, generator), labels)
+
+    minimise(
+        module, of_step, steps=training.steps, learning_rate=training.learning_rate, second_beta=0.95,
+        seed=training.seed, report=report,
+    )  # fmt: skip
+    for parameter in module.parameters():
         parameter.requires_grad_(False)
-
-
-def _warmed(step: int, steps: int) -> float:
-    """Share of the learning rate: a linear rise, then half a cosine down to zero."""
-    warmup = max(1, round(_WARMUP_RATIO * steps))
-    if step < warmup:
-        return (step + 1) / warmup
-    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
 
 
 def save_head(module: nn.Module, recipe: HeadRecipe, path: Path) -> None:
     """Write a head and its recipe as safetensors, whole or not at all."""
-    from safetensors.torch import save_file
-
-    tensors = {name: value.detach().contiguous() for name, value in module.state_dict().items()}
-    with whole_file(path) as part:
-        save_file(tensors, part, metadata=_metadata(recipe))
+    save_module(module, _metadata(recipe), path)
 
 
 def load_head(module: nn.Module, recipe: HeadRecipe, path: Path) -> bool:
     """Fill a head from a file that this very recipe made; False, and nothing changed, where there is none."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.is_file():
+    if not load_module(module, _metadata(recipe), path):
         return False
-    wanted = module.state_dict()
-    try:
-        with safe_open(path, framework="pt") as stored:
-            if (stored.metadata() or {}) != _metadata(recipe) or set(stored.keys()) != set(wanted):
-                return False
-            tensors = {name: stored.get_tensor(name) for name in wanted}
-    except (SafetensorError, OSError, ValueError):
-        return False
-    if any(tensors[name].shape != value.shape for name, value in wanted.items()):
-        return False
-    module.load_state_dict(tensors)
     for parameter in module.parameters():
         parameter.requires_grad_(False)
     return True
-
-
-def head_sha256(module: nn.Module) -> str:
-    """Digest of the values."""
-    digest = hashlib.sha256()
-    for name, value in sorted(module.state_dict().items()):
-        digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
-    return digest.hexdigest()
 
 
 _PENALTY = 1e-3  # per row, relative to inputs of unit size

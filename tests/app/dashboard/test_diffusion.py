@@ -134,7 +134,7 @@ def test_every_rule_has_a_threshold_that_the_page_can_ask_for(commit):
     ("changes", "rule"),
     [
         ({"prompt": 65}, r"1\.\.64"), ({"block": 48}, "divide the canvas"), ({"threshold": 4.0}, r"\[0, 1\]"),
-        ({"cache": "prefix"}, "upload one"), ({"commit": "entropy_bound", "threshold": 0.3}, None),
+        ({"commit": "entropy_bound", "threshold": 0.3}, None),
         ({"cache": "dual", "confidence": "masked-names--plain"}, "as recorded"),
         ({"confidence": "none-such"}, "no shipped"),
     ],

@@ -6,6 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from hardware_profiles.errors import InputError  # noqa: E402
+from real_runs.decoding.masked.batch import MaskedBatch  # noqa: E402
 from real_runs.decoding.masked.credit import credited  # noqa: E402
 from real_runs.decoding.masked.drafts import self_verified  # noqa: E402
 from real_runs.decoding.masked.loop import MaskedLoop, said_of  # noqa: E402
@@ -111,9 +112,27 @@ def test_what_is_said_of_logits_is_what_a_softmax_says():
 @pytest.mark.parametrize("drafts", [1, 2, 4, 8])
 def test_confirmed_drafts_write_the_plain_text_in_no_more_passes(model, loop, drafts):
     static = loop.run(RefinePolicy(commit="static", block_tokens=8), "a")
-    tokens, passes = self_verified(model, PROMPT, canvas_tokens=CANVAS, mask_id=MASK, block_tokens=8, drafts=drafts)
-    assert tokens.tolist() == static.tokens.tolist()
-    assert passes <= static.passes if drafts > 1 else passes == static.passes
+    policy = RefinePolicy(commit="self_verified", at={"drafts": drafts}, block_tokens=8)
+    run = self_verified(model, PROMPT, policy, canvas_tokens=CANVAS, mask_id=MASK)
+    assert run.tokens[0].tolist() == static.tokens.tolist()
+    assert run.steps[0] <= static.passes if drafts > 1 else run.steps[0] == static.passes
+    assert [n for _, n, _, _ in run.forwards] == [len(PROMPT) + CANVAS] * run.steps[0]
+    assert max(states for states, *_ in run.forwards) == drafts
+
+
+@pytest.mark.parametrize("cache", ["none", "prefix", "dual"])
+@pytest.mark.parametrize("rule", [("static", {}), ("threshold", {"confidence": 0.3})])
+def test_canvases_decoded_together_are_those_decoded_alone(model, cache, rule):
+    """Prompts that leave blocks at different passes, so that forwards are shared by some canvases alone."""
+    prompts = [PROMPT, [9, 2, 6, 5, 3], [5, 8, 9, 7, 9]]
+    policy = RefinePolicy(commit=rule[0], at=rule[1], block_tokens=8, cache=cache)
+    together = MaskedBatch(model, prompts, canvas_tokens=CANVAS, mask_id=MASK).run(policy, ("a", "b", "c"))
+    alone = [MaskedLoop(model, each, canvas_tokens=CANVAS, mask_id=MASK).run(policy, name)
+             for each, name in zip(prompts, "abc", strict=True)]  # fmt: skip
+    assert together.tokens.tolist() == [run.tokens.tolist() for run in alone]
+    assert together.steps.tolist() == [run.passes for run in alone]
+    computed = sum(int(run.steps["computed_tokens"].sum()) for run in alone)
+    assert sum(canvases * tokens for canvases, tokens, _, _ in together.forwards) == computed
 
 
 @pytest.mark.parametrize("policy", [
@@ -153,5 +172,9 @@ def test_what_is_refused(model, loop):
         loop.run(RefinePolicy(commit="static", block_tokens=5), "a")
     with pytest.raises(InputError, match="beside a cache"):
         loop.run(RefinePolicy(commit="gap", block_tokens=8, cache="dual"), "a")
+    with pytest.raises(InputError, match="equally long"):
+        MaskedBatch(model, [PROMPT, PROMPT[:2]], canvas_tokens=CANVAS, mask_id=MASK)
+    with pytest.raises(InputError, match="confirm its own drafts"):
+        self_verified(model, PROMPT, RefinePolicy(commit="static"), canvas_tokens=CANVAS, mask_id=MASK)
     with pytest.raises(InputError, match="twice the heads"):
         MaskedShape(vocabulary=9, positions=9, width=30, layers=1, heads=4, ffn_width=8)

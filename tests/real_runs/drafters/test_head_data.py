@@ -15,7 +15,6 @@ from real_runs.drafters.heads.head_training import (
     HeadTraining,
     Labels,
     cross_entropy,
-    head_sha256,
     load_head,
     save_head,
 )
@@ -23,6 +22,7 @@ from real_runs.drafters.heads.medusa_heads import MedusaHeads
 from real_runs.models.llama import Llama
 from real_runs.models.loading.tokenizer import Tokenizer
 from real_runs.models.loading.weights import find_model, load_weights
+from real_runs.training import module_sha256
 
 DATA = HeadData(questions=("Why?", "How so?"), rows=6, help_rows=2, row_tokens=40)
 RECIPE = HeadRecipe(
@@ -134,9 +134,9 @@ def test_stored_head_comes_back_for_its_own_recipe_alone(tiny_config, tmp_path):
     save_head(heads, RECIPE, path)
     assert not load_head(back, replace(RECIPE, training=HeadTraining(steps=7)), path)
     assert not load_head(MedusaHeads(tiny_config, heads=3), RECIPE, path)
-    assert head_sha256(back) != head_sha256(heads)
+    assert module_sha256(back) != module_sha256(heads)
     assert load_head(back, RECIPE, path)
-    assert head_sha256(back) == head_sha256(heads)
+    assert module_sha256(back) == module_sha256(heads)
     path.write_bytes(path.read_bytes()[:-3])
     assert not load_head(back, RECIPE, path)
     assert [each.name for each in tmp_path.iterdir()] == ["heads.safetensors"]

@@ -4,13 +4,16 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
 from hardware_profiles.errors import InputError  # noqa: E402
 from real_runs.masked.corpus import Corpus  # noqa: E402
-from real_runs.masked.training import MaskedRecipe, masked_model, model_sha256  # noqa: E402
+from real_runs.masked.training import MaskedRecipe, masked_model  # noqa: E402
 from real_runs.recording.masked import MaskedRecording, anchor_policies, other_prompts, record_masked  # noqa: E402
+from real_runs.training import module_sha256  # noqa: E402
 from traces.kinds.refine_policy import RefinePolicy  # noqa: E402
 from traces.replay.confidence.walk import replay_policy  # noqa: E402
 from traces.storage.confidence_file import read_confidence  # noqa: E402
@@ -35,7 +38,7 @@ def test_every_recorded_policy_is_replayed_exactly_under_every_cache(recorded):
     assert [path.name for path in paths] == [f"tiny--{n}.parquet" for n in ("plain", "prefix-cache", "dual-cache")]
     for path, policies in zip(paths, POLICIES.values(), strict=True):
         trace = read_confidence(path)
-        assert trace.policies == policies and trace.runs == 10
+        assert trace.policies == policies and trace.runs == 12
         for place, policy in enumerate(policies):
             replay = replay_policy(trace, policy)
             assert replay.how == "recorded"
@@ -48,12 +51,12 @@ def test_confirmed_drafts_replayed_take_the_passes_of_the_live_model(recorded):
     folder, paths = recorded
     model, trace = masked_model(folder, SMALL), read_confidence(paths[0])
     for drafts in (2, 4):
-        replay = replay_policy(trace, RefinePolicy(commit="self_verified", at={"drafts": drafts}, block_tokens=8))
+        policy = RefinePolicy(commit="self_verified", at={"drafts": drafts}, block_tokens=8)
+        replay = replay_policy(trace, policy)
         live = [
-            self_verified(model, window[:8].tolist(), canvas_tokens=16, mask_id=SMALL.corpus.mask_id, block_tokens=8,
-                          drafts=drafts)[1]
+            self_verified(model, window[:8].tolist(), policy, canvas_tokens=16, mask_id=SMALL.corpus.mask_id).steps[0]
             for window in SMALL.corpus.prompts(2).values()
-        ]  # fmt: skip
+        ]
         assert replay.steps.tolist() == live
 
 
@@ -81,9 +84,9 @@ def test_a_killed_recording_goes_on_where_it_was(recorded, tmp_path):
 def test_a_model_is_made_of_its_recipe_alone(recorded):
     folder, _ = recorded
     again = masked_model(folder, SMALL)
-    assert model_sha256(again) == model_sha256(masked_model(folder / "elsewhere", SMALL))
+    assert module_sha256(again) == module_sha256(masked_model(folder / "elsewhere", SMALL))
     other = masked_model(folder / "other", dataclasses.replace(SMALL, seed=1))
-    assert model_sha256(again) != model_sha256(other)
+    assert module_sha256(again) != module_sha256(other)
 
 
 def test_prompts_are_windows_that_no_row_of_training_holds():
@@ -99,9 +102,19 @@ def test_prompts_are_windows_that_no_row_of_training_holds():
 def test_other_prompts_are_others(tmp_path):
     first = options(tmp_path)
     assert other_prompts(first).first == 2
-    with pytest.raises(InputError, match="1 to 128"):
-        MaskedRecording(out=tmp_path, prompts=128, first=1)
+    with pytest.raises(InputError, match=f"1 to {Corpus().held_back}"):
+        MaskedRecording(out=tmp_path, prompts=Corpus().held_back, first=1)
     with pytest.raises(InputError, match="must be none in that trace"):
         MaskedRecording(out=tmp_path, caches=("none",), policies={"none": anchor_policies("dual")})
     with pytest.raises(InputError, match="is out of range"):
         MaskedRecipe(rows=0)
+
+
+@given(first=st.integers(0, 200), count=st.integers(4, 128))
+def test_any_stretch_of_prompts_lies_evenly_over_the_text(first, count):
+    """No gap between neighbours in the text is more than four times the mean one."""
+    corpus = Corpus()
+    places = sorted(int(name.removeprefix("names-")) for name in corpus.prompts(count, first=first))
+    assert len(set(places)) == count and not {place % 16 for place in places} - {0}
+    gaps = np.diff([0, *places, len(corpus.windows())])
+    assert gaps.max() <= 4 * len(corpus.windows()) / count

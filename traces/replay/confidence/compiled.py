@@ -19,6 +19,7 @@ Ids = NDArray[np.int32]
 NEAREST, SUBSET, SUPERSET = 0, 1, 2
 """Any state; first those that hold nothing which the canvas does not; first those that hold all that it does."""
 _FAR = 1 << 20  # further than any two states
+ALONE = np.int32(4)  # how sure a model is follows from how much it sees more than from what; 3 to 64 do as well
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -57,7 +58,8 @@ def nearest_cells(
 ) -> None:
     """Fill `answer[p, i]` with the cell of the state nearest to canvas p among those of its prompt that have one.
 
-    Distance: positions that hold a token in one of both states alone, and those that hold different tokens.
+    Distance: positions that hold a token in one of both states alone, `ALONE` each, and those that hold different
+    tokens, one each.
 
     Args:
         active: prompts to look at.
@@ -102,7 +104,7 @@ def nearest_cells(
                 more += _count(its & ~mine)
                 less += _count(mine & ~its)
                 distance += _count(mine & its & other[w])
-            distance += more + less
+            distance += ALONE * (more + less)
             if (mode == SUBSET and more > 0) or (mode == SUPERSET and less > 0):
                 distance += _FAR
             for k in range(asked):

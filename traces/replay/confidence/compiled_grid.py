@@ -13,6 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from traces.replay.confidence.compiled import ALONE
+
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 
@@ -51,7 +53,7 @@ def walk_prompt(
     masked, chosen, picked = np.empty(length, np.bool_), np.empty(block, np.bool_), np.empty(block, np.int32)
     for t in range(at.shape[0]):
         masked[:] = True
-        distance[:], more[:], less[:] = shown, shown, 0
+        distance[:], more[:], less[:] = ALONE * shown, shown, 0
         for start in range(0, length, block):
             begun[t] += 1
             left = block
@@ -93,7 +95,8 @@ def _hold(final: Ids, token: int, distance: Ids, more: Ids, less: Ids) -> None:
     """The canvas holds one more token: states agree with it, differ, or are masked there."""
     for r in range(len(final)):
         masked = np.int32(final[r] < 0)
-        distance[r] += masked - np.int32(final[r] == token)
+        differs = np.int32(final[r] >= 0 and final[r] != token)
+        distance[r] += ALONE * (2 * masked - np.int32(1)) + differs
         less[r] += masked
         more[r] += masked - np.int32(1)
 

@@ -33,7 +33,8 @@ class ReplayError:
         per_prompt: mean over prompts of |replayed - live| / live; None where the prompts are others.
         covered: share of prompts whose live passes lie in the replay's interval; None where the prompts are others.
         is_beyond_anchors: it commits more a pass than any anchor.
-        spread: standard error of `signed` that the choice of prompts alone would make; 0 for the same prompts.
+        spread: standard error of `signed` that the choice of prompts makes: of paired runs where the prompts are the
+            same, of two independent samples where they are others.
     """
 
     policy: RefinePolicy
@@ -84,9 +85,15 @@ def _error(states: Anchors, live: ConfidenceTrace, place: int, *, same: bool) ->
     return ReplayError(
         policy=policy, how=replay.how, prompts=len(runs), live_steps=float(steps.mean()),
         signed=float(replayed.sum() / steps.sum() - 1), per_prompt=float((np.abs(replayed - steps) / steps).mean()),
-        covered=float(((lower <= steps) & (steps <= upper)).mean()), spread=0.0,
+        covered=float(((lower <= steps) & (steps <= upper)).mean()), spread=_paired_error(replayed, steps),
         is_beyond_anchors=replay.is_beyond_anchors,
     )  # fmt: skip
+
+
+def _paired_error(replayed: NDArray[np.int64], live: NDArray[np.float64]) -> float:
+    """Standard error of the ratio of sums of the same prompts."""
+    off = replayed - replayed.sum() / live.sum() * live
+    return float(off.std(ddof=1) / np.sqrt(len(live)) / live.mean()) if len(live) > 1 else 0.0
 
 
 def _relative_error(values: NDArray[np.float64]) -> float:

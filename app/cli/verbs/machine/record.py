@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.options import Json, Quiet, Seed
+from app.cli.question.asked import given_options
 
 if TYPE_CHECKING:
     from real_runs.recording.files import RecordedFile
     from real_runs.recording.options import RecordOptions
 
+_OF_MASKED = frozenset({"masked", "out", "seed", "resume", "json", "quiet"})
+
 
 def record(
+    running: typer.Context,
     out: Annotated[Path, typer.Option("--out", help="Folder for the traces; unfinished work is kept there too.")],
     model: Annotated[
         Path | None,
@@ -92,9 +96,8 @@ def record(
     from real_runs.recording.record import record as run
 
     if masked:
-        others = {"--model": model, "--prompts": prompts, "--drafter": drafter, "--temperature": temperature,
-                  "--draft-model": draft_model, "--server": server, "--engine": engine, "--lookup": lookup}  # fmt: skip
-        _record_masked(out, others, seed=seed, resume=resume, json=json, quiet=quiet)
+        _check_masked(given_options(running))
+        _record_masked(out, seed=seed, resume=resume, json=json, quiet=quiet)
         return
     options = RecordOptions(
         out=out, model=model, prompts=prompts, prompts_per_kind=prompts_per_kind, max_new_tokens=max_new_tokens,
@@ -142,19 +145,22 @@ def _record_served(
         show_served(found)
 
 
-def _record_masked(
-    out: Path, others: Mapping[str, object], *, seed: int, resume: bool, json: bool, quiet: bool
-) -> None:
+def _check_masked(given: Mapping[str, object]) -> None:
+    """Refuse options that say nothing to a recording of a masked model."""
+    from hardware_profiles.errors import InputError
+
+    for name, value in given.items():
+        if name not in _OF_MASKED:
+            rule = "must be left out: --masked trains a model and has prompts and policies of its own"
+            raise InputError(rule, key=f"--{name.replace('_', '-')}", value=value)
+
+
+def _record_masked(out: Path, *, seed: int, resume: bool, json: bool, quiet: bool) -> None:
     from app.cli.output import emit_json, require_folder, say
     from app.cli.verbs.traces_confidence import compared_policies, print_policies
-    from hardware_profiles.errors import InputError
     from real_runs.masked.training import MaskedRecipe
     from real_runs.recording.masked import MaskedRecording, record_masked
 
-    for option, value in others.items():
-        if value is not None:
-            raise InputError("must be left out: --masked trains a model and has prompts and policies of its own",
-                             key=option, value=value)  # fmt: skip
     require_folder(out)
     with _bar(quiet) as advance:
         recording = MaskedRecording(out=out, recipe=MaskedRecipe(seed=seed), resume=resume)

@@ -32,9 +32,19 @@ def test_recorded_policies_are_shown(rooftree, tmp_path, monkeypatch):
     assert shown.code == 0 and "agreement" in shown.out
 
 
-def test_what_a_masked_recording_does_not_take_is_refused(rooftree, tmp_path):
-    done = rooftree("record", "--masked", "--out", tmp_path, "--drafter", "all")
-    assert done.code == 2 and "--drafter" in done.err and "got ['all']" in done.err
+@pytest.mark.parametrize(
+    "words",
+    [("--drafter", "all"), ("--level", "2"), ("--candidates", "4"), ("--dtype", "float32"), ("--device", "cpu"),
+     ("--threads", "1"), ("--max-new-tokens", "64"), ("--no-skip-bridge",), ("--prompts-per-kind", "1")],
+)  # fmt: skip
+def test_what_a_masked_recording_does_not_take_is_refused(rooftree, tmp_path, words):
+    """Also where the value is the option's own default."""
+    done = rooftree("record", "--masked", "--out", tmp_path / "new", *words)
+    assert done.code == 2 and words[0] in done.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(rooftree, tmp_path):
     (tmp_path / "file").write_text("")
     done = rooftree("record", "--masked", "--out", tmp_path / "file")
     assert done.code == 2 and "must be a folder" in done.err

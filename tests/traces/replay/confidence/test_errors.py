@@ -2,12 +2,14 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from hardware_profiles.errors import InputError
 from tests.traces.toy_masked import ANCHORS, SURE, toy_trace
 from traces.kinds.refine_policy import RefinePolicy
 from traces.replay.confidence.errors import replay_errors
+from traces.replay.confidence.walk import replay_policy
 
 BETWEEN = RefinePolicy(commit="threshold", at={"confidence": 0.75}, block_tokens=8)
 
@@ -17,6 +19,17 @@ def test_recorded_policies_have_no_error_and_others_have_one_by_prompt():
     assert (recorded.how, recorded.signed, recorded.per_prompt, recorded.covered) == ("recorded", 0.0, 0.0, 1.0)
     assert between.how == "nearest state" and abs(between.signed) <= between.per_prompt < 0.2
     assert 0.5 < between.covered <= 1.0
+    assert recorded.spread == 0.0
+
+
+def test_the_spread_of_paired_prompts_is_that_of_drawing_them_again():
+    """A bootstrap over prompts of the ratio of sums, as a loop."""
+    anchors, live = toy_trace(ANCHORS, prompts=40), toy_trace([BETWEEN], prompts=40)
+    (error,) = replay_errors(anchors, live)
+    replayed, steps = replay_policy(anchors, BETWEEN).steps, live.steps
+    rng = np.random.default_rng(0)
+    drawn = [rng.integers(0, 40, 40) for _ in range(2000)]
+    assert error.spread == pytest.approx(np.std([replayed[d].sum() / steps[d].sum() for d in drawn]), rel=0.15)
 
 
 def test_other_prompts_are_compared_in_the_mean_with_their_spread():
