@@ -37,7 +37,7 @@ class Cell:
         kind: "overlap", "ordinary" or, while fitting, "fit".
         context: tokens that prompts were filled up to; 0: as they are.
         batch: requests that run together.
-        prompts: ids of its prompts; a batch takes all of them at once, a batch of one takes them in turn.
+        prompts: ids of its prompts, taken so many at once.
     """
 
     phase: Phase
@@ -55,7 +55,7 @@ class Cell:
     @property
     def groups(self) -> list[tuple[str, ...]]:
         """Prompts that run together, group by group."""
-        return [self.prompts] if self.batch > 1 else [(each,) for each in self.prompts]
+        return [self.prompts[at : at + self.batch] for at in range(0, len(self.prompts), self.batch)]
 
 
 def make_cells(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from hardware_profiles.errors import InputError
 from real_runs.decoding.batch_generate import generate_batch
@@ -28,9 +28,10 @@ from real_runs.drafters.suffix_automaton import SuffixAutomaton
 from real_runs.recording.drafter_registry import Drafter, Target, drafter
 from real_runs.recording.log import RecordingLog
 from real_runs.validation.cells import Cell
-from real_runs.validation.configurations import PLAIN, Configuration
+from real_runs.validation.configurations import PLAIN, Configuration, Named, Some
 from real_runs.validation.timed_model import TimedDraft, TimedModel, now
 
+Ran_contra = TypeVar("Ran_contra", bound=Named, contravariant=True)
 _PROBE_CONTEXT, _PROBES = 128, 3
 _WARM_TOKENS = 4
 
@@ -103,6 +104,16 @@ class Run:
         values["counted"] = tuple((int(steps), int(drafted)) for steps, drafted in values.get("counted", ()))
         values["passes"] = tuple((int(b), int(n), int(c), float(s)) for b, n, c, s in values["passes"])
         return cls(**values)
+
+
+class Runs(Protocol[Ran_contra]):
+    """What can be run beside a probe of the machine."""
+
+    def probes(self) -> list[float]:
+        """Seconds of the same small pass, a few times."""
+
+    def run(self, configuration: Ran_contra, prompts: Sequence[str], *, limit: int | None = None) -> dict[str, Any]:
+        """Decode prompts once; JSON values of `Run` but for its place."""
 
 
 class Bench:
@@ -216,8 +227,8 @@ class Bench:
 
 
 def make_runs(
-    bench: Bench,
-    plan: Sequence[tuple[Cell, Sequence[Configuration]]],
+    bench: Runs[Some],
+    plan: Sequence[tuple[Cell, Sequence[Some]]],
     log: RecordingLog,
     *,
     rounds: int,
@@ -264,7 +275,7 @@ def make_runs(
     return 0
 
 
-def _rotated(configurations: Sequence[Configuration], by: int) -> list[Configuration]:
+def _rotated(configurations: Sequence[Some], by: int) -> list[Some]:
     start = by % len(configurations)
     return [*configurations[start:], *configurations[:start]]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.options import Json, Quiet, Seed, whole_numbers
-from app.cli.question.asked import Config
+from app.cli.question.asked import Config, given_options
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def validate(
+    running: typer.Context,
     profile: Annotated[
         str | None, typer.Option("--profile", help="Device profile that predicts: name or .toml file.")
     ] = None,
@@ -118,6 +119,13 @@ def validate(
         bool,
         typer.Option("--quick", help="Everything an owner of a GPU can learn in 25 minutes; --profile starts the fit."),
     ] = False,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            help="Refines masked blocks (fast-dllm), repeat: its rule and others on the small masked model.",
+        ),
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -133,6 +141,11 @@ def validate(
         from app.cli.verbs.machine.validate_bench import compare_bench
 
         compare_bench(from_bench, scenario, json=json, quiet=quiet)
+        return
+    if method:
+        from app.cli.verbs.machine.validate_masked import validate_refining
+
+        validate_refining(given_options(running), out=out, json=json, quiet=quiet)
         return
     if quick:
         from app.cli.verbs.machine.validate_quick import validate_card

@@ -1,0 +1,1 @@
+"""Commit rules, blocks and caches of the small masked model, run live beside their predictions."""

@@ -1,0 +1,168 @@
+"""How long should decoding prompts that nobody recorded take, by a setting?
+
+Forwards come from replaying anchors of other prompts, in batches as large; what each takes, and what a rule takes
+beside them, from runs on further prompts that are never scored. Leaves out running (`bench`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware_profiles.errors import InputError
+from real_runs.decoding.masked.batch import counts, spans
+from real_runs.validation.masked.settings import Setting
+from real_runs.validation.predict import COVERAGE, PredictedRun
+from real_runs.validation.runs import Run
+from traces.kinds.refine_policy import RefinePolicy
+from traces.replay.confidence.anchors import Anchors
+from traces.replay.confidence.decode import Pass
+from traces.replay.confidence.walk import replay_policy, usable_runs, walked
+
+Shape = tuple[int, int, int]
+"""Canvases, tokens computed of each, tokens read from its cache."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PassCosts:
+    """What forwards and rules take.
+
+    Attributes:
+        forward_s: seconds of a forward by its shape.
+        rest_s: seconds that a rule takes beside a forward, by rule and batch.
+        spread: standard deviation of log(measured / these costs) over the runs that they are fitted on.
+    """
+
+    forward_s: Mapping[Shape, float]
+    rest_s: Mapping[tuple[str, int], float]
+    spread: float
+
+    def seconds(self, shapes: Mapping[Shape, int], rule: str, batch: int) -> tuple[float, float]:
+        """Seconds of forwards, and of all else.
+
+        Raises:
+            InputError: a forward or a rule that was not timed.
+        """
+        for shape in shapes:
+            if shape not in self.forward_s:
+                raise InputError("was not timed: canvases, tokens computed and cached", key="forward", value=shape)
+        if (rule, batch) not in self.rest_s:
+            raise InputError(f"was not timed at batch {batch}", key="commit", value=rule)
+        forwards = sum(count * self.forward_s[shape] for shape, count in shapes.items())
+        return forwards, self.rest_s[rule, batch] * sum(shapes.values())
+
+
+def fit_costs(runs: Sequence[tuple[str, int, Run]]) -> PassCosts:
+    """The median forward of every shape, and what every rule takes beside them.
+
+    Args:
+        runs: rule, batch and run, in the machine's usual state.
+    """
+    forwards: dict[Shape, list[float]] = defaultdict(list)
+    rests: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for rule, batch, run in runs:
+        for b, n, c, seconds in run.passes:
+            forwards[b, n, c].append(seconds)
+        rests[rule, batch].append(run.rest_s / run.steps)
+    costs = PassCosts(
+        forward_s={shape: median(found) for shape, found in forwards.items()},
+        rest_s={key: median(found) for key, found in rests.items()},
+        spread=0.0,
+    )
+    logs = []
+    for rule, batch, run in runs:
+        shapes = Counter((b, n, c) for b, n, c, _ in run.passes)
+        logs.append(math.log(run.decode_s / sum(costs.seconds(shapes, rule, batch))))
+    return PassCosts(forward_s=costs.forward_s, rest_s=costs.rest_s, spread=float(np.std(logs)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Foretold:
+    """What a setting is expected to do.
+
+    Attributes:
+        run: of the mean batch.
+        agreement: share of positions with the token of one token a pass without a cache.
+        how: what its passes rest on, as `RefineReplay.how`.
+        is_beyond_anchors: it commits more a pass than any anchor.
+        deviation: standard deviation of a batch's seconds over their mean.
+        batches: of anchors' prompts.
+    """
+
+    run: PredictedRun
+    agreement: float
+    how: str
+    is_beyond_anchors: bool
+    deviation: float
+    batches: int
+
+    def spread_ratio(self, costs: PassCosts, batches: int) -> float:
+        """Half width of the 80 % interval of measured / predicted - 1 over other `batches`."""
+        variance = costs.spread**2 + self.deviation**2 * (1.0 / self.batches + 1.0 / batches)
+        return math.expm1(NormalDist().inv_cdf(0.5 + COVERAGE / 2) * math.sqrt(variance))
+
+
+def foretold(
+    states: Anchors, plain: NDArray[np.int32], setting: Setting, batch: int, costs: PassCosts, *, prompt_tokens: int
+) -> Foretold:
+    """Replay a setting on the anchors' prompts, and time it.
+
+    Args:
+        states: anchors with the setting's cache.
+        plain: int32[P, L], what one token a pass without a cache writes on their prompts.
+        setting: what.
+        batch: canvases together; prompts that fill no batch are left out.
+        costs: of forwards and rules.
+        prompt_tokens: of every prompt.
+
+    Raises:
+        InputError: anchors that cannot answer, or a forward that was not timed.
+    """
+    policy = setting.policy
+    replay = replay_policy(states, policy, interval=False)
+    if policy.commit == "self_verified":
+        shapes, agreement = _drafted_forwards(replay.steps, policy, prompt_tokens + states.canvas_tokens), 1.0
+    else:
+        shapes, tokens = _forwards(states, policy, batch, prompt_tokens)
+        agreement = float((tokens == plain).mean())
+    timed = [costs.seconds(each, policy.commit, batch) for each in shapes]
+    totals = np.array([sum(each) for each in timed])
+    kept = len(shapes) * batch
+    run = PredictedRun(
+        tokens=batch * states.canvas_tokens, steps=float(np.mean([sum(each.values()) for each in shapes])),
+        request_steps=float(replay.steps[:kept].sum() / len(shapes)), draft_s=0.0,
+        verify_s=float(np.mean([each[0] for each in timed])), rest_s=float(np.mean([each[1] for each in timed])),
+    )  # fmt: skip
+    return Foretold(
+        run=run, agreement=agreement, how=replay.how, is_beyond_anchors=replay.is_beyond_anchors,
+        deviation=float(totals.std(ddof=1) / totals.mean()) if len(totals) > 1 else 0.0, batches=len(totals),
+    )  # fmt: skip
+
+
+def _forwards(
+    states: Anchors, policy: RefinePolicy, batch: int, prompt_tokens: int
+) -> tuple[list[Counter[Shape]], NDArray[np.int32]]:
+    """Forwards of every batch of prompts by shape, and the tokens of all prompts."""
+    shapes: list[Counter[Shape]] = [Counter() for _ in range(len(states.prompts) // batch)]
+
+    def after(asked: Pass, _: NDArray[np.bool_]) -> None:
+        for span, canvases in spans(policy, asked).items():
+            width = counts(span, prompt_tokens, states.canvas_tokens)
+            for place, together in Counter(each // batch for each in canvases).items():
+                if place < len(shapes):
+                    shapes[place][together, *width] += 1
+
+    done = walked(states, policy, usable_runs(states, states.run_of(policy)), after=after)
+    return shapes, done.tokens
+
+
+def _drafted_forwards(steps: NDArray[np.int64], policy: RefinePolicy, tokens: int) -> list[Counter[Shape]]:
+    """The first forward is of one state; the others are taken to be of all drafts, though blocks end some early."""
+    drafts = int(policy.at["drafts"])
+    return [Counter({(1, tokens, 0): 1}) + Counter({(drafts, tokens, 0): int(each) - 1}) for each in steps]
