@@ -19,7 +19,7 @@ Ids = NDArray[np.int32]
 NEAREST, SUBSET, SUPERSET = 0, 1, 2
 """Any state; first those that hold nothing which the canvas does not; first those that hold all that it does."""
 _FAR = 1 << 20  # further than any two states
-ALONE = np.int32(4)  # how sure a model is follows from how much it sees more than from what; 3 to 64 do as well
+ALONE = 4  # how sure a model is follows from how much it sees more than from what; 3 to 64 do as well
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -21,6 +21,7 @@ Ids = NDArray[np.int32]
 THRESHOLD, FACTOR, CAPPED, NEIGHBOURS, ENTROPY, IN_ORDER, ENTROPY_BOUND = range(7)
 _SUBSET, _SUPERSET = 1, 2  # as in `compiled`
 _FAR = np.int32(1 << 20)
+_ALONE = np.int32(ALONE)
 
 
 @njit(cache=True, nogil=True)
@@ -53,7 +54,7 @@ def walk_prompt(
     masked, chosen, picked = np.empty(length, np.bool_), np.empty(block, np.bool_), np.empty(block, np.int32)
     for t in range(at.shape[0]):
         masked[:] = True
-        distance[:], more[:], less[:] = ALONE * shown, shown, 0
+        distance[:], more[:], less[:] = _ALONE * shown, shown, 0
         for start in range(0, length, block):
             begun[t] += 1
             left = block
@@ -96,7 +97,7 @@ def _hold(final: Ids, token: int, distance: Ids, more: Ids, less: Ids) -> None:
     for r in range(len(final)):
         masked = np.int32(final[r] < 0)
         differs = np.int32(final[r] >= 0 and final[r] != token)
-        distance[r] += ALONE * (2 * masked - np.int32(1)) + differs
+        distance[r] += _ALONE * (2 * masked - np.int32(1)) + differs
         less[r] += masked
         more[r] += masked - np.int32(1)
 
