@@ -90,7 +90,8 @@ def _read(path: Path) -> pa.Table:
 def _numbers(table: pa.Table, name: str) -> Any:
     """A column as floats, NaN where there is none."""
     column = pc.fill_null(pc.cast(table[name], pa.float64()), float("nan"))
-    return np.asarray(column.to_pylist(), dtype=np.float64)
+    parts = [np.from_dlpack(chunk) for chunk in column.chunks if len(chunk)]
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def _change(both: pa.Table, name: str) -> Any:

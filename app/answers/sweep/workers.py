@@ -106,14 +106,17 @@ class _Pool:
                     stream.close()
 
     def _started(self) -> subprocess.Popen[str] | None:
-        """A new process, told what the sweep is; None where the sweep has ended."""
+        """A new process, told what the sweep is; None where the sweep has ended.
+
+        A folder `app` where the sweep was called from is not taken for ours (`-P`).
+        """
         root = str(Path(__file__).resolve().parents[3])
         path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
         with self._lock:
             if self._ended:
                 return None
             process = subprocess.Popen(
-                [sys.executable, "-m", "app.answers.sweep.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                [sys.executable, "-P", "-m", "app.answers.sweep.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": path}, text=True, process_group=0,
             )  # fmt: skip
             self._processes.append(process)

@@ -57,8 +57,12 @@ def test_a_shard_is_the_same_whoever_computes_it_and_when(undisturbed, data):
     assert at == whole.num_rows
 
 
-def test_processes_write_the_same_bytes_and_one_that_is_killed_is_replaced(undisturbed, tmp_path):
+def test_processes_write_the_same_bytes_and_one_that_is_killed_is_replaced(undisturbed, tmp_path, monkeypatch):
+    """Called from a folder that holds a package of the name of ours."""
     sweep, folder = undisturbed
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__init__.py").write_text("raise SystemExit('this is not ours')")
+    monkeypatch.chdir(tmp_path)
     killed = []
 
     def kill_one(done, total):
