@@ -48,6 +48,8 @@ def figure_of(verb: str, answer: Json, kind: str | None = None, *, context: int 
         InputError: the verb has no such figure, or the answer nothing to draw in it.
     """
     known = REFINING if "quality" in answer and verb == "optimize" else FIGURES.get(verb, {})
+    if kind is None and any("block_tokens" in point for point in answer.get("points") or ()):
+        kind = "pace"  # of masked blocks, which have no acceptance of one token
     draw = known.get(kind) if kind is not None else next(iter(known.values()), None)
     if draw is None:
         rule = f"must be one of {', '.join(known)}" if known else f"an answer of {verb} has no figure"
@@ -95,7 +97,7 @@ def _over_batch(part: str, quantity: str, title: str, by: Sequence[str] = ("draf
 
         def name(row: Json) -> str:
             cell = [f"context {row[key]:,}" if key == "context" else str(row[key]) for key in several]
-            return ", ".join([*(f"K = {row[key]}" for key in by), *cell])
+            return ", ".join([*(f"K = {row[key]}" for key in by), *cell]) or title
 
         batches = sorted({int(row["batch"]) for row in rows})
         data = _lines(rows, "batch", quantity, f"{quantity}_interval", name)
@@ -193,7 +195,10 @@ FIGURES: Mapping[str, Mapping[str, Draw]] = {
         "first-token": _waiting("ttft_s", "time to first token (s)", 1.0),
         "token": _waiting("tpot_s", "time per output token (ms)", MILLI), "load": _load,
     },
-    "breakeven": {"acceptance": _over_batch("points", "least_acceptance", "least acceptance of one token")},
+    "breakeven": {
+        "acceptance": _over_batch("points", "least_acceptance", "least acceptance of one token"),
+        "pace": _over_batch("points", "least_tokens_per_step", "needed tokens per pass", ()),
+    },
     "capacity": {"price": _price},
     "tree": {"tree": _largest_tree},
 }  # fmt: skip

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import rooftree as python_door
 from costmodel.answers.estimate import estimate
 from costmodel.answers.refine_breakeven import needed_pace
 from costmodel.answers.settings import build_setting
@@ -69,3 +70,10 @@ def test_a_policy_without_a_known_pace_has_its_needed_one(rooftree):
 @pytest.mark.parametrize("options", [("--draft-tokens", "4"), ("--exit-layer", "3"), ("--block", "8,16")])
 def test_drafts_and_several_policies_are_refused(rooftree, options):
     assert breakeven(rooftree, *options).code == 2
+
+
+def test_the_needed_pace_is_drawn_over_batches():
+    asked = {"model": "llada-8b", "device": "h100-sxm", "method": "fast-dllm", "context": 500}
+    drawn = python_door.breakeven(batch=[1, 2, 4], **asked).plot()
+    (line,) = [each for each in drawn.data if each.mode == "lines+markers"]
+    assert list(line.x) == [1, 2, 4] and list(line.y) == sorted(line.y)
