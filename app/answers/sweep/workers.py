@@ -55,7 +55,8 @@ def computed_by_processes(asked: Mapping[str, Any], shards: Sequence[int], worke
     finally:
         pool.end()
         for thread in threads:
-            thread.join()
+            if thread.ident is not None:  # an interrupt may come before all are started
+                thread.join()
 
 
 class _Pool:

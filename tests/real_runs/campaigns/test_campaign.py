@@ -313,7 +313,7 @@ def test_a_folder_is_held_against_a_second_campaign(tmp_path, ran, monkeypatch):
     monkeypatch.setattr(processes, "LOCK_WAIT_S", 0.1)
     out = tmp_path / "out"
     out.mkdir()
-    with processes.locked(out), pytest.raises(InputError, match="another campaign"):
+    with processes.locked(out), pytest.raises(InputError, match="another run"):
         run(written(tmp_path, {"name": "a"}), out)
     assert states(run(written(tmp_path, {"name": "a"}), out)) == {"a": "finished"}
 
