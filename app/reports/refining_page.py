@@ -44,7 +44,7 @@ def refining_page(answer: Json) -> str:
     on = quality_words(quality)
     parts = [
         f'<header><p class="eyebrow">{escape(title)} · {escape(str(inputs["method"]))}</p>'
-        f"<h1>{escape(headline(answer))}</h1><p>Agreement: {escape(quality['definition'])}; {escape(on)}.</p></header>",
+        f"<h1>{escape(headline(answer))}</h1><p>Agreement: {escape(on)}.</p></header>",
         '<section class="grid">', *_charts(answer, figures), "</section>",
         "<h2>Policies</h2>", html_table(_HEADS, [_cells(row) for row in shown_rows(answer)]),
         "<h2>Against the same model decoded token by token</h2>", _list(twin_lines(answer)),

@@ -36,9 +36,9 @@ def rule_words(row: Row) -> str:
 
 
 def quality_words(quality: Row) -> str:
-    """On how many prompts, and how long a canvas, agreement was counted."""
+    """What agreement is, on how many prompts and how long a canvas it was counted, and what to think of it."""
     prompts = ", ".join(f"{count} prompts (cache {cache})" for cache, count in quality["prompts"].items())
-    return f"{prompts}, canvas of {quality['canvas_tokens']} tokens"
+    return f"{quality['definition']}; {prompts}, canvas of {quality['canvas_tokens']} tokens; {quality['remark']}"
 
 
 def marks(row: Row) -> list[str]:

@@ -29,7 +29,7 @@ def print_search(answer: Row) -> None:
         "brackets: of a pace by states that hold less and more, of agreement over prompts, of speeds the cost model"
     )
     print_table(title, columns, cells, caption=caption, once=[*names, "batch", "context"])
-    say(f"agreement: {quality['definition']}; {quality_words(quality)}")
+    say(f"agreement: {quality_words(quality)}")
     say("twin: tokens/s over those of the same model decoded one token a pass with a KV cache")
     for line in twin_lines(answer):
         say(line)
