@@ -360,7 +360,8 @@ def _speculation(
     assert s is not None
     method = load_method(known.method)
     if method.has_own_pace:
-        rule = "verifies no drafts by token; masked blocks need a confidence trace, or are stated as `blocks`"
+        rule = "verifies no drafts by token; masked blocks need a confidence trace, or are stated as `blocks`; "
+        rule += "`rooftree predict` answers for the others"
         raise InputError(rule, key="speculation.method", value=method.slug)
     topology, stop, note = drafted(s, method, trace)
     draft: DraftTimer = CostModelDraft(setting)

@@ -122,13 +122,14 @@ def _page_sizes(parquet: pq.ParquetFile, path: str | Path) -> list[tuple[int, in
     """Values and unpacked bytes of every column chunk, as its pages state them: a footer may state less."""
     with open_regular(path) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
-            return [
-                page_sizes(data, min(filter(None, (c.dictionary_page_offset, c.data_page_offset))),
-                           c.total_compressed_size)
-                for c in _chunks(parquet)
-            ]  # fmt: skip
+            return [page_sizes(data, _first_page(c), c.total_compressed_size) for c in _chunks(parquet)]
         except (IndexError, ValueError) as error:
             raise InputError(f"is no whole Parquet file ({error})", file=path) from None
+
+
+def _first_page(chunk: Any) -> int:
+    """Where a column chunk begins; a chunk without values may have no page."""
+    return min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)), default=0)
 
 
 def _entries(kind: pa.DataType) -> int:

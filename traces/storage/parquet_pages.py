@@ -37,15 +37,19 @@ def page_sizes(data: Bytes, start: int, length: int) -> tuple[int, int]:
         if at >= start + length:
             return values, unpacked
         header, at = _struct(data, at, _DEEPEST)
-        sizes = (header.get(_UNCOMPRESSED, -1), header.get(_COMPRESSED, -1))
-        if min(sizes) < 0:
-            raise ValueError("a page without a size")
+        unpacked += _size(header, _UNCOMPRESSED)
+        at += _size(header, _COMPRESSED)
         for kind in (_DATA, _DATA_V2):
             if kind in header:
-                values += max(int(header[kind].get(_VALUES, 0)), 0)
-        unpacked += sizes[0]
-        at += sizes[1]
+                values += _size(header[kind], _VALUES)
     raise ValueError("too many pages")
+
+
+def _size(header: Any, field: int) -> int:
+    found = header.get(field) if isinstance(header, dict) else None
+    if not isinstance(found, int) or found < 0:
+        raise ValueError("a page without a size")
+    return found
 
 
 def _struct(data: Bytes, at: int, deepest: int) -> tuple[Header, int]:

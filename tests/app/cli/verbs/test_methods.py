@@ -15,7 +15,7 @@ def test_coverage_is_a_table_and_a_file(rooftree, tmp_path):
     with file.open(newline="", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     assert [row["system"] for row in rows] == [row["system"] for row in answer["coverage"]]
-    assert sum(answer["counts"].values()) == len(rows) == 172
+    assert sum(answer["counts"].values()) == len(rows) == 173
     (one,) = rooftree("methods", "sarathi", "--coverage", "--json").answer["coverage"]
     assert one["status"] == "works" and "test_schedules_of_chunked_prompts" in one["detail"]
 

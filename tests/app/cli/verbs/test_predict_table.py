@@ -74,7 +74,7 @@ def test_without_json_a_table_is_printed(rooftree, write):
     [
         (b"", "lacks the column"),
         (b"id,isl\n1,2\n", "backend: lacks the column"),
-        (b"PAR1 and nothing else", "no readable Parquet"),
+        (b"PAR1 and nothing else", "is no whole Parquet file"),
         (b"\xff\xfe\x00\x01", "neither Parquet nor CSV"),
         (b"backend,model_path,system,isl,osl\nvllm,a,b,1,2,3,4\n", "more values than columns"),
         (b"backend,model_path,system,isl,osl\nvllm,a,b,one,2\n", "row 0, column isl"),
