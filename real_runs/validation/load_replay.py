@@ -31,6 +31,7 @@ COMPARED = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
 COUNTED = ("requests_per_s", "tokens_per_s", "draft_tokens", "accepted_tokens")
 _NEEDED = ("request", "arrival_s", "input_tokens", "output_tokens", "first_token_s", "last_token_s", "token_times_s")
 _OPTIONAL = ("sent_s", "scheduled_s", "cached_tokens", "draft_tokens", "accepted_tokens")
+LEAST_ALONE = 20
 _MOST_REPORT_BYTES = 16 << 20
 _COLUMNS = ("load", "request", "ttft_measured_s", "ttft_simulated_s", "tpot_measured_s", "tpot_simulated_s",
             "e2e_measured_s", "e2e_simulated_s")  # fmt: skip
@@ -47,6 +48,9 @@ class Replay:
         requests: that were answered.
         rate_per_s: at which they arrived.
         metrics: by name and statistic, `measured`, `simulated` and `error_ratio` (simulated over measured, less 1).
+        pace: `alone`, requests that met no other in either; `ratio`, how many times as long as simulated they took,
+            which tells how the machine ran beside its calibration; and of the others statistics of TTFT and TPOT,
+            measured over that ratio. Empty where fewer than `LEAST_ALONE` were alone, or fewer met others.
         notes: what a reader must know of this load.
         times: columns of `replay.parquet` without the load's name, one entry per request.
     """
@@ -55,6 +59,7 @@ class Replay:
     requests: int
     rate_per_s: float | None
     metrics: Mapping[str, Mapping[str, Mapping[str, float | None]]]
+    pace: Json
     notes: tuple[str, ...]
     times: Mapping[str, NDArray[Any]]
 
@@ -122,10 +127,51 @@ def compared(name: str, rows: Sequence[Json], result: SimulationResult) -> Repla
     metrics = {key: {part: _beside(measured[key][part], simulated[key][part]) for part in measured[key]}
                for key in COMPARED}  # fmt: skip
     metrics["totals"] = {key: _beside(measured[key], simulated[key]) for key in COUNTED}
+    pace = _pace(arrival, times)
     return Replay(
         name=name, requests=len(rows), rate_per_s=(len(rows) - 1) / span_s if span_s > 0.0 else None, metrics=metrics,
-        notes=_notes(rows, result), times=times,
+        pace=pace, notes=(*_notes(rows, result), *_pace_words(pace)), times=times,
     )  # fmt: skip
+
+
+def _pace(arrival_s: NDArray[Any], times: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """How the machine ran, by requests that met no other, and how the others come out at that pace: see `Replay`."""
+    sides = [times[f"e2e_{side}_s"] for side in ("measured", "simulated")]
+    alone = np.logical_and.reduce([_alone(arrival_s, spent_s) for spent_s in sides])
+    if min(alone.sum(), (~alone).sum()) < LEAST_ALONE:
+        return {}
+    ratio = float(sides[0][alone].sum() / sides[1][alone].sum())
+    found: dict[str, Any] = {"alone": int(alone.sum()), "ratio": ratio}
+    for key in ("ttft", "tpot"):
+        measured, simulated = (times[f"{key}_{side}_s"][~alone] for side in ("measured", "simulated"))
+        known = np.isfinite(measured) & np.isfinite(simulated)
+        before, after = (_parts(values[known]) for values in (measured / ratio, simulated))
+        found[f"{key}_s"] = {part: _beside(before[part], after[part]) for part in before}
+    return found
+
+
+def _parts(values: NDArray[Any]) -> dict[str, float]:
+    p50, p90 = np.quantile(values, [0.5, 0.9])
+    return {"mean": float(values.mean()), "p50": float(p50), "p90": float(p90)}
+
+
+def _alone(arrival_s: NDArray[Any], spent_s: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which requests ran while no other did; those that did not end met whoever came later."""
+    end_s = arrival_s + np.nan_to_num(spent_s, nan=np.inf)
+    before = np.maximum.accumulate(np.concatenate([[-np.inf], end_s[:-1]]))
+    after = np.append(arrival_s[1:], np.inf)
+    return np.asarray((before <= arrival_s) & (end_s <= after))
+
+
+def _pace_words(pace: Json) -> list[str]:
+    if not pace:
+        return []
+    off = ", ".join(
+        f"{key.upper()} {part} {pace[f'{key}_s'][part]['error_ratio']:+.1%}"
+        for key in ("ttft", "tpot") for part in ("mean", "p90")
+    )  # fmt: skip
+    return [f"{pace['alone']} requests that met no other took {pace['ratio']:.2f} times what was simulated; at that "
+            f"pace the others' errors are {off}"]  # fmt: skip
 
 
 def _beside(measured: float | None, simulated: float | None) -> dict[str, float | None]:
@@ -161,7 +207,7 @@ def write_replays(folder: Path, replays: Iterable[Replay], *, inputs: Json) -> J
     before = read_report(folder) if (folder / REPORT).is_file() else {"loads": []}
     kept = [each for each in before["loads"] if each["name"] not in added]
     loads = [*kept, *({"name": each.name, "requests": each.requests, "rate_per_s": each.rate_per_s,
-                       "metrics": each.metrics, "notes": list(each.notes), "inputs": inputs}
+                       "metrics": each.metrics, "pace": each.pace, "notes": list(each.notes), "inputs": inputs}
                       for each in added.values())]  # fmt: skip
     tables = [_table(each) for each in added.values()]
     if kept:

@@ -74,6 +74,22 @@ def test_a_server_that_is_slower_by_a_quarter_is_underestimated_by_a_fifth(tmp_p
     assert found.metrics["totals"]["tokens_per_s"]["error_ratio"] > 0.0
 
 
+def test_a_slower_machine_is_told_by_requests_that_met_no_other(tmp_path):
+    result = simulated(requests=80, timer=lambda *counted, **_: 0.1 * timer(*counted))
+    rows = load_replay.read_load(load_of(tmp_path, rows_of(result, 1.25)))
+    found = load_replay.compared("slow", rows, result)
+    assert found.pace["alone"] >= load_replay.LEAST_ALONE and found.pace["ratio"] == pytest.approx(1.25)
+    for key in ("ttft_s", "tpot_s"):
+        assert found.pace[key]["mean"]["error_ratio"] == pytest.approx(0.0, abs=1e-9)
+    assert f"{found.pace['alone']} requests that met no other took 1.25 times" in found.notes[-1]
+
+
+def test_who_is_alone():
+    arrival_s, spent_s = np.array([0.0, 1.0, 1.5, 4.0]), np.array([0.5, 2.0, 0.1, np.nan])
+    assert load_replay._alone(arrival_s, spent_s).tolist() == [True, False, False, True]
+    assert load_replay._alone(arrival_s, np.array([0.5, np.nan, 0.1, 1.0])).tolist() == [True, False, False, False]
+
+
 def test_what_was_cached_is_said(tmp_path):
     result = simulated()
     rows = load_replay.read_load(load_of(tmp_path, rows_of(result, cached=3)))
