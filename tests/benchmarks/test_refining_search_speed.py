@@ -13,10 +13,10 @@ SETTINGS, MOST_S = 500, 10.0
 
 
 def test_thresholds_blocks_and_caches(benchmark, cpu_s, aim):
-    """82 thresholds, five blocks without a cache and the recorded one with it, three batches; shipped recordings."""
+    """82 thresholds up to .99, five blocks without a cache and the recorded one with it, three batches; shipped recordings."""
     shipped = ("confidence/masked-names--plain", "confidence/masked-names--dual-cache")
     recorded = anchors_by_cache([read_confidence(trace_file(name)) for name in shipped])
-    rules = [("threshold", {"confidence": 0.1 + at / 100}) for at in range(82)]
+    rules = [("threshold", {"confidence": 0.18 + at / 100}) for at in range(82)]
     policies = policy_grid(method_policy(load_method("fast-dllm")), recorded, rules=rules)
     where = DeploymentNames(model="llada-8b", device="h100-sxm")
     question = DecodingConfiguration(deployment=where, method="fast-dllm")
