@@ -185,15 +185,18 @@ def _bench(options: MaskedValidation, recipe: MaskedRecipe) -> MaskedBench:
 
 
 def _plan(options: MaskedValidation, prompts: Sequence[str]) -> Plan:
-    """Cells to fit on, of every batch that a scored one can shrink to, before those that are scored."""
-    plan: Plan = []
+    """Cells to fit on, of every batch that a scored one can shrink to; then those that are scored.
+
+    A budget that ends early has timed what every prediction needs.
+    """
     scored, fitted = tuple(prompts[: options.prompts]), tuple(prompts[options.prompts :])
+    plan: Plan = []
     for batch in range(1, max(*options.batches, _DRAFTS) + 1):
         cell = Cell(phase="fit", kind="fit", context=0, batch=batch, prompts=fitted[: len(fitted) // batch * batch])
         plan.append((cell, fitted_settings(batch, rules=batch in options.batches)))
-        if batch in options.batches:
-            cell = Cell(phase="score", kind="names", context=0, batch=batch, prompts=scored)
-            plan.append((cell, scored_settings(batch, options.named)))
+    for batch in sorted(options.batches):
+        cell = Cell(phase="score", kind="names", context=0, batch=batch, prompts=scored)
+        plan.append((cell, scored_settings(batch, options.named)))
     return plan
 
 
@@ -215,7 +218,11 @@ def _scored(
             left_out.append(f"{cell.name}: {each.name}: {len(here)} of {len(cell.groups)} batches ran undisturbed")
             continue
         states = anchors[each.policy.cache]
-        found = foretold(states, plain, each, cell.batch, costs, prompt_tokens=recipe.prompt_tokens)
+        try:
+            found = foretold(states, plain, each, cell.batch, costs, prompt_tokens=recipe.prompt_tokens)
+        except InputError as error:
+            left_out.append(f"{cell.name}: {each.name}: {error}")
+            continue
         said[cell.batch, each.name] = found
         ran = sum((run.cell, run.configuration) == (cell.name, each.name) for run in runs)
         points.append(

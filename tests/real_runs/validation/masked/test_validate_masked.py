@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -58,6 +59,28 @@ def test_one_token_a_pass_takes_the_same_forwards_predicted_and_live(validated):
             assert point.error_ratio == pytest.approx(
                 point.measured["step_s"] / point.predicted["step_s"] - 1.0, abs=1e-9
             )
+
+
+def test_a_budget_that_ends_early_scores_what_was_measured(validated, tmp_path, monkeypatch):
+    options, whole = validated
+    monkeypatch.setattr(module, "scored_settings", lambda batch, named: SETTINGS)
+    monkeypatch.setattr(module, "fitted_settings", lambda batch, rules: fitted_settings(batch, rules=rules)[:4])
+    phases = [cell.phase for cell, _ in module._plan(options, list(module._bench(options, SMALL).prompts))]
+    assert phases == ["fit"] * 4 + ["score"] * 2
+    setup, *lines = (options.out / "runs.part.jsonl").read_text().splitlines()
+    cells = list(dict.fromkeys(json.loads(line)["cell"] for line in lines))
+    for left, word in ((cells[:5], "0 of 2 batches ran"), ([*cells[:1], *cells[4:]], "was not timed")):
+        kept = [setup, *(line for line in lines if json.loads(line)["cell"] in left)]
+        out = tmp_path / word
+        out.mkdir()
+        (out / "runs.part.jsonl").write_text("\n".join(kept) + "\n")
+        ended = replace(options, out=out, model=options.out / "model", budget_s=0.0, resume=True)
+        found = validate_masked(ended)
+        assert [point.configuration for point in found.points] == [
+            point.configuration for point in whole.points if point.batch == 1
+        ]
+        assert len(found.left_out) == len(SETTINGS) and all(word in each for each in found.left_out)
+        assert found.missing == len(lines) + 1 - len(kept)
 
 
 def test_choices_are_predicted_fastest_among_those_that_keep_to_the_floor(validated):
