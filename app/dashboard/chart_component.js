@@ -55,6 +55,13 @@ function draw(card) {
   const { data, layout } = card.figure;
   self.Plotly.react(card.plot, data, themed(layout, card.plot), CONFIG);
   card.plot.dataset.shown = card.asked;
+  if (card.listens) return;
+  card.listens = true;
+  card.plot.on("plotly_click", ({ points: [point] }) => { // a text that a point carries is shown below, to be copied
+    if (typeof point.customdata !== "string") return;
+    card.code.textContent = point.customdata;
+    card.picked.hidden = false;
+  });
 }
 
 function inSight(card) {
@@ -65,8 +72,15 @@ function inSight(card) {
 function newCard() {
   const section = make("section", undefined, { class: "rooftree-card" });
   const title = make("h3"), note = make("p"), plot = make("div", undefined, { role: "img" });
-  section.append(title, note, plot);
-  return { section, title, note, plot, drawn: "", stale: true };
+  const picked = make("div", undefined, { class: "picked" }), code = make("code"), copy = make("button", "Copy");
+  picked.hidden = true;
+  picked.append(code, copy);
+  copy.addEventListener("click", () => {
+    getSelection().selectAllChildren(code);
+    document.execCommand("copy"); // which works on plain http too
+  });
+  section.append(title, note, plot, picked);
+  return { section, title, note, plot, picked, code, drawn: "", stale: true };
 }
 
 function setCards(component, given, asked, scheme) {
@@ -84,6 +98,7 @@ function setCards(component, given, asked, scheme) {
     card.plot.setAttribute("aria-label", `${each.title}. ${each.note}`);
     card.plot.style.height = `${each.figure.layout.height}px`;
     Object.assign(card, { figure: each.figure, asked, stale: card.stale || card.drawn !== now, drawn: now });
+    if (card.stale) card.picked.hidden = true;
     if (!card.stale) card.plot.dataset.shown = asked;
   });
 }
@@ -113,6 +128,7 @@ function tableOf({ title, columns, rows }) {
   const fill = ordered => body.replaceChildren(...ordered.map(row => {
     const line = make("tr");
     line.append(...row.map((value, at) => cell(value, at ? "td" : "th", numeric[at])));
+    if (columns.at(-1) === "command") line.lastChild.className = "command";
     return line;
   }));
   fill(rows);

@@ -25,6 +25,8 @@ ASKED = {
     "hardware": ("model", "device", "bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio",
                  "other_device", "method", "draft", "acceptance_ratio", "draft_tokens", "batch", "context", "engine",
                  "tp", "rate", "prompt_tokens", "output_tokens"),
+    "pareto": ("model", "device", "engine", "dtype", "tp", "method", "draft", "trace", "acceptance_ratio",
+               "draft_tokens", "batch", "context", "slo_tpot_ms"),
     "serving": ("model", "device", "engine", "tp", "trace", "draft_tokens", "rate", "count", "prompt_tokens",
                 "output_tokens", "slo_tpot_ms", "slo_ttft_ms"),
     "validation": ("measured",),
@@ -57,7 +59,7 @@ def _wanted(name: str, state: State) -> bool:
 
     if name == "draft":
         return load_method(state.method).needs_draft_model
-    if name in ("method", "acceptance_ratio") and state.page == "map":
+    if name in ("method", "acceptance_ratio") and state.page in ("map", "pareto"):
         return not state.trace  # a recording names its method and holds its acceptance
     return True
 
@@ -108,7 +110,7 @@ def _choices(name: str, state: State) -> Sequence[str]:
         known = [*tree_traces(), *([state.trace] if state.trace and state.trace not in tree_traces() else [])]
     if name in ("device", "other_device"):
         known = [*sold_devices(), *([chosen] if (chosen := getattr(state, name)) not in sold_devices() else [])]
-    if name == "method" and state.page == "map" and state.method != PLAIN:
+    if name == "method" and state.page in ("map", "pareto") and state.method != PLAIN:
         known.remove(PLAIN)  # which is what drafting is compared with
     return known if FIELDS[name].default != "" or "" in known else ["", *known]
 

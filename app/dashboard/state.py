@@ -18,7 +18,7 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
 from traces.kinds.refine_policy import CACHES, COMMIT_RULES, MOST_CANVAS_TOKENS
 
-PAGES = ("run", "map", "tree", "trace", "diffusion", "hardware", "serving", "validation")
+PAGES = ("run", "map", "tree", "trace", "diffusion", "hardware", "pareto", "serving", "validation")
 ENGINES = tuple(sorted(engine_names(), key=lambda name: (name != "vllm", name == "none", name)))
 DTYPES = ("", "bf16", "fp16", "fp8", "int8", "int4", "fp4", "fp32")
 CONTEXTS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)

@@ -10,7 +10,8 @@ from hardware_profiles.errors import RooftreeError
 
 TITLES = {
     "run": "What should I run?", "map": "Break-even map", "tree": "Tree explorer", "trace": "Trace lab",
-    "diffusion": "Diffusion", "hardware": "Hardware what-if", "serving": "Serving", "validation": "Validation",
+    "diffusion": "Diffusion", "hardware": "Hardware what-if", "pareto": "Pareto", "serving": "Serving",
+    "validation": "Validation",
 }  # fmt: skip
 LABELS = {
     "model": "Model", "device": "Device", "other_device": "Second device", "engine": "Engine",

@@ -13,7 +13,7 @@ SETTINGS, MOST_S = 500, 10.0
 
 
 def test_thresholds_blocks_and_caches(benchmark, cpu_s, aim):
-    """82 thresholds up to .99, five blocks without a cache and the recorded one with it, three batches; shipped recordings."""
+    """82 thresholds up to .99, five blocks without a cache and the recorded one with it, three batches."""
     shipped = ("confidence/masked-names--plain", "confidence/masked-names--dual-cache")
     recorded = anchors_by_cache([read_confidence(trace_file(name)) for name in shipped])
     rules = [("threshold", {"confidence": 0.18 + at / 100}) for at in range(82)]

@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent / "screenshots"
 PAGES = {
     "run": "page=run&batch=8", "map": "page=map&context=4096", "tree": "page=tree&tree_nodes=24",
     "trace": "page=trace&other_trace=smollm2-135m--prompt-lookup--greedy", "diffusion": "page=diffusion&threshold=0.5",
-    "hardware": "page=hardware&batch=16",
+    "hardware": "page=hardware&batch=16", "pareto": "page=pareto&batch=64",
     "serving": "page=serving&count=60&prompt_tokens=256&output_tokens=64&rate=8", "validation": "page=validation",
 }  # fmt: skip
 SIZE = (1280, 1400)

@@ -23,22 +23,19 @@ from app.dashboard.answer import (
     shown_path,
     trace_path,
 )
+from app.dashboard.answers.chains import chains_of, recorded
 from app.dashboard.state import State, command
 from app.figures.charts import NEUTRAL, PALETTE, digits, framed
 from costmodel.answers.estimate import Estimate, Setting, estimate, intervals, needed_bytes, step_cost
 from costmodel.answers.fit import fits
-from costmodel.answers.settings import method_of
 from costmodel.answers.step import StepCost
 from costmodel.configuration import DecodingConfiguration
-from costmodel.laws.acceptance import Acceptance, accepted_by, geometric, law_for
-from costmodel.method_library import load_method
+from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.sources import is_borrowed
 from costmodel.passes.ops import Array, Mask
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import GIB, MILLI
 from traces.kinds.acceptance import AcceptanceTrace
-from traces.library import read_trace
-from traces.replay.statistics import resample_counts
 
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 CONTEXTS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
@@ -53,16 +50,9 @@ def answer_map(state: State) -> Answer:
         InfeasibleError: not even one request of the shortest context fits.
     """
     trace = recorded(state.trace) if state.trace else None
-    method = method_of(trace.provenance.method) if trace is not None else state.method
+    method, found = chains_of(state)
     asked = scenario(state, method=method)
     setting = setting_of(asked)
-    lengths = range(state.draft_tokens + 1)
-    found = [
-        geometric(state.acceptance_ratio, k)
-        if trace is None
-        else _replayed(state.trace, k, state.draft_tokens, state.seed)
-        for k in lengths
-    ]
     plain = _grid_step(asked, 0, 0.0, 0.0)
     results = [_grid_step(asked, a.draft_tokens, a.proposed_tokens, a.proposal_ratio) for a in found]
     speedups = np.stack([a.tokens_per_step * plain.total_s / s.total_s for a, s in zip(found, results, strict=True)])
@@ -75,7 +65,7 @@ def answer_map(state: State) -> Answer:
     best = np.where(fit[0], rate.argmax(axis=0), -1)
     changed = {
         "model": asked.deployment.model, "method": method, "context": state.context, "batch": state.batch,
-        "draft-tokens": ",".join(map(str, lengths)),
+        "draft-tokens": ",".join(str(a.draft_tokens) for a in found),
         "acceptance": None if trace is not None else state.acceptance_ratio,
         "trace": shown_path(trace_path(state.trace)) if trace is not None else None, "seed": state.seed or None,
     }  # fmt: skip
@@ -129,12 +119,6 @@ def _nearest(asked: DecodingConfiguration, plain: Acceptance, state: State) -> s
     return f"Nearest that fits: {words}." if found else "Nothing near it that was tried fits."
 
 
-@lru_cache(maxsize=8)
-def recorded(name: str) -> AcceptanceTrace:
-    """A shipped recording, read once."""
-    return read_trace(trace_path(name))
-
-
 @lru_cache(maxsize=256)
 def _grid_step(asked: DecodingConfiguration, draft_tokens: int, proposed: float, proposal_ratio: float) -> StepCost:
     """Cost of a chain's steps over the whole grid, which no acceptance changes."""
@@ -143,25 +127,6 @@ def _grid_step(asked: DecodingConfiguration, draft_tokens: int, proposed: float,
     )
     b, c = np.array(BATCHES, dtype=np.float64)[None, :], np.array(CONTEXTS, dtype=np.float64)[:, None]
     return step_cost(setting_of(asked), a, batch=b, context=c)
-
-
-@lru_cache(maxsize=8)
-def _counts(kinds: tuple[str, ...], seed: int) -> Array:
-    return resample_counts(kinds, generator=np.random.default_rng(seed)).astype(np.float64)
-
-
-@lru_cache(maxsize=256)
-def _replayed(name: str, draft_tokens: int, most: int, seed: int) -> Acceptance:
-    """A chain of K draft tokens, replayed on a shipped recording by the law that holds for up to `most`.
-
-    Raises:
-        InputError: a recording of too low a level.
-    """
-    trace = recorded(name)
-    trace.require(1, "a map")
-    verify = load_method(method_of(trace.provenance.method)).verify
-    law = law_for(trace, verify.rule, (most,), at=verify.at)
-    return accepted_by(trace, law, draft_tokens, _counts(tuple(trace.prompt_kinds), seed))
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from app.dashboard.answer import Answer, Card, Figure, shown_path, trace_path
-from app.dashboard.answers.map import recorded
+from app.dashboard.answers.chains import recorded
 from app.dashboard.state import State, command
 from app.figures.charts import DASHES, PALETTE, digits, framed
 from hardware_profiles.errors import InputError

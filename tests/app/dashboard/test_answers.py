@@ -16,6 +16,7 @@ from app.dashboard.answer import DeferredAnswer
 from app.dashboard.answers.diffusion import answer_diffusion
 from app.dashboard.answers.hardware import answer_hardware
 from app.dashboard.answers.map import BATCHES, CONTEXTS, answer_map
+from app.dashboard.answers.pareto import answer_pareto
 from app.dashboard.answers.run import answer_run
 from app.dashboard.answers.serving import answer_serving
 from app.dashboard.answers.trace import answer_trace
@@ -32,7 +33,7 @@ LENGTHS = "smollm2-135m--prompt-lookup--greedy"
 SERVED = State(page="serving", count=12, rate=2.0, prompt_tokens=64, output_tokens=16)
 ANSWERS = {
     "run": answer_run, "map": answer_map, "tree": answer_tree, "trace": answer_trace, "hardware": answer_hardware,
-    "diffusion": answer_diffusion,
+    "diffusion": answer_diffusion, "pareto": answer_pareto,
     "validation": lambda state: answer_validation(state.seed, state.measured),
     "serving": lambda state: answer_serving(SERVED, lambda *told: None),
 }  # fmt: skip

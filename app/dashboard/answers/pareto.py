@@ -1,0 +1,160 @@
+"""Which layouts are worth running: how fast is every user, and how much does every device bring?
+
+Tensor groups, experts spread over data copies, batches and draft lengths of the page's drafter. Leaves out prompts and
+arrivals (`answers.serving`).
+"""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.dashboard.answer import Answer, Card, Row, options, scenario, setting_of, shown_path, trace_path
+from app.dashboard.answers.chains import chains_of
+from app.dashboard.state import State, command, milliseconds
+from app.figures.charts import digits
+from app.figures.pareto_figure import pareto_figure, point_words
+from costmodel.answers.energy import usd_per_million
+from costmodel.configuration import DecodingConfiguration
+from costmodel.optimizers.layouts import Layout, LayoutPoint, every_point, front_of, most_per_device
+from hardware_profiles.errors import InfeasibleError
+from hardware_profiles.units import MILLI
+
+MOST_ROWS = 14
+
+
+def answer_pareto(state: State) -> Answer:
+    """Every layout of the model, and the state's own point among them.
+
+    Raises:
+        InputError: options that exclude each other, or a recording of too low a level.
+        InfeasibleError: no layout holds one request.
+    """
+    method, chains = chains_of(state)
+    asked = scenario(state, method=method)
+    points, left_out = every_point(asked, chains, context=state.context, batch=state.batch)
+    if not points:
+        reason = "one request fits no layout that was tried"
+        raise InfeasibleError(f"{reason}: {_names(left_out)}", key="model", value=state.model)
+    front, mine = front_of(points), _own(points, state)
+    limit = milliseconds(state.slo_tpot_ms)
+    least = None if limit is None else 1.0 / limit
+    pace = least or (mine.user_tokens_per_s if mine is not None else 0.0)
+    best = most_per_device(points, pace)
+    price = setting_of(
+        replace(asked, deployment=replace(asked.deployment, tensor_parallel=1))
+    ).device.price_usd_per_hour
+
+    def as_command(point: LayoutPoint) -> str:
+        return _command(state, asked, point)
+
+    figure = pareto_figure(points, front, mine, least_user_tokens_per_s=least, command=as_command)
+    return Answer(
+        headline=_headline(state, mine, best, least),
+        command=as_command(mine or best or front[0]),
+        numbers=_numbers(mine or best, best, price),
+        cards=[Card(
+            title="Tokens per user against tokens per device", figure=figure,
+            note="Batch grows from right to left along every line; dotted lines do not draft. The wide line is the "
+                 "front: nothing is better in both. Press a point for its command.",
+        )],
+        tables=[("On the front, fastest for a user first", [_row(p, price, as_command(p)) for p in _spread(front)])],
+        files={"pareto.csv": lambda: _table(points, set(front), price)},
+        notes=_notes(state, left_out),
+    )  # fmt: skip
+
+
+def _own(points: Sequence[LayoutPoint], state: State) -> LayoutPoint | None:
+    """The faster of drafting and not, with the state's devices and batch; None where it does not fit."""
+    here = [p for p in points if p.layout == Layout(tensor=state.tp) and p.batch == state.batch]
+    return max(here, key=lambda p: p.user_tokens_per_s, default=None)
+
+
+def _headline(state: State, mine: LayoutPoint | None, best: LayoutPoint | None, least: float | None) -> str:
+    if mine is None:
+        first = f"Batch {state.batch:,} does not fit on tp {state.tp} at context {state.context:,}"
+    else:
+        first = (f"Your point ({point_words(mine)}) gives every user {digits(mine.user_tokens_per_s)} tokens/s and "
+                 f"every device {digits(mine.device_tokens_per_s)}")  # fmt: skip
+    if best is None:
+        return f"{first}; no layout that was tried gives users {digits(least)} tokens/s"
+    pace = "in that time per token" if least is not None else "with users as fast"
+    if best == mine:
+        return f"{first}; no other layout brings more per device {pace}"
+    if mine is None or least is not None:
+        return (
+            f"{first}; {pace} {point_words(best)} brings most per device: {digits(best.device_tokens_per_s)} tokens/s"
+        )
+    more = best.device_tokens_per_s / mine.device_tokens_per_s
+    return f"{first}; {pace} {point_words(best)} brings {digits(more)}× as much per device"
+
+
+def _numbers(mine: LayoutPoint | None, best: LayoutPoint | None, price: float | None) -> list[tuple[str, str]]:
+    if mine is None:
+        return []
+    found = [
+        ("Per user", f"{digits(mine.user_tokens_per_s)} tokens/s"),
+        ("Per device", f"{digits(mine.device_tokens_per_s)} tokens/s"),
+        ("Price", _dollars(mine, price)),
+    ]
+    if best is not None and best != mine:
+        found.append(("Most per device at that pace", f"{digits(best.device_tokens_per_s)} tokens/s"))
+    return found
+
+
+def _dollars(point: LayoutPoint, price: float | None) -> str:
+    usd = usd_per_million(price, point.device_tokens_per_s)
+    return "no price known" if usd is None else f"${digits(usd)} per million tokens"
+
+
+def _row(point: LayoutPoint, price: float | None, line: str | None = None) -> Row:
+    usd = usd_per_million(price, point.device_tokens_per_s)
+    found: dict[str, object] = {
+        "layout": point.layout.name, "devices": point.layout.devices, "batch": point.batch,
+        "K": point.draft_tokens or "off", "tokens/s per user": round(point.user_tokens_per_s, 1),
+        "tokens/s per device": round(point.device_tokens_per_s, 1),
+        "time per token (ms)": round(1.0 / point.user_tokens_per_s / MILLI, 2),
+        "$ per million tokens": None if usd is None else round(usd, 3),
+    }  # fmt: skip
+    return found if line is None else {**found, "command": line}
+
+
+def _spread(front: Sequence[LayoutPoint]) -> Sequence[LayoutPoint]:
+    """Both ends of the front, and as many between as a table shows."""
+    if len(front) <= MOST_ROWS:
+        return front
+    return [front[round(place * (len(front) - 1) / (MOST_ROWS - 1))] for place in range(MOST_ROWS)]
+
+
+def _table(points: Sequence[LayoutPoint], front: set[LayoutPoint], price: float | None) -> bytes:
+    text = io.StringIO()
+    rows = [{**_row(point, price), "on the front": "yes" if point in front else ""} for point in points]
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _command(state: State, asked: DecodingConfiguration, point: LayoutPoint) -> str:
+    here, trace = point.layout.on(asked), bool(state.trace)
+    where = here.deployment
+    return command(["predict"], {"model": where.model, "method": here.method} | options(here) | {
+        "dp": where.data_parallel if where.data_parallel > 1 else None,
+        "ep": where.expert_parallel if where.expert_parallel > 1 else None,
+        "trace": shown_path(trace_path(state.trace)) if trace else None,
+        "acceptance": None if trace else state.acceptance_ratio, "draft-tokens": str(point.draft_tokens),
+        "batch": point.batch, "context": state.context, "seed": state.seed or None,
+    })  # fmt: skip
+
+
+def _notes(state: State, left_out: dict[Layout, str]) -> list[str]:
+    notes = ["A device's tokens are those of the whole batch over the devices of the layout; decode steps alone."]
+    if not state.trace:
+        notes.append("Every draft token is kept with the stated probability, independently; a recording is better.")
+    if left_out:
+        notes.append(f"Left out: {_names(left_out)}.")
+    return notes
+
+
+def _names(left_out: dict[Layout, str]) -> str:
+    return ", ".join(f"{layout.name} ({reason})" for layout, reason in left_out.items())

@@ -1,0 +1,207 @@
+"""How fast is every user, and how much does every device bring, over the ways to spread a model?
+
+Tensor groups, and for models of experts data copies that share them; every draft length and every batch of a grid.
+Leaves out pipeline stages, context groups and prompts (`rooftree predict --pp --cp`, `rooftree simulate`).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import accumulate
+
+import numpy as np
+
+from costmodel.answers.estimate import Setting, step_cost
+from costmodel.answers.fit import fits
+from costmodel.answers.settings import build_setting
+from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
+from costmodel.passes.ops import Array
+from hardware_profiles.errors import InputError
+
+TENSOR = (1, 2, 4, 8)
+EXPERT = (8, 16, 32)  # data copies of attention, over which experts are spread
+BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class Layout:
+    """Devices that share a model.
+
+    Args:
+        tensor: that share every layer.
+        data: copies of attention, each with its own requests; their devices hold the experts together.
+    """
+
+    tensor: int = 1
+    data: int = 1
+
+    @property
+    def devices(self) -> int:
+        """All of them."""
+        return self.tensor * self.data
+
+    @property
+    def name(self) -> str:
+        """As one says it: `tp 4`, or `dp 8, ep 8`."""
+        if self.data == 1:
+            return f"tp {self.tensor}"
+        return f"{f'tp {self.tensor}, ' if self.tensor > 1 else ''}dp {self.data}, ep {self.devices}"
+
+    def on(self, asked: DecodingConfiguration) -> DecodingConfiguration:
+        """A configuration spread this way."""
+        spread = {"tensor_parallel": self.tensor, "data_parallel": self.data,
+                  "expert_parallel": self.devices if self.data > 1 else 1}  # fmt: skip
+        return replace(asked, deployment=replace(asked.deployment, **spread))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayoutPoint:
+    """A layout at a batch that fits, with one draft length.
+
+    Args:
+        layout: the devices.
+        batch: requests of the whole layout.
+        draft_tokens: K; 0: no drafting.
+        user_tokens_per_s: tokens per second of every request.
+        device_tokens_per_s: tokens per second of all requests over the devices.
+    """
+
+    layout: Layout
+    batch: int
+    draft_tokens: int
+    user_tokens_per_s: float
+    device_tokens_per_s: float
+
+
+def layouts_of(model: str, asked: int = 1) -> tuple[Layout, ...]:
+    """The layouts that are compared for a model.
+
+    Args:
+        model: by name.
+        asked: devices of a tensor group that belong to the comparison whatever else does.
+
+    Example:
+        >>> [each.name for each in layouts_of("llama-3.1-8b")]
+        ['tp 1', 'tp 2', 'tp 4', 'tp 8']
+    """
+    architecture = load_model(model)
+    found = {Layout(tensor=size) for size in (*TENSOR, asked)}
+    if architecture.is_moe and architecture.encoder is None:
+        found |= {Layout(data=size) for size in EXPERT}
+    return tuple(sorted(found, key=lambda each: (each.data, each.tensor)))
+
+
+def layout_points(
+    asked: DecodingConfiguration, chains: Sequence[Acceptance], *, context: int, layout: Layout, batches: Sequence[int]
+) -> list[LayoutPoint]:
+    """Plain decoding, and the best chain, at every batch that fits.
+
+    Args:
+        asked: model, device, engine, method; its own numbers of devices do not matter.
+        chains: what each draft length emits, K = 0 first.
+        context: cached tokens per request.
+        layout: the devices.
+        batches: requests of the whole layout; those below its data copies are left out.
+
+    Returns:
+        At most two points a batch: K = 0, and the fastest of the others.
+
+    Raises:
+        InputError: a layout that does not divide the model.
+    """
+    question = layout.on(asked)
+    whole = tuple(each for each in batches if each >= layout.data)
+    if not whole:
+        return []
+    rates = np.stack([
+        np.array(whole) * a.tokens_per_step / _step_s(question, _shape(a), context, whole) for a in chains
+    ])  # fmt: skip
+    fit = np.stack([_fits(question, a.draft_tokens, context, whole) for a in chains])
+    rates = np.where(fit, rates, -np.inf)
+    points = []
+    for place, batch in enumerate(whole):
+        for first, among in ((0, rates[:1, place]), (1, rates[1:, place])):
+            best = int(among.argmax()) if among.size else 0
+            if among.size and np.isfinite(among[best]):
+                rate = float(among[best])
+                points.append(LayoutPoint(
+                    layout=layout, batch=batch, draft_tokens=chains[first + best].draft_tokens,
+                    user_tokens_per_s=rate / batch, device_tokens_per_s=rate / layout.devices,
+                ))  # fmt: skip
+    return points
+
+
+def every_point(
+    asked: DecodingConfiguration, chains: Sequence[Acceptance], *, context: int, batch: int
+) -> tuple[list[LayoutPoint], dict[Layout, str]]:
+    """The points of all layouts of a model, and why layouts have none.
+
+    Args:
+        asked: model, device, engine, method, and the tensor group that belongs to the comparison.
+        chains: what each draft length emits, K = 0 first.
+        context: cached tokens per request.
+        batch: that belongs to the grid whatever else does.
+    """
+    points: list[LayoutPoint] = []
+    left_out: dict[Layout, str] = {}
+    for layout in layouts_of(asked.deployment.model, asked.deployment.tensor_parallel):
+        batches = sorted({*BATCHES, batch, *(each * layout.data for each in BATCHES[: BATCHES.index(256) + 1])})
+        try:
+            found = layout_points(asked, chains, context=context, layout=layout, batches=batches)
+        except InputError as error:
+            left_out[layout] = error.message
+            continue
+        if not found:
+            left_out[layout] = "not one request fits"
+        points += found
+    return points, left_out
+
+
+def front_of(points: Iterable[LayoutPoint]) -> list[LayoutPoint]:
+    """Those that no other beats in both speeds, the fastest for a user first.
+
+    Example:
+        >>> at = [LayoutPoint(layout=Layout(), batch=b, draft_tokens=0, user_tokens_per_s=u, device_tokens_per_s=d)
+        ...       for b, u, d in ((1, 100, 100), (8, 90, 720), (9, 80, 700), (64, 50, 3200))]
+        >>> [each.batch for each in front_of(at)]
+        [1, 8, 64]
+    """
+    ordered = sorted(points, key=lambda each: (-each.user_tokens_per_s, -each.device_tokens_per_s))
+    highest = [-np.inf, *accumulate((each.device_tokens_per_s for each in ordered), max)]
+    return [each for each, before in zip(ordered, highest, strict=False) if each.device_tokens_per_s > before]
+
+
+def most_per_device(points: Iterable[LayoutPoint], user_tokens_per_s: float) -> LayoutPoint | None:
+    """The point with the most tokens per device of those whose users are at least so fast; None where none are."""
+    able = (each for each in points if each.user_tokens_per_s >= user_tokens_per_s)
+    return max(able, key=lambda each: each.device_tokens_per_s, default=None)
+
+
+Shape = tuple[int, float, float]
+
+
+def _shape(a: Acceptance) -> Shape:
+    """What a chain's cost depends on, which no acceptance changes."""
+    return a.draft_tokens, a.proposed_tokens, a.proposal_ratio
+
+
+@lru_cache(maxsize=128)
+def _setting(asked: DecodingConfiguration) -> Setting:
+    return build_setting(asked)
+
+
+@lru_cache(maxsize=2048)
+def _step_s(asked: DecodingConfiguration, shape: Shape, context: int, batches: tuple[int, ...]) -> Array:
+    tokens, proposed, ratio = shape
+    a = Acceptance(draft_tokens=tokens, tokens_per_step=1.0, proposed_tokens=proposed, proposal_ratio=ratio)
+    found = step_cost(_setting(asked), a, batch=np.array(batches, dtype=np.float64), context=float(context)).total_s
+    return np.broadcast_to(found, len(batches))
+
+
+@lru_cache(maxsize=2048)
+def _fits(asked: DecodingConfiguration, draft_tokens: int, context: int, batches: tuple[int, ...]) -> Array:
+    a = Acceptance(draft_tokens=draft_tokens, tokens_per_step=1.0, proposed_tokens=float(draft_tokens))
+    found = fits(_setting(asked), a, batch=np.array(batches, dtype=np.float64), context=float(context))
+    return np.broadcast_to(found, len(batches))

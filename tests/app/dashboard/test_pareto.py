@@ -1,0 +1,74 @@
+"""The Pareto page: points are those of `predict`, the own point is marked, and limits are met."""
+
+import csv
+import io
+import json
+import shlex
+
+import pytest
+
+from app.cli.main import main
+from app.dashboard.answers.pareto import MOST_ROWS, answer_pareto
+from app.dashboard.state import State
+from hardware_profiles.errors import InfeasibleError
+
+RANKED = "smollm2-135m--early-exit--greedy"
+
+
+def predicted(capsys, line):
+    capsys.readouterr()
+    assert main([*shlex.split(line)[1:], "--json"]) == 0
+    (point,) = json.loads(capsys.readouterr().out)["predictions"]
+    return point
+
+
+@pytest.mark.parametrize("state", [
+    State(batch=64, draft_tokens=3), State(model="qwen3-30b-a3b", device="h200-sxm", batch=96, engine="sglang"),
+    State(trace=RANKED, batch=8, tp=2),
+])  # fmt: skip
+def test_the_commands_of_the_front_give_its_numbers(capsys, state):
+    rows = answer_pareto(state).tables[0][1]
+    assert 2 <= len(rows) <= MOST_ROWS
+    for row in (rows[0], rows[len(rows) // 2], rows[-1]):
+        point = predicted(capsys, row["command"])
+        assert row["tokens/s per user"] * row["batch"] == pytest.approx(point["tokens_per_s"], rel=2e-3)
+        assert row["tokens/s per device"] * row["devices"] == pytest.approx(point["tokens_per_s"], rel=2e-3)
+
+
+def test_the_own_point_is_marked_and_its_command_given(capsys):
+    answer = answer_pareto(State(batch=24, tp=2))
+    (star,) = [line for line in answer.cards[0].figure["data"] if line["name"] == "your point"]
+    assert star["customdata"] == [answer.command]
+    point = predicted(capsys, answer.command)
+    assert star["y"][0] == pytest.approx(point["tokens_per_s"] / 2)
+    assert "--tp 2" in answer.command and "--batch 24" in answer.command
+
+
+def test_every_point_that_can_be_pressed_has_its_command():
+    for line in answer_pareto(State(batch=24)).cards[0].figure["data"]:
+        if line["name"] not in ("front", "limit"):
+            assert len(line["customdata"]) == len(line["x"]) == len(line["hovertext"])
+
+
+def test_a_limit_moves_the_choice_and_is_drawn():
+    answer = answer_pareto(State(model="llama-3.1-70b", tp=4, batch=64, slo_tpot_ms=15.0))
+    (wall,) = [line for line in answer.cards[0].figure["data"] if line["name"] == "limit"]
+    assert wall["x"] == pytest.approx([1000 / 15] * 2)
+    files = list(csv.DictReader(io.StringIO(answer.files["pareto.csv"]().decode())))
+    most = max(float(r["tokens/s per device"]) for r in files if float(r["time per token (ms)"]) <= 15.0)
+    assert float(dict(answer.numbers)["Most per device at that pace"].split()[0].replace(",", "")) == pytest.approx(
+        most, rel=5e-3
+    )
+    assert "no layout that was tried" in answer_pareto(State(slo_tpot_ms=0.01)).headline
+
+
+def test_a_batch_that_does_not_fit_is_said_and_the_others_are_drawn():
+    answer = answer_pareto(State(model="llama-3.1-70b", tp=2, batch=512))
+    assert answer.headline.startswith("Batch 512 does not fit on tp 2")
+    assert answer.cards[0].figure["data"]
+    assert "tp 1 (not one request fits)" in answer.notes[-1]
+
+
+def test_what_fits_no_layout_is_said():
+    with pytest.raises(InfeasibleError, match="fits no layout"):
+        answer_pareto(State(model="llama-3.1-405b", device="l4"))
