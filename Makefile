@@ -4,9 +4,13 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
-MARKS ?=
+MARKS ?= not browser
 
-.PHONY: setup check test long bench fuzz golden browser screenshots demo wheel-test clean
+# processes of a run share what they compiled, and two workers do not ask for four threads
+export PYTHONDONTWRITEBYTECODE :=
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: setup check test test-fast slow mutants bench bench-browser fuzz golden browser screenshots demo wheel-test clean
 
 setup: $(STAMP)
 
@@ -23,8 +27,14 @@ demo: setup  ## recommend a configuration at published acceptance and from our r
 test: setup  ## the whole suite, two files at a time
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-long: setup  ## what takes minutes and has a smaller twin in the suite
-	$(BIN)/python -m pytest -m long
+test-fast: setup  ## for the loop at the desk: laws, replay, simulator and exporters, ten examples of every property
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --fast
+
+slow: setup  ## what takes minutes and has a smaller twin in the suite
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+mutants: setup  ## which seeded defects the fast, the whole and the slow suite find
+	$(BIN)/python tests/mutants/study.py $(MUTANTS)
 
 check: setup  ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
@@ -34,6 +44,9 @@ check: setup  ## format, lint, types, import contracts
 
 bench: setup  ## speed, as ratios to a reference in the same run; only wrong results fail it
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -s -m "$(MARKS)"
+
+bench-browser: setup  ## how soon a slider's change shows in headless Chromium
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -s -m browser
 
 CASES ?= 50000
 

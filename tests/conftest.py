@@ -1,7 +1,8 @@
-"""Fixtures shared by every folder: reference data, a seeded generator, a clean environment."""
+"""Fixtures shared by every folder: reference data, a seeded generator, a clean environment; and what tests cost."""
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fast", deadline=None, max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", deadline=None, max_examples=1000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 ROOT = Path(__file__).resolve().parent.parent
+FAST = ("hardware_profiles", "traces", "costmodel", "simulator", "agreement", "app/exporters")
+LEFT_OUT = ("heavy", "model", "network")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell starts what runs in its background without ears for Ctrl-C, and children inherit that
@@ -44,3 +47,73 @@ def _clean_environment(monkeypatch):
     for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--fast", action="store_true",
+        help=f"{', '.join(FAST)} alone, without {', '.join(LEFT_OUT)} tests; ten examples of every property",
+    )  # fmt: skip
+    parser.addoption(
+        "--cpu-seconds", type=int, default=0, metavar="N",
+        help="at the end, list the CPU seconds of every folder and of the N dearest files and tests",
+    )  # fmt: skip
+
+
+def pytest_configure(config):
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast" if config.getoption("--fast") else "default"))
+    if config.getoption("--cpu-seconds"):
+        config.pluginmanager.register(_Spent(config.getoption("--cpu-seconds")))
+
+
+def pytest_ignore_collect(collection_path, config):
+    if config.getoption("--fast"):
+        folders = [ROOT / "tests" / name for name in FAST]
+        inside = any(collection_path.is_relative_to(each) or each.is_relative_to(collection_path) for each in folders)
+        return None if inside else True
+    return None
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--fast"):
+        left_out = [item for item in items if any(item.get_closest_marker(name) for name in LEFT_OUT)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+class _Spent:
+    """CPU seconds of every test; what tests share counts for the first one that asked for it."""
+
+    def __init__(self, listed):
+        self.listed, self.tests, self.before_s = listed, Counter(), _cpu_s()
+
+    def pytest_runtest_logstart(self):
+        self.before_s = _cpu_s()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self):
+        report, now = (yield), _cpu_s()
+        report.cpu_s, self.before_s = now - self.before_s, now
+        return report
+
+    def pytest_runtest_logreport(self, report):
+        self.tests[report.nodeid] += getattr(report, "cpu_s", 0.0)  # of a worker that died nothing is known
+
+    def pytest_terminal_summary(self, terminalreporter):
+        files, folders = Counter(), Counter()
+        for name, seconds in self.tests.items():
+            file = name.partition("::")[0]
+            files[file] += seconds
+            folders["/".join(file.split("/")[:-1][:3])] += seconds
+        for kind, spent, listed in (
+            ("folder", folders, None), ("file", files, self.listed), ("test", self.tests, self.listed)
+        ):  # fmt: skip
+            terminalreporter.write_line(f"CPU seconds by {kind}: {sum(spent.values()):.1f} in all")
+            for name, seconds in spent.most_common(listed):
+                terminalreporter.write_line(f"{seconds:10.2f}  {name}")
+
+
+def _cpu_s():
+    """Of this process and of all those that it started and that have ended."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system

@@ -32,7 +32,7 @@ def stub_process(**options):
         process.communicate()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_times_of_many_streams_are_those_of_the_server(benchmark, aim):
     """The stub writes its clock into every token; at one instant 500 of them may arrive."""
     request = Completion(prompt=(1, 2, 3), max_tokens=TOKENS)

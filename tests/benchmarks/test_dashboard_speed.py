@@ -53,7 +53,7 @@ WATCH = """shown => {
 CHARTS = "() => document.querySelector('[data-board=charts]').dataset.shown"
 TITLE = "() => document.querySelector('.js-plotly-plot')?.layout?.title?.text"
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the path")]
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the path")]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from real_runs.models.loading.transformers_model import (  # noqa: E402
 )
 from real_runs.models.loading.weights import find_model, load_weights  # noqa: E402
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 CONTEXT, ROUNDS, TOKENS = 512, 9, 12
 LEAST_RATIO = 1.1
 

@@ -19,7 +19,7 @@ from real_runs.models.loading.tokenizer import Tokenizer  # noqa: E402
 from real_runs.models.loading.weights import find_model, load_weights  # noqa: E402
 from traces.kinds.tree import Tree  # noqa: E402
 
-pytestmark = [pytest.mark.model, pytest.mark.slow]
+pytestmark = [pytest.mark.model, pytest.mark.heavy]
 TOKENS, MOST = 16, 0.05
 TREE = Tree.from_paths(
     [(rank,) for rank in range(8)]

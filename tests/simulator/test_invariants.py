@@ -139,7 +139,7 @@ def test_three_hundred_scenarios_keep_every_rule(random_scenario, capsys):
     assert min(seen[name] for name in ("preemption", "prefix hits", "speculation", "rejection")) >= 30
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_ten_thousand_scenarios_keep_every_rule(random_scenario, capsys):
     seen = many(random_scenario, range(10_000))
     with capsys.disabled():

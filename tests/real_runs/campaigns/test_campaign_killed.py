@@ -92,7 +92,7 @@ def everything_but_times(out):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_killed_at_twenty_moments_and_resumed_equals_undisturbed(campaign_file, tmp_path):
     context = multiprocessing.get_context("forkserver")
     jobs = ("decode_runs", "kernel_job", "recording_job")

@@ -65,7 +65,7 @@ def made_by(campaign, folder, **options):
     return run_decode(campaign.jobs[0], campaign, folder=folder, **{"deadline": time.monotonic() + 99} | options)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("configurations", [ALL, HEADS], ids=["without training", "trained"])
 def test_every_drafter_gives_the_plain_text(campaign, tmp_path, configurations):
     report = made_by(campaign(configurations, rounds=1, max_new_tokens=12), tmp_path / "work")

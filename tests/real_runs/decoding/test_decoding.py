@@ -250,7 +250,7 @@ def test_zero_draft_tokens_decode_plainly(tiny_model):
 
 
 @pytest.mark.model
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_shipped_model_speculates_as_recorded(shipped_model, temperature):
     """Two real prompts; the bridge is fitted on little text, so its drafts are poor and all the same exact."""

@@ -200,7 +200,7 @@ def test_parents_are_read_off_masks():
 
 
 @pytest.mark.model
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_shipped_model_drafts_as_its_observation_tells(shipped_model):
     """Two real prompts; the head is the closed-form start and a few steps on little text."""
     model, tokenizer = shipped_model

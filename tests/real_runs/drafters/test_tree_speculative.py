@@ -153,7 +153,7 @@ def test_ranks_beyond_the_vocabulary_are_refused(tiny_model, drafters):
 
 
 @pytest.mark.model
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_shipped_model_drafts_trees_as_its_ranks_tell(shipped_model):
     """One real prompt, layers 12 to 19 of 30 left out; the bridge is fitted on little text."""
     from real_runs.drafters.heads.fit_data import help_topics

@@ -88,7 +88,7 @@ def options(tiny_folder, tmp_path_factory):
     return RecordOptions(out=folder / "undisturbed", model=tiny_folder, prompts=prompts, **OPTIONS)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_killed_twenty_times(options, tmp_path):
     """Kills fall anywhere: while a model is loaded, within a request, between two, while files are written."""
     generator = random.Random(7)

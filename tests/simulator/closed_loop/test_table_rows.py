@@ -145,7 +145,7 @@ def test_an_output_of_one_token_has_no_time_per_token():
     assert answer.reason is None
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("table", "answered", "most", "held"),
     [

@@ -46,7 +46,7 @@ def working(cluster):
     return [int(pid) for pid, parent, words in rows if parent in raylets and "shard_table" in words]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_writes_the_same_bytes_and_replaces_a_process_that_is_killed(cluster, tmp_path):
     sweep = Sweep(lists=SweepFile(**PLAIN), folder=tmp_path)

@@ -15,7 +15,7 @@ from real_runs.calibration.server.shapes import Plan
 from real_runs.models.loading.weights import find_model
 from traces.storage.kernels import read_kernels
 
-pytestmark = [pytest.mark.model, pytest.mark.slow]
+pytestmark = [pytest.mark.model, pytest.mark.heavy]
 
 
 def test_llama_cpp_is_measured_and_its_steps_are_predicted(tmp_path):

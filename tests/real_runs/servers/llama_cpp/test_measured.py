@@ -13,7 +13,7 @@ from real_runs.servers.load import ROWS, SCRAPES, Load, run_load
 from real_runs.servers.passages import passages, token_ids
 from simulator.loop.request import Workload
 
-pytestmark = [pytest.mark.model, pytest.mark.slow]
+pytestmark = [pytest.mark.model, pytest.mark.heavy]
 REQUESTS = Workload(
     arrival_s=np.array([0.0, 0.1, 0.2, 0.3]),
     prompt_tokens=np.array([40, 17, 64, 33]),

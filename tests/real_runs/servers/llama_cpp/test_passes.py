@@ -14,7 +14,7 @@ from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.request import Workload
 from simulator.scenario.defaults import engine_options
 
-pytestmark = [pytest.mark.model, pytest.mark.slow]
+pytestmark = [pytest.mark.model, pytest.mark.heavy]
 
 SCRIPT = Path(__file__).with_name("noted_passes.py")
 
