@@ -17,8 +17,8 @@ import numpy as np
 
 from costmodel.laws.prompt_states import StateLaw, state_law
 from costmodel.optimizers.acceptance_vectors import AcceptanceVectors, acceptance_levels
+from costmodel.optimizers.trees.certificate import EXACT, Certificate
 from costmodel.optimizers.trees.max_plus import INFEASIBLE, Values, best_share, max_plus
-from costmodel.optimizers.trees.static_tree import EXACT, Certificate
 from hardware_profiles.errors import InfeasibleError, InputError
 from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.optimizers.trees.static_tree import AcceptanceVectors, Certificate, optimal_trees
+from costmodel.optimizers.trees.certificate import Certificate
+from costmodel.optimizers.trees.static_tree import AcceptanceVectors, optimal_trees
 from costmodel.optimizers.trees.trace_trie import Chosen, Counts, Trie, build_trie
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
@@ -87,7 +88,7 @@ def trace_tree(
     trie = build_trie(trace, depth)
     if trie.tokens == 0:
         raise InputError("the trace has no decoding step to choose on", file=trace.file, key="requests")
-    vectors = _measured_vectors(trace, trie.depth, max(draft_tokens))
+    vectors = measured_vectors(trace, trie.depth, max(draft_tokens))
     dp_choices = optimal_trees(vectors, [count + 1 for count in draft_tokens], depth=trie.depth + 1)
     return [_searched(trie, count, choice.tree) for count, choice in zip(draft_tokens, dp_choices, strict=True)]
 
@@ -109,8 +110,14 @@ def most_frequent(frequencies: Counts, count: int) -> Chosen:
     return chosen
 
 
-def _measured_vectors(trace: AcceptanceTrace, depth: int, width: int) -> AcceptanceVectors:
-    """The sibling vector over all positions, as published ones are; one per depth if the drafter drifts."""
+def measured_vectors(trace: AcceptanceTrace, depth: int, width: int) -> AcceptanceVectors:
+    """The sibling vector over all positions, as published ones are; one per depth if the drafter drifts.
+
+    Args:
+        trace: level 2 or more.
+        depth: draft levels; fewer where no recorded text is that deep.
+        width: most siblings.
+    """
     siblings = min(width, trace.rank_width)
     if trace.depth_invariant:
         return sibling_vector(trace, siblings)

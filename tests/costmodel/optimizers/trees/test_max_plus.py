@@ -1,16 +1,13 @@
 """The convolution, in numpy and compiled, against its definition."""
 
-import json
 from unittest import mock
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.optimizers.trees import max_plus as convolution
 from costmodel.optimizers.trees.max_plus import best_share, max_plus
-from costmodel.optimizers.trees.static_tree import optimal_values
 
 VALUES = st.one_of(st.just(-np.inf), st.floats(-100, 100))
 
@@ -52,15 +49,3 @@ def test_the_share_found_attains_the_best_value(rest, data):
         assert rest[budget - share] + gains[share] == best[budget]
         smaller = [rest[budget - y] + gains[y] for y in range(share)]
         assert all(total < best[budget] for total in smaller)
-
-
-def test_a_batch_shares_its_nodes_as_the_reference_does(reference_data):
-    rows = json.loads((reference_data / "reference/groundtruth_batch_alloc.json").read_text())["rows"]
-    for row in rows:
-        total = row["total_nodes_incl_roots"]
-        best = np.zeros(total + 1)
-        for acceptance in row["p"]:
-            table = optimal_values(acceptance, total, row["max_levels_incl_root"])[:, -1]
-            best = max_plus(best, np.where(np.isnan(table), -np.inf, table)[: total + 1])
-        assert best[-1] == pytest.approx(row["optimal_total"], abs=1e-9)
-    assert len(rows) == 24

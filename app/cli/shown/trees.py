@@ -1,0 +1,103 @@
+"""The tables of `rooftree tree`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+_ORACLES = {
+    "one_tree_at_most": "any tree, at most",
+    "tree_per_request_at_most": "a tree per request, at most",
+    "tree_per_step": "a tree per step, knowing the text",
+}
+_FORMS = {
+    "chain": "chain",
+    "level_uniform": "children by level (vLLM)",
+    "beam": "beam (EAGLE-2, SGLang)",
+}
+
+
+def print_trees(rows: list[dict[str, Any]], title: str, out: Path | None, assumed: str) -> None:
+    """Print the trees, what engines can run of them, and where they are written.
+
+    Args:
+        rows: of the answer.
+        title: where acceptance is known from.
+        out: folder that files are written to, or None.
+        assumed: what is assumed of stated acceptance; empty for nothing.
+    """
+    from app.cli.formatting import plain
+    from app.cli.output import print_table, say
+
+    if any("states" in row for row in rows):
+        _print_states(rows, title)
+        rows = []
+    dynamic, held_out = any("dynamic_tree" in row for row in rows), any("held_out" in row for row in rows)
+    cells = [
+        [plain(r["nodes"]), plain(r["depth"]), f"{r['tokens_per_step']:.4f}", str(r["certificate"]["kind"]),
+         ", ".join(map(str, _widths(r["parents"]))), *_oracle_cells(r),
+         *([f"{r['dynamic_tree']['tokens_per_step']:.4f}" if "dynamic_tree" in r else ""] if dynamic else []),
+         *([f"{r['held_out']['tokens_per_step']:.4f} ({r['held_out']['gain_ratio']:+.1%})"] if held_out else [])]
+        for r in rows
+    ]  # fmt: skip
+    columns = ["nodes", "levels", "tokens/step", "certificate", "nodes by level"]
+    shown = [*columns, *(_ORACLES.values() if any("oracle" in row for row in rows) else ())]
+    shown += [*(["dynamic, same nodes"] if dynamic else [])]
+    shown += ["held out (against the vector's tree)"] if held_out else []
+    if cells:
+        print_table(title, shown, cells)
+    _print_runtime(rows)
+    if assumed:
+        say(assumed)
+    if out:
+        say(f"written to {out}")
+
+
+def _oracle_cells(row: dict[str, Any]) -> list[str]:
+    return [f"{row['oracle'][key]:.4f}" for key in _ORACLES] if "oracle" in row else []
+
+
+def _print_runtime(rows: list[dict[str, Any]]) -> None:
+    """What engines can run within each budget, and what that loses."""
+    from app.cli.formatting import plain
+    from app.cli.output import print_table
+
+    cells = [
+        [plain(row["nodes"]), _FORMS[tree["form"]], _settings(tree), plain(tree["nodes"]),
+         f"{tree['tokens_per_step']:.4f}", f"{tree['loss_ratio']:.1%}"]
+        for row in rows for tree in row.get("runtime_trees", ())
+    ]  # fmt: skip
+    if cells:
+        columns = ["budget", "form", "settings", "nodes", "tokens/step", "lost against the free tree"]
+        print_table("what engines can run", columns, cells)
+
+
+def _settings(tree: dict[str, Any]) -> str:
+    if tree["form"] == "chain":
+        return f"K={tree['draft_tokens']}"
+    if tree["form"] == "level_uniform":
+        return " x ".join(map(str, tree["children"]))
+    return f"topk {tree['topk']}, {tree['steps']} steps, {tree['draft_tokens']} draft tokens"
+
+
+def _print_states(rows: list[dict[str, Any]], title: str) -> None:
+    from app.cli.formatting import plain
+    from app.cli.output import print_table
+
+    cells = [
+        [plain(row["nodes"]), f"{row['tokens_per_step']:.4f}", str(state), f"{each['share']:.1%}",
+         plain(len(each["parents"]) - 1), plain(sum(each["prompt_tokens"])), f"{each['tokens_per_step']:.4f}",
+         ", ".join(map(str, _widths(each["parents"])))]
+        for row in rows for state, each in enumerate(row["states"], 1)
+    ]  # fmt: skip
+    columns = ["nodes", "tokens/step", "state", "of the steps", "candidates", "prompt tokens", "tokens/step there",
+               "candidates by level"]  # fmt: skip
+    print_table(title, columns, cells)
+
+
+def _widths(parents: list[int]) -> list[int]:
+    depth = [0] * len(parents)
+    for node, parent in enumerate(parents):
+        if parent >= 0:
+            depth[node] = depth[parent] + 1
+    return [depth.count(level) for level in range(max(depth) + 1)]

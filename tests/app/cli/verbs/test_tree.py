@@ -1,0 +1,40 @@
+"""`rooftree tree`: what engines can run, what it loses, and bounds above every tree."""
+
+import json
+
+import pytest
+
+from traces.kinds.tree import Tree
+
+TRACE = "smollm2-135m--early-exit--greedy"
+
+
+def test_trees_that_engines_run_stand_beside_the_free_one(rooftree, tmp_path):
+    vector = tmp_path / "vector.json"
+    vector.write_text("[0.6, 0.2, 0.1]")
+    (row,) = rooftree("tree", "--acceptance", vector, "--nodes", "16", "--json").answer["trees"]
+    assert [tree["form"] for tree in row["runtime_trees"]] == ["chain", "level_uniform", "beam"]
+    for tree in row["runtime_trees"]:
+        shape = Tree.from_json(tree)
+        assert shape.nodes == tree["nodes"] <= 16
+        assert tree["loss_ratio"] == pytest.approx(1.0 - tree["tokens_per_step"] / row["tokens_per_step"])
+        assert tree["loss_ratio"] >= -1e-12
+    printed = " ".join(rooftree("tree", "--acceptance", vector, "--nodes", "16").out.split())
+    assert "what engines can run" in printed and "lost against the free tree" in printed
+
+
+def test_oracles_bound_the_trees_of_a_recording(rooftree):
+    for row in rooftree("tree", "--acceptance", TRACE, "--nodes", "4,32", "--json").answer["trees"]:
+        bounds = row["oracle"]
+        assert row["tokens_per_step"] <= bounds["one_tree_at_most"]
+        assert bounds["one_tree_at_most"] <= bounds["tree_per_request_at_most"] <= bounds["tree_per_step"]
+        assert all(tree["tokens_per_step"] <= bounds["one_tree_at_most"] for tree in row["runtime_trees"])
+
+
+def test_a_noisy_vector_of_any_size_has_an_answer(rooftree, tmp_path):
+    """A search beyond memory is greedy, and says how far from the best it can be."""
+    vector = tmp_path / "noisy.json"
+    vector.write_text(json.dumps([[0.3, 0.2, 0.25, *[0.0002 * (1 + rank % 3) for rank in range(400)]]] * 40))
+    words = ("tree", "--acceptance", vector, "--nodes", "3000", "--depth", "40", "--json")
+    (row,) = rooftree(*words).answer["trees"]
+    assert row["certificate"]["kind"] == "bound" and row["certificate"]["gap"] > 0
