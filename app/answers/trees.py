@@ -118,7 +118,7 @@ def _runtime(
         emitted = best.tokens_per_step if trace is None else replay_tree(trace, best.tree).tokens_per_step
         rows.append(
             {"form": best.form, **best.settings, "nodes": best.tree.nodes, "tokens_per_step": emitted,
-             "loss_ratio": 1.0 - emitted / free, **best.tree.to_json()}
+             "loss_ratio": round(1.0 - emitted / free, 12), **best.tree.to_json()}
         )  # fmt: skip
     return rows
 

@@ -17,18 +17,18 @@ _FORMS = {
 }
 
 
-def print_trees(rows: list[dict[str, Any]], title: str, out: Path | None, assumed: str) -> None:
+def print_trees(answer: dict[str, Any], title: str, out: Path | None) -> None:
     """Print the trees, what engines can run of them, and where they are written.
 
     Args:
-        rows: of the answer.
+        answer: of the verb.
         title: where acceptance is known from.
         out: folder that files are written to, or None.
-        assumed: what is assumed of stated acceptance; empty for nothing.
     """
     from app.cli.formatting import plain
     from app.cli.output import print_table, say
 
+    rows, assumed = answer["trees"], answer["remark"]
     if any("states" in row for row in rows):
         _print_states(rows, title)
         rows = []
@@ -47,6 +47,7 @@ def print_trees(rows: list[dict[str, Any]], title: str, out: Path | None, assume
     if cells:
         print_table(title, shown, cells)
     _print_runtime(rows)
+    _print_fastest(answer)
     if assumed:
         say(assumed)
     if out:
@@ -68,8 +69,29 @@ def _print_runtime(rows: list[dict[str, Any]]) -> None:
         for row in rows for tree in row.get("runtime_trees", ())
     ]  # fmt: skip
     if cells:
-        columns = ["budget", "form", "settings", "nodes", "tokens/step", "lost against the free tree"]
-        print_table("what engines can run", columns, cells)
+        columns = ["budget", "form", "settings", "nodes", "tokens/step", "lost"]
+        print_table("what engines can run, and what it loses against the free tree", columns, cells)
+
+
+def _print_fastest(answer: dict[str, Any]) -> None:
+    """The fastest tree at each batch and context, beside those that emit most per step."""
+    from app.cli.formatting import plain
+    from app.cli.output import print_table
+
+    rows, inputs = answer.get("fastest", []), answer["inputs"]
+    cells = [
+        [plain(row["batch"]), plain(row["context"]), plain(row["nodes"]), ", ".join(map(str, _widths(row["parents"]))),
+         f"{row['tokens_per_step']:.3f}", plain(round(row["tokens_per_s"])), f"{row['speedup']:.2f}",
+         f"{row['certificate'].get('gap', 0.0) / row['tokens_per_s']:.1%}",
+         *(plain(round(each["tokens_per_s"])) for each in row["budget_trees"])]
+        for row in rows
+    ]  # fmt: skip
+    if cells:
+        columns = ["batch", "context", "nodes", "nodes by level", "tokens/step", "tokens/s", "speedup", "gap at most"]
+        columns += [f"tokens/s with {each['nodes']} nodes" for each in rows[0]["budget_trees"]]
+        print_table(
+            f"the fastest tree of {inputs['method']} for {inputs['model']} on {inputs['device']}", columns, cells
+        )
 
 
 def _settings(tree: dict[str, Any]) -> str:

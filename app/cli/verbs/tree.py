@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import completion
-from app.cli.option_groups import Accepted, grouped
-from app.cli.options import Csv, Json, Out, Quiet, Seed, whole_numbers
+from app.cli.option_groups import Accepted, Drafting, Placed, grouped
+from app.cli.options import Batch, Context, Csv, Json, Model, Out, Quiet, Seed, whole_numbers
 from app.cli.output import Answered
 from app.cli.question.accepted import is_rates
 
@@ -25,10 +25,20 @@ METHOD_HELP = "Method of stated acceptance; one whose trees carry prompt tokens 
 
 @grouped
 def tree(
+    running: typer.Context,
     accepted: Accepted,
+    placed: Placed,
+    drafting: Drafting,
+    model: Model = "",
     method: Annotated[str, typer.Option("--method", help=METHOD_HELP, autocompletion=completion.methods)] = "",
     nodes: Annotated[str, typer.Option("--nodes", help=NODES_HELP)] = "64,256",
     depth: Annotated[int, typer.Option("--depth", help="Most levels, root included.")] = 10,
+    batch: Batch = "1,8,64",
+    context: Context = "1024",
+    captured_rows: Annotated[
+        str,
+        typer.Option("--captured-rows", help="Rows of a batch that the engine has captured graphs for: 1,2,4,8,16."),
+    ] = "",
     held_out: Annotated[
         bool,
         typer.Option("--held-out", help="Also choose on half of a recording's requests, and replay on the other half."),
@@ -41,14 +51,19 @@ def tree(
 ) -> Answered:
     """Find the tree that emits the most tokens per step within a budget of nodes and levels.
 
+    With --model also the tree of most tokens per second there: a draft pass for every level, as wide as its parents,
+    and one pass to verify all nodes; --device, --engine, --batch and --context as in `rooftree predict`.
+
     Where candidates carry prompt tokens (ppd), find the trees of all states together, whose depth the method says.
 
     --acceptance also takes a file: a recorded trace, or a sibling vector as a JSON list (one list per depth where they
     differ). From rates alone, siblings are taken to be tried in turn.
     """
+    from app.answers.tree_speeds import speed_rows
     from app.answers.trees import state_rows, trace_rows, vector_rows
     from app.cli.output import deliver
     from app.cli.question.accepted import as_given
+    from app.cli.question.asked import asked, given_options
     from app.cli.shown.trees import print_trees
     from hardware_profiles.errors import InputError
     from traces.kinds.acceptance import AcceptanceTrace
@@ -61,7 +76,8 @@ def tree(
         from costmodel.optimizers.state_candidates import WIDTH
 
         depth, width = prompted.shape.depth + 1, WIDTH
-    known, title, assumed = _known(accepted, depth, width, method)
+    known, title, assumed, slug = _known(accepted, depth, width, method)
+    _check_speeds(given_options(running), model, prompted)
     if held_out and (prompted is not None or not isinstance(known, AcceptanceTrace)):
         rule = "needs a recorded trace, and trees without prompt tokens; a vector has no requests to hold out"
         raise InputError(rule, key="--held-out")
@@ -71,15 +87,25 @@ def tree(
         rows = trace_rows(known, budgets, depth, seed if held_out else None)
     else:
         rows = vector_rows(known, budgets, depth)
+    speeds = []
+    if model:
+        captured = whole_numbers(captured_rows, "--captured-rows", least=1) if captured_rows else []
+        grid = whole_numbers(batch, "--batch", least=1), whole_numbers(context, "--context", least=0)
+        question = asked(None, {**given_options(running), "model": model, "method": slug or method})
+        speeds = speed_rows(question, known, rows, grid, depth=depth, captured_rows=captured)
     numbers = accepted.acceptance is not None and is_rates(accepted.acceptance)
     inputs = {
         "acceptance": as_given(accepted.acceptance) if numbers else accepted.acceptance,
         "tokens_per_step": accepted.tokens_per_step, "drafter": accepted.drafter or [], "method": method or None,
         "nodes": budgets, "depth": depth, "held_out": held_out, "seed": seed,
     }  # fmt: skip
+    if model:
+        inputs |= {"model": model, "device": placed.device, "engine": placed.engine, "method": slug or method,
+                   "batch": batch, "context": context, "captured_rows": captured_rows or None}  # fmt: skip
+    answer = {"inputs": inputs, "remark": assumed, "trees": rows, **({"fastest": speeds} if model else {})}
     return deliver(
-        {"inputs": inputs, "remark": assumed, "trees": rows}, name="trees", json=json, out=out, quiet=quiet,
-        show=lambda: print_trees(rows, title, out, assumed), also=lambda folder: _write_shapes(rows, folder), csv=csv,
+        answer, name="trees", json=json, out=out, quiet=quiet,
+        show=lambda: print_trees(answer, title, out), also=lambda folder: _write_shapes(rows, folder), csv=csv,
         rows=["trees"],
     )  # fmt: skip
 
@@ -100,8 +126,8 @@ def _prompted(method: str, accepted: Accepted) -> "Method | None":
 
 def _known(
     accepted: Accepted, depth: int, width: int, method: str
-) -> "tuple[AcceptanceTrace | AcceptanceVectors, str, str]":
-    """A recording with ranks, or sibling vectors; what it is called, and what is assumed of it.
+) -> "tuple[AcceptanceTrace | AcceptanceVectors, str, str, str]":
+    """A recording with ranks, or sibling vectors; what it is called, what is assumed of it, and who drafts.
 
     Raises:
         InputError: none of the options, several, or a trace that does not tell of trees.
@@ -116,7 +142,7 @@ def _known(
     text = accepted.acceptance
     path = None if text is None or is_rates(text) else trace_file(text)
     if path is not None and path.suffix.lower() == ".json" and not _is_trace(path):
-        return read_acceptance(path), str(path), ""
+        return read_acceptance(path), str(path), "", ""
     if path is not None and (accepted.tokens_per_step is not None or accepted.drafter):
         raise InputError("says all; leave out --tokens-per-step and --drafter", key="--acceptance", value=text)
     if path is not None:  # whatever method it names: a tree is of the recording itself
@@ -127,15 +153,34 @@ def _known(
         raise InputError("--acceptance, --tokens-per-step or --drafter is needed; see `rooftree tree --help`")
     title = f"{source.method}, {source.reference}" if accepted.drafter else source.reference
     if source.positions is not None:
-        return source.positions, title, ""
+        return source.positions, title, "", source.method
     summary = source.trace.summary if source.trace is not None else None
     if summary is not None and summary.sibling_vectors:
-        return [list(vector) for vector in summary.sibling_vectors], title, ""
+        return [list(vector) for vector in summary.sibling_vectors], title, "", source.method
     if source.rates is None:
         raise InputError("tokens per step of another tree tell nothing of this one; name a chain: length=2.4@K")
     levels = max(depth - 1, 1)
     remark = "; ".join(part for part in (ASSUMED_SIBLINGS, source.rates.remark_at(levels)) if part)
-    return sibling_rates(source.rates, levels, width), title, remark
+    return sibling_rates(source.rates, levels, width), title, remark, source.method
+
+
+_OF_SPEEDS = ("device", "engine", "tp", "batch", "context", "captured_rows", "draft", "draft_passes", "draft_bytes")
+
+
+def _check_speeds(given: dict[str, Any], model: str, prompted: "Method | None") -> None:
+    """Refuse options that only a device's seconds need, where none are asked for or none are known.
+
+    Raises:
+        InputError: such an option without --model, or trees with prompt tokens.
+    """
+    from hardware_profiles.errors import InputError
+
+    beside = [name for name in _OF_SPEEDS if name in given]
+    if beside and not model:
+        raise InputError("weighs seconds, and needs the target: --model", key=f"--{beside[0].replace('_', '-')}")
+    if model and prompted is not None:
+        rule = f"`rooftree optimize --drafter {prompted.slug}:...` weighs trees with prompt tokens by their seconds"
+        raise InputError(rule, key="--model", value=model)
 
 
 def _write_shapes(rows: list[dict[str, Any]], folder: Path) -> None:

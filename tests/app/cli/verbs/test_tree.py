@@ -20,7 +20,7 @@ def test_trees_that_engines_run_stand_beside_the_free_one(rooftree, tmp_path):
         assert tree["loss_ratio"] == pytest.approx(1.0 - tree["tokens_per_step"] / row["tokens_per_step"])
         assert tree["loss_ratio"] >= -1e-12
     printed = " ".join(rooftree("tree", "--acceptance", vector, "--nodes", "16").out.split())
-    assert "what engines can run" in printed and "lost against the free tree" in printed
+    assert "what engines can run, and what it loses" in printed and "topk 3, 6 steps" in printed
 
 
 def test_oracles_bound_the_trees_of_a_recording(rooftree):
@@ -38,3 +38,22 @@ def test_a_noisy_vector_of_any_size_has_an_answer(rooftree, tmp_path):
     words = ("tree", "--acceptance", vector, "--nodes", "3000", "--depth", "40", "--json")
     (row,) = rooftree(*words).answer["trees"]
     assert row["certificate"]["kind"] == "bound" and row["certificate"]["gap"] > 0
+
+
+def test_the_fastest_tree_depends_on_the_batch(rooftree):
+    words = ("tree", "--drafter", "eagle-3:0.75,0.55,0.42", "--nodes", "4,48", "--model", "llama-3.1-8b")
+    answer = rooftree(*words, "--batch", "1,64", "--json").answer
+    alone, many = answer["fastest"]
+    assert (alone["batch"], many["batch"]) == (1, 64) and alone["nodes"] > many["nodes"]
+    for row in (alone, many):
+        assert Tree.from_json(row).nodes == row["nodes"]
+        assert row["tokens_per_s"] == pytest.approx(row["batch"] * row["tokens_per_step"] / row["step_s"])
+        gap = row["certificate"].get("gap", 0.0)
+        assert all(each["tokens_per_s"] <= row["tokens_per_s"] + gap + 1e-6 for each in row["budget_trees"])
+    assert "the fastest tree of eagle-3" in " ".join(rooftree(*words, "--batch", "1").out.split())
+
+
+@pytest.mark.parametrize("words", [("--batch", "4"), ("--device", "a100-sxm"), ("--captured-rows", "8")])
+def test_seconds_need_a_target(rooftree, words):
+    ended = rooftree("tree", "--acceptance", "0.8", "--nodes", "4", *words)
+    assert ended.code == 2 and "--model" in ended.err
