@@ -48,7 +48,7 @@ def _asked(name: str, device: str, limit_s: float) -> Finding:
     asked = json.dumps({"probe": name, "device": device})
     try:
         done = subprocess.run(
-            [sys.executable, "-m", _MODULE], input=asked, capture_output=True, text=True, timeout=limit_s,
+            [sys.executable, "-P", "-m", _MODULE], input=asked, capture_output=True, text=True, timeout=limit_s,
             env={**os.environ, "PYTHONPATH": path}, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

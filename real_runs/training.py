@@ -153,10 +153,10 @@ def _resumed(
 
 
 def _save(tensors: dict[str, torch.Tensor], recipe: dict[str, str], path: Path) -> None:
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     with whole_file(path) as part:
-        save_file({name: value.contiguous() for name, value in tensors.items()}, part, metadata=recipe)
+        part.write_bytes(save({name: value.contiguous() for name, value in tensors.items()}, recipe))
 
 
 def _load(shapes: dict[str, torch.Size], path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]] | None:

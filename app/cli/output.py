@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError
-from hardware_profiles.whole_file import make_folder, whole_file
+from hardware_profiles.whole_file import make_folder, require_room, whole_file, whole_folder
 
 SCHEMA = 1
 WIDEST = 100  # characters of a line of a table
@@ -38,10 +38,11 @@ def write_json(answer: Mapping[str, Any], path: Path) -> None:
 
 
 def require_folder(path: Path, option: str = "--out") -> None:
-    """Refuse, before long work, a folder that can never be made because a file stands in its place.
+    """Refuse, before long work, a folder that cannot be made or written.
 
     Raises:
-        InputError: naming the file.
+        InputError: a file stands in its place, or nothing may be written there.
+        OSError: the disk is full.
     """
     try:
         nearest = next(place for place in (path, *path.parents) if place.exists())
@@ -50,6 +51,7 @@ def require_folder(path: Path, option: str = "--out") -> None:
         raise InputError(f"must be a folder that can be made ({error.strerror})", key=option, value=str(path)) from None
     if not fits:
         raise InputError(f"must be a folder, and {nearest} is a file", key=option, value=str(path))
+    require_room(nearest)
 
 
 def require_file(path: Path, option: str = "--out") -> None:
@@ -76,7 +78,7 @@ class Answered:
     Args:
         body: the object that `--json` prints.
         show: prints it as tables and sentences.
-        write: puts its files into a folder.
+        write: puts its files into a folder, all of them or none.
     """
 
     body: Mapping[str, Any]
@@ -96,7 +98,7 @@ def deliver(
     csv: Path | None = None,
     rows: Sequence[str | Mapping[str, Any]] = (),
 ) -> Answered:
-    """Hand an answer over: files into the folder `out` where there is one, then an object or tables on the screen.
+    """Hand an answer over: its files into the folder `out`, all or none, then an object or tables on the screen.
 
     Args:
         answer: the object.
@@ -114,18 +116,19 @@ def deliver(
     """
 
     def write(folder: Path) -> None:
-        if name:
-            write_json(answer, folder / f"{name}.json")
-        also(folder)
+        with whole_folder(folder) as stage:
+            if name:
+                write_json(answer, stage / f"{name}.json")
+            also(stage)
 
     found = Answered(body=answer, show=show, write=write)
-    if out is not None:
-        found.write(out)
     if csv is not None:
         from app.cli.csv_rows import write_csv
 
         lists = [answer.get(each) or [] if isinstance(each, str) else [each] for each in rows]
         write_csv([row for each in lists for row in jsonable(each)], csv)
+    if out is not None:
+        found.write(out)
     if json:
         emit_json(answer)
     elif not quiet:

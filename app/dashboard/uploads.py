@@ -66,7 +66,7 @@ def parsed_upload(
     with tempfile.TemporaryDirectory(prefix="rooftree-upload-") as folder:
         given, made = Path(folder) / f"{NAME}.{suffix}", Path(folder) / "read.parquet"
         given.write_bytes(content)
-        words = [sys.executable, "-m", "app.dashboard.uploads", given.name, made.name, kind]
+        words = [sys.executable, "-P", "-m", "app.dashboard.uploads", given.name, made.name, kind]
         known = os.pathsep.join(os.path.abspath(path or ".") for path in sys.path)  # noqa: PTH100 — may not exist
         about = {"PYTHONPATH": known, "OMP_NUM_THREADS": "1", "HOME": folder, "NUMBA_CACHE_DIR": folder}
         code, output = _worked(words, folder, about, seconds, report)

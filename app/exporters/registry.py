@@ -7,8 +7,6 @@ modules of their own in `diffusion`, for programs that are no engines here, too.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path, PurePosixPath
@@ -19,6 +17,7 @@ from app.exporters.diffusion.program import Program, refines
 from app.exporters.result import ExportResult, Written
 from costmodel.engine_library import engine_module, engine_names, load_engine, refining_names
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import whole_folder
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -126,7 +125,7 @@ _NO_MASKED = {
 
 
 def write_export(result: ExportResult, folder: str | Path) -> tuple[Path, ...]:
-    """Write the files of an export: each appears whole or not at all, and replaces one of its name.
+    """Write the files of an export: all appear or none does, and they replace those of their names.
 
     Args:
         result: what `export` returned.
@@ -137,36 +136,17 @@ def write_export(result: ExportResult, folder: str | Path) -> tuple[Path, ...]:
 
     Raises:
         InputError: a file name leads out of the folder, or the folder cannot be written.
+        OSError: the disk is full or fails.
     """
     target = Path(folder)
     for name in result.files:
         parts = PurePosixPath(name).parts
         if not parts or PurePosixPath(name).is_absolute() or ".." in parts:
             raise InputError("an exported file must stay inside the folder", key="files", value=name)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        stage = Path(tempfile.mkdtemp(prefix=".export-", dir=target))
-        try:
-            return _move_in(result.files, stage, target)
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=target) from error
-
-
-def _move_in(files: Mapping[str, str | bytes], stage: Path, target: Path) -> tuple[Path, ...]:
-    for name, content in files.items():
-        staged = stage / name
-        staged.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, bytes):
-            staged.write_bytes(content)
-        else:
-            staged.write_text(content, encoding="utf-8", newline="\n")
-        staged.chmod(0o755 if name.endswith(".sh") else 0o644)
-    written = []
-    for name in files:
-        final = target / name
-        final.parent.mkdir(parents=True, exist_ok=True)
-        (stage / name).replace(final)
-        written.append(final)
-    return tuple(written)
+    with whole_folder(target) as stage:
+        for name, content in result.files.items():
+            staged = stage / name
+            staged.parent.mkdir(parents=True, exist_ok=True)
+            staged.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+            staged.chmod(0o755 if name.endswith(".sh") else 0o644)
+    return tuple(target / name for name in result.files)

@@ -22,6 +22,7 @@ from costmodel.passes.precision import BYTES_PER_VALUE
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import Device, Provenance
+from hardware_profiles.whole_file import make_folder, whole_file
 from hardware_profiles.writer import write_device
 from real_runs.calibration.operations import OperationScore, fit_operations
 from real_runs.calibration.passes import PASS_FLOOR_ROWS, PassScore, fit_passes
@@ -104,17 +105,13 @@ def calibrate_device(
     if kind != "cpu" and base is None:
         place = checked_device(device)
         _base(device_title(place), profile_here(place), cpu=False)
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     plan = out / PLAN
     jobs = _jobs(model, form, budget_s, cpu=kind == "cpu")
-    plan.write_text(
-        yaml.safe_dump(
-            {"schema": 1, "title": f"calibration of {kind} with {model}", "device": device, "threads": threads,
-             "jobs": jobs},
-            sort_keys=False,
-        ),
-        encoding="utf-8",
-    )  # fmt: skip
+    title = f"calibration of {kind} with {model}"
+    asked = {"schema": 1, "title": title, "device": device, "threads": threads, "jobs": jobs}
+    with whole_file(plan) as part:
+        part.write_text(yaml.safe_dump(asked, sort_keys=False), encoding="utf-8")
     report = run_campaign(plan, budget_s=budget_s, out=out, resume=resume, isolate=isolate, progress=progress)
     progress("fitting")
     return _fitted(report, kind=kind, dtype=form, base=base, progress=progress)

@@ -18,6 +18,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from hardware_profiles.errors import InputError, RooftreeError
+from hardware_profiles.whole_file import make_folder, require_room
 from real_runs.campaigns.decode_table import read_decode
 from real_runs.campaigns.file import Campaign, digest, read_campaign
 from real_runs.campaigns.job_process import ROWS, STATE, perform, work_folder
@@ -129,10 +130,8 @@ def run_campaign(
         raise InputError("must be positive", key="--budget", value=budget_s)
     _check_card(campaign.device)
     begun = time.monotonic()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"must be a folder that can be made ({error.strerror})", key="--out", value=str(out)) from None
+    make_folder(out)
+    require_room(out)
     with locked(out) as lock, stopping() as stop:
         earlier = read_summary(out)
         if (earlier or kernel_files(out)) and not resume:

@@ -63,7 +63,7 @@ def run_child(
         log.write(f"== {title}\n".encode())
         log.flush()
         child = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path},
             pass_fds=() if lock is None else (lock,),
         )  # fmt: skip

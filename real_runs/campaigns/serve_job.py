@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import whole_file
 from real_runs.campaigns.jobs import ServeJob
 from real_runs.recording.log import RecordingLog
 from real_runs.servers.address import Address
@@ -75,7 +76,8 @@ def run_serve(
 
 def write_served(runs: list[dict[str, Any]], path: Path) -> None:
     """Leave the runs of a job as JSON."""
-    path.write_text(json.dumps(runs), encoding="utf-8")
+    with whole_file(path) as part:
+        part.write_text(json.dumps(runs), encoding="utf-8")
 
 
 def _compute(server: Server, prompts: list[tuple[int, ...]]) -> None:

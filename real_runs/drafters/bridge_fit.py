@@ -86,10 +86,11 @@ def fit_bridge(model: Llama, sequences: Sequence[Sequence[int]], *, exit_layer: 
 
 def save_bridge(bridge: Bridge, recipe: FitRecipe, path: Path) -> None:
     """Write a bridge and its recipe as safetensors, whole or not at all."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     with whole_file(path) as part:
-        save_file({"weight": bridge.weight, "bias": bridge.bias}, part, metadata=_metadata(recipe, bridge.fit_tokens))
+        metadata = _metadata(recipe, bridge.fit_tokens)
+        part.write_bytes(save({"weight": bridge.weight, "bias": bridge.bias}, metadata))
 
 
 def load_bridge(path: Path, recipe: FitRecipe) -> Bridge | None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, overload
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import make_folder
 
 try:
     import fcntl
@@ -42,7 +44,7 @@ class RecordingLog:
     def __init__(self, path: Path, setup: Mapping[str, Any], *, resume: bool) -> None:
         self.path = path
         setup = json.loads(json.dumps(setup))
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         self._stream = _locked(path)
         self.finished = _Entries(self._stream)
         try:
@@ -81,11 +83,19 @@ class RecordingLog:
         self._stream.close()
 
     def _write(self, values: Mapping[str, Any]) -> tuple[int, int]:
+        """Put a line at the end; where the disk cannot take all of it, none of it stays."""
         line = json.dumps(values, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-        start = self._stream.seek(0, os.SEEK_END)
-        self._stream.write(line)
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
+        start = _size(self._stream)
+        try:
+            with self.path.open("ab", buffering=0) as end:
+                left = memoryview(line)
+                while left:
+                    left = left[end.write(left) :]
+                os.fsync(end.fileno())
+        except OSError as error:
+            with suppress(OSError):
+                os.truncate(self._stream.fileno(), start)
+            raise OSError(error.errno, f"{error.strerror}; what was finished before is kept", str(self.path)) from None
         return start, len(line)
 
     def _read_lines(self) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.whole_file import whole_file
 from real_runs.prompt_set import Prompt, PromptSet, prompt_set
 
 Phase = Literal["fit", "score"]
@@ -104,7 +105,8 @@ def write_prompts(prompts: PromptSet, path: Path) -> None:
     lines = [f"title = {_quoted(prompts.title)}", ""]
     for prompt in prompts.prompts:
         lines += ["[[prompts]]", *(f"{key} = {_quoted(value)}" for key, value in prompt.model_dump().items()), ""]
-    path.write_text("\n".join(lines), encoding="utf-8")
+    with whole_file(path) as part:
+        part.write_text("\n".join(lines), encoding="utf-8")
 
 
 def _quoted(text: str) -> str:

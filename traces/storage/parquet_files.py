@@ -44,7 +44,7 @@ def write_parquet(table: pa.Table, path: str | Path) -> None:
     Raises:
         InputError: the place cannot be written, or something that is no plain file stands there.
     """
-    with whole_file(Path(path), synced=True) as part, part.open("xb") as stream:
+    with whole_file(Path(path), synced=True) as part, part.open("wb") as stream:
         pq.write_table(table, stream, compression="zstd", row_group_size=ROW_GROUP_ROWS, write_page_checksum=True)
 
 

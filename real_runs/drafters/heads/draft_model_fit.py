@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional
 
 from hardware_profiles.errors import InputError
-from hardware_profiles.whole_file import whole_file
+from hardware_profiles.whole_file import make_folder, whole_file
 from real_runs.drafters.heads.decoder_layer import (
     DecoderLayer,
     embedded,
@@ -114,13 +114,14 @@ def save_draft_model(model: Llama, stack: DraftStack, recipe: HeadRecipe, folder
         recipe: what they depend on; kept beside the weights.
         folder: made if it is not there.
     """
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(hf_config(stack.config), indent=2) + "\n", encoding="utf-8")
+    make_folder(folder)
+    with whole_file(folder / "config.json") as part:
+        part.write_text(json.dumps(hf_config(stack.config), indent=2) + "\n", encoding="utf-8")
     tensors = {name: value.to("cpu", torch.float16).contiguous() for name, value in _tensors(model, stack).items()}
     with whole_file(folder / _WEIGHTS) as part:
-        save_file(tensors, part, metadata=_metadata(recipe))
+        part.write_bytes(save(tensors, _metadata(recipe)))
 
 
 def is_draft_model(folder: Path, recipe: HeadRecipe) -> bool:

@@ -90,7 +90,7 @@ def launched(
         raise InputError(f"must be one of {sorted(_cpus())}", key="cpu", value=cpu)
     make_folder(folder)
     log = folder / LOG
-    words = [sys.executable, "-m", _MODULE, str(os.getpid()), "" if cpu is None else str(cpu), program, *command]
+    words = [sys.executable, "-P", "-m", _MODULE, str(os.getpid()), str("" if cpu is None else cpu), program, *command]
     # a group of its own: an interrupt from the keyboard is for the parent to deal with
     with log.open("wb") as written:
         server = subprocess.Popen(

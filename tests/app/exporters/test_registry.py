@@ -97,17 +97,18 @@ def test_a_failure_leaves_nothing_half_written(build, tmp_path, monkeypatch):
     result = export(build("mtp"), "vllm")
     write_export(result, tmp_path)
     before = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    whole = Path.write_text
+    whole = Path.write_bytes
 
-    def fails_on_the_script(self, text, **options):
+    def fails_on_the_script(self, content):
         if self.suffix == ".sh":
-            whole(self, text[:20], **options)
+            whole(self, content[:20])
             raise OSError(28, "No space left on device")
-        return whole(self, text, **options)
+        return whole(self, content)
 
-    monkeypatch.setattr(Path, "write_text", fails_on_the_script)
-    with pytest.raises(InputError, match="No space left"):
+    monkeypatch.setattr(Path, "write_bytes", fails_on_the_script)
+    with pytest.raises(OSError, match="No space left") as told:
         write_export(export(build("n-gram"), "vllm"), tmp_path)
+    assert told.value.filename == str(tmp_path)
     monkeypatch.undo()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
 

@@ -91,10 +91,11 @@ def record(
     quiet: Quiet = False,
 ) -> None:
     """Record acceptance traces of drafters that watch a real model write."""
-    from app.cli.output import emit_json, print_table, say
+    from app.cli.output import emit_json, print_table, require_folder, say
     from real_runs.recording.options import RecordOptions
     from real_runs.recording.record import record as run
 
+    require_folder(out)
     if masked:
         _check_masked(given_options(running))
         _record_masked(out, seed=seed, resume=resume, json=json, quiet=quiet)
@@ -156,12 +157,11 @@ def _check_masked(given: Mapping[str, object]) -> None:
 
 
 def _record_masked(out: Path, *, seed: int, resume: bool, json: bool, quiet: bool) -> None:
-    from app.cli.output import emit_json, require_folder, say
+    from app.cli.output import emit_json, say
     from app.cli.verbs.traces_confidence import compared_policies, print_policies
     from real_runs.masked.training import MaskedRecipe
     from real_runs.recording.masked import MaskedRecording, record_masked
 
-    require_folder(out)
     with _bar(quiet) as advance:
         recording = MaskedRecording(out=out, recipe=MaskedRecipe(seed=seed), resume=resume)
         files = record_masked(recording, progress=advance)

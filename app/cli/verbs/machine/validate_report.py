@@ -10,12 +10,13 @@ def leave_report(report: Mapping[str, Any], out: Path, *, json: bool, quiet: boo
     from app.cli.output import emit_json, say, write_json
     from app.reports.page import plots_available
     from app.reports.validation_page import sentence, write_validation_page
+    from hardware_profiles.whole_file import whole_folder
 
-    out.mkdir(parents=True, exist_ok=True)
-    write_json({"inputs": dict(inputs), **report}, out / "validation.json")
     page = out / "validation.html"
-    if plots_available():
-        write_validation_page(report, page)
+    with whole_folder(out) as stage:
+        write_json({"inputs": dict(inputs), **report}, stage / "validation.json")
+        if plots_available():
+            write_validation_page(report, stage / page.name)
     if json:
         emit_json({"inputs": dict(inputs), **report, "out": str(out)})
     elif not quiet:
