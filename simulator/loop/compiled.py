@@ -3,34 +3,17 @@
 Machine code takes a second of a processor to load, in which Python takes some ten thousand steps; results are the same
 to the last bit. Functions of the loop only read and write arrays that their callers own, so that counting references,
 which costs eight times the rest, is left out; hence none of them may create or return an array. Machine code is kept on
-disk and made anew when any file of the loop has changed: on its own numba looks at the file of a function alone, and
-would go on running what it had inlined from others.
+disk (`hardware_profiles.machine_code`) and made anew when any file in this folder has changed, since functions are
+inlined from one file into others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-_LOOP = (
-    "decoders/block_walk",
-    "decoders/drafting",
-    "decoders/slots",
-    "decoders/speculation",
-    "iteration",
-    "kv_cache",
-    "passes",
-    "ranks",
-    "scheduler",
-    "split",
-    "waiting",
-)
-_READ = ("decoders/record", "histogram", "request", "state", "tables")
-_FILES = _LOOP + _READ
 
 
 class Compiled:
@@ -53,13 +36,9 @@ class Compiled:
     @cached_property
     def machine(self) -> Any:
         """The function as machine code, on arrays."""
-        from numba import njit
+        from hardware_profiles.machine_code import kept_njit
 
-        dispatcher = njit(cache=True, error_model="numpy", forceinline=self.inline, _nrt=False)(self.plain)
-        stored = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-        if stored is not None:
-            stored._source_stamp = _STAMP
-        return dispatcher
+        return kept_njit(__file__, error_model="numpy", forceinline=self.inline, _nrt=False)(self.plain)
 
     @property
     def is_at_hand(self) -> bool:
@@ -130,17 +109,3 @@ def plain_rows(records: Any) -> list[Any]:
     for name in records.dtype.names:
         setattr(Row, name, field(memoryview(records[name])))
     return [Row(at) for at in range(records.size)]
-
-
-def _stamp() -> tuple[tuple[str, int, int], ...]:
-    """Path below this folder, time of change and size of every file of the loop."""
-    found = []
-    for name in _FILES:
-        path = Path(__file__).parent / f"{name}.py"
-        if path.is_file():
-            state = path.stat()
-            found.append((name, state.st_mtime_ns, state.st_size))
-    return tuple(found)
-
-
-_STAMP = _stamp()

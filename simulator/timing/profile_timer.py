@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
+from hardware_profiles.machine_code import kept_njit
 from simulator.loop.rank_time import RankTimer
 from simulator.timing.engine_settings import EngineSettings, read_engine
 from simulator.timing.profile_files import Floats
@@ -26,7 +26,7 @@ _NOBODY: Whole = np.zeros((0, 2), dtype=np.int64)
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
-    return njit(cache=True)(function)
+    return kept_njit(__file__)(function)
 
 
 class _Tables(NamedTuple):

@@ -6,15 +6,15 @@ A kernel only, over flat arrays. Leaves out checks and meaning: `traces.replay.d
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hardware_profiles.machine_code import kept_njit
 from traces.replay.compiled_walks import Counts
 
 Small = NDArray[np.int16]
 
 
-@njit(cache=True, nogil=True)
+@kept_njit(__file__, nogil=True)
 def pick(
     offsets: Counts,
     parents: Small,
@@ -60,7 +60,7 @@ def pick(
     return emitted, picked, levels, passes, rows, exact
 
 
-@njit(cache=True, nogil=True)
+@kept_njit(__file__, nogil=True)
 def _path_values(parents: Small, given: NDArray[np.float64]) -> tuple[NDArray[np.float64], Counts, float]:
     """Every node's probability with its ancestors' multiplied in, its level, and the least of the probabilities."""
     value, level, floor = given.copy(), np.ones(given.size, dtype=np.int64), 1.0
@@ -73,7 +73,7 @@ def _path_values(parents: Small, given: NDArray[np.float64]) -> tuple[NDArray[np
     return value, level, floor
 
 
-@njit(cache=True, nogil=True)
+@kept_njit(__file__, nogil=True)
 def _read(
     parents: Small,
     value: NDArray[np.float64],
@@ -120,7 +120,7 @@ def _read(
     return seen, passes, sure
 
 
-@njit(cache=True, nogil=True)
+@kept_njit(__file__, nogil=True)
 def _grow(
     value: NDArray[np.float64],
     level: Counts,

@@ -6,16 +6,16 @@ Kernels only, over flat arrays. Leaves out checks and meaning: `traces.replay.wa
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hardware_profiles.machine_code import kept_njit
 from traces.kinds.arrays import IntArray
 
 Counts = NDArray[np.int64]
 Lengths = NDArray[np.int16]
 
 
-@njit(cache=True, nogil=True)
+@kept_njit(__file__, nogil=True)
 def walk_chain(emitted: Lengths, offsets: Counts, first: int, draft_tokens: int) -> tuple[Counts, Counts]:
     """Steps, and steps in which a draft token matched, per request; K >= 1 and every step proposes K."""
     requests = offsets.size - 1
@@ -37,7 +37,7 @@ def walk_chain(emitted: Lengths, offsets: Counts, first: int, draft_tokens: int)
     return steps, hits
 
 
-@njit(cache=True, nogil=True)
+@kept_njit(__file__, nogil=True)
 def walk_limited_chain(
     emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, draft_tokens: int
 ) -> tuple[Counts, Counts, Counts]:
@@ -60,7 +60,7 @@ def walk_limited_chain(
     return steps, proposed, total
 
 
-@njit(cache=True, nogil=True)
+@kept_njit(__file__, nogil=True)
 def chain_starts(
     emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, draft_tokens: int, starts: Counts
 ) -> int:
@@ -76,7 +76,7 @@ def chain_starts(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kept_njit(__file__, nogil=True)
 def walk_tree(
     rank: IntArray,
     stride: int,

@@ -54,6 +54,7 @@ def import_(
     from app.cli.output import emit_json, require_file, say
     from hardware_profiles.errors import InputError
     from hardware_profiles.places import is_place
+    from hardware_profiles.whole_file import make_folder
     from traces.importers.formats import detect
 
     found = detect(files[-1], form)
@@ -61,6 +62,7 @@ def import_(
     if out is None and is_place(target):
         raise InputError("stands here already: name the file to write", file=target, key="--out")
     require_file(target)
+    make_folder(target.parent)
     asked = {
         "drafter": drafter, "draft_tokens": draft_tokens, "model": model, "method": method, "match_rate": match_rate
     }  # fmt: skip
