@@ -23,7 +23,7 @@ _DIGITS = 20
 _UNUSED_S = 30 * 86400.0  # after which another version's code is removed where this one's is written
 
 
-def kept_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+def cached_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """`numba.njit` whose machine code is kept where it can be, and else made by every process anew.
 
     Args:
@@ -34,7 +34,7 @@ def kept_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
         A decorator that makes numba's dispatcher of a function.
 
     Example:
-        >>> @kept_njit(__file__, nogil=True)
+        >>> @cached_njit(__file__, nogil=True)
         ... def doubled(x):
         ...     return 2 * x
     """

@@ -36,9 +36,9 @@ class Compiled:
     @cached_property
     def machine(self) -> Any:
         """The function as machine code, on arrays."""
-        from hardware_profiles.machine_code import kept_njit
+        from hardware_profiles.machine_code import cached_njit
 
-        return kept_njit(__file__, error_model="numpy", forceinline=self.inline, _nrt=False)(self.plain)
+        return cached_njit(__file__, error_model="numpy", forceinline=self.inline, _nrt=False)(self.plain)
 
     @property
     def is_at_hand(self) -> bool:

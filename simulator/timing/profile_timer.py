@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
-from hardware_profiles.machine_code import kept_njit
+from hardware_profiles.machine_code import cached_njit
 from simulator.loop.rank_time import RankTimer
 from simulator.timing.engine_settings import EngineSettings, read_engine
 from simulator.timing.profile_files import Floats
@@ -26,7 +26,7 @@ _NOBODY: Whole = np.zeros((0, 2), dtype=np.int64)
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
-    return kept_njit(__file__)(function)
+    return cached_njit(__file__)(function)
 
 
 class _Tables(NamedTuple):

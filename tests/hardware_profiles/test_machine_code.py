@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hardware_profiles import machine_code
-from hardware_profiles.machine_code import kept_njit
+from hardware_profiles.machine_code import cached_njit
 
 FIRST, SECOND = "x * 3 + 10", "x * 7 + 20"
 CODE = """
@@ -22,10 +22,10 @@ def write_version(package, formula):
     """The caller stays as it is; what it calls, in another file of the same size and time, is the version."""
     package.mkdir(parents=True, exist_ok=True)
     (package / "__init__.py").write_text("")
-    head = "from hardware_profiles.machine_code import kept_njit\n"
-    (package / "inner.py").write_text(f"{head}@kept_njit(__file__)\ndef inner(x):\n    return {formula}\n")
+    head = "from hardware_profiles.machine_code import cached_njit\n"
+    (package / "inner.py").write_text(f"{head}@cached_njit(__file__)\ndef inner(x):\n    return {formula}\n")
     (package / "outer.py").write_text(
-        f"{head}from walks.inner import inner\n@kept_njit(__file__)\ndef outer(x):\n    return inner(x) + 1\n"
+        f"{head}from walks.inner import inner\n@cached_njit(__file__)\ndef outer(x):\n    return inner(x) + 1\n"
     )
     for file in package.iterdir():
         if file.is_file():
@@ -82,15 +82,15 @@ def test_what_is_damaged_or_left_by_another_release_is_made_anew(installed):
 
 def test_code_for_other_types_is_another_file_and_is_checked(tmp_path, monkeypatch):
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
-    added = kept_njit(__file__)(add)
+    added = cached_njit(__file__)(add)
     assert added(1, 2) == 3 and added(1.5, 2.0) == 3.5
     whole, real = files(tmp_path)
-    again = kept_njit(__file__)(add)
+    again = cached_njit(__file__)(add)
     assert again(1, 2) == 3 and again(1.5, 2.0) == 3.5 and sum(again.stats.cache_hits.values()) == 2
     content = whole.read_bytes()
     whole.write_bytes(real.read_bytes())  # a name that two keys share would look so
     real.write_bytes(content)
-    third = kept_njit(__file__)(add)
+    third = cached_njit(__file__)(add)
     assert third(1, 2) == 3 and third(1.5, 2.0) == 3.5 and sum(third.stats.cache_hits.values()) == 0
 
 
@@ -101,14 +101,14 @@ def test_what_cannot_be_kept_still_runs(tmp_path, monkeypatch, failing):
         monkeypatch.setattr("numba.core.caching.CacheImpl._locator_classes", [])
     else:
         monkeypatch.setattr(Path, "write_bytes", full)
-    added = kept_njit(__file__)(add)
+    added = cached_njit(__file__)(add)
     assert added(1, 2) == 3
     assert not files(tmp_path)
 
 
 def test_code_of_other_versions_is_removed_once_nobody_has_made_it_for_a_month(tmp_path, monkeypatch):
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
-    kept_njit(__file__)(add)(1, 2)
+    cached_njit(__file__)(add)(1, 2)
     (mine,) = files(tmp_path)
     base = mine.name.rsplit(".", 3)[0]
     old, new = mine.with_name(f"{base}.{'0' * 20}.{'1' * 20}.nbc"), mine.with_name(f"{base}.{'2' * 20}.{'1' * 20}.nbc")
@@ -116,7 +116,7 @@ def test_code_of_other_versions_is_removed_once_nobody_has_made_it_for_a_month(t
         file.write_bytes(b"")
     os.utime(old, (0, 0))
     os.utime(mine, (0, 0))
-    kept_njit(__file__)(add)(1.0, 2.0)
+    cached_njit(__file__)(add)(1.0, 2.0)
     left = files(tmp_path)
     assert old not in left and new in left and mine in left and len(left) == 3
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_profiles.machine_code import kept_njit
+from hardware_profiles.machine_code import cached_njit
 from traces.replay.compiled_walks import Counts
 
 Lengths = NDArray[np.int64]
 PROBE_EVERY = 64  # steps after which the goodput controller drafts although it seems not to pay
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def walk_ema(
     emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, most: int, least: int, weight: float
 ) -> Lengths:
@@ -39,7 +39,7 @@ def walk_ema(
     return found
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def walk_goodput(
     emitted: Lengths,
     drafted: Lengths,

@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_profiles.machine_code import kept_njit
+from hardware_profiles.machine_code import cached_njit
 from traces.replay.compiled_walks import Counts
 
 Floats = NDArray[np.float64]
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def accepted_of_distinct(draft: Floats, target: Floats, true_rank: Counts, siblings: int) -> Floats:
     """Walk all ordered draws that are rejected one after the other; a level of the walk is one draw."""
     positions, width = draft.shape
@@ -73,7 +73,7 @@ def accepted_of_distinct(draft: Floats, target: Floats, true_rank: Counts, sibli
     return accepted
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def accepted_of_independent(draft: Floats, target: Floats, true_rank: Counts, siblings: int) -> Floats:
     """Rounds against one unchanged draft distribution: what a round leaves over does not depend on what fell."""
     positions, width = draft.shape
@@ -106,7 +106,7 @@ def accepted_of_independent(draft: Floats, target: Floats, true_rank: Counts, si
     return accepted
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def chain_survival(ratio: Floats, offsets: Counts, length: int, whole: bool) -> Floats:
     """Probability that more than d tokens of a chain are accepted, token by token or (`whole`) as a block."""
     found = np.zeros((ratio.size, length))
@@ -126,7 +126,7 @@ def chain_survival(ratio: Floats, offsets: Counts, length: int, whole: bool) -> 
     return found
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def paths_survival(draft: Floats, below: Floats, target: Floats, offsets: Counts, length: int, paths: int) -> Floats:
     """Probability that more than d tokens of the best of several independent chains are accepted as a block.
 
@@ -152,7 +152,7 @@ def paths_survival(draft: Floats, below: Floats, target: Floats, offsets: Counts
     return found
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def tree_survival(accepted: Floats, offsets: Counts, parents: Counts, ranks: Counts, depth: int) -> Floats:
     """Probability that a step gets past every level of a tree whose r-th sibling is accepted with `accepted[:, r]`."""
     nodes = parents.size
@@ -172,7 +172,7 @@ def tree_survival(accepted: Floats, offsets: Counts, parents: Counts, ranks: Cou
     return found
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def expected_steps(survival: Floats, offsets: Counts, first: int) -> Floats:
     """Steps of every request."""
     starting = start_probabilities(survival, offsets, first)
@@ -183,7 +183,7 @@ def expected_steps(survival: Floats, offsets: Counts, first: int) -> Floats:
     return steps
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def start_probabilities(survival: Floats, offsets: Counts, first: int) -> Floats:
     """Push the probability that a step starts at a position on to where the next one starts."""
     depth = survival.shape[1]
@@ -208,7 +208,7 @@ def start_probabilities(survival: Floats, offsets: Counts, first: int) -> Floats
     return starts
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def deepest_accepted(stays: NDArray[np.bool_], offsets: Counts, parents: Counts, ranks: Counts) -> NDArray[np.int16]:
     """Tokens emitted by a step that accepts the longest path of candidates that all stay, one more included."""
     nodes = parents.size

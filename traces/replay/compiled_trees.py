@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_profiles.machine_code import kept_njit
+from hardware_profiles.machine_code import cached_njit
 from traces.replay.compiled_walks import Counts
 
 Small = NDArray[np.int16]
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def pick(
     offsets: Counts,
     parents: Small,
@@ -60,7 +60,7 @@ def pick(
     return emitted, picked, levels, passes, rows, exact
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def _path_values(parents: Small, given: NDArray[np.float64]) -> tuple[NDArray[np.float64], Counts, float]:
     """Every node's probability with its ancestors' multiplied in, its level, and the least of the probabilities."""
     value, level, floor = given.copy(), np.ones(given.size, dtype=np.int64), 1.0
@@ -73,7 +73,7 @@ def _path_values(parents: Small, given: NDArray[np.float64]) -> tuple[NDArray[np
     return value, level, floor
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def _read(
     parents: Small,
     value: NDArray[np.float64],
@@ -120,7 +120,7 @@ def _read(
     return seen, passes, sure
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def _grow(
     value: NDArray[np.float64],
     level: Counts,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_profiles.machine_code import kept_njit
+from hardware_profiles.machine_code import cached_njit
 from traces.kinds.arrays import IntArray
 
 Ids = NDArray[np.int32]
@@ -17,7 +17,7 @@ Counts = NDArray[np.int64]
 Chosen = NDArray[np.bool_]
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def rank_paths(rank: IntArray, stride: int, drafted: NDArray[np.int16], offsets: Counts, levels: int) -> Ids:
     """Ranks of the true tokens from every position on, -1 from the first that no step can use."""
     paths = np.full((offsets[-1], levels), -1, dtype=np.int32)
@@ -34,7 +34,7 @@ def rank_paths(rank: IntArray, stride: int, drafted: NDArray[np.int16], offsets:
     return paths
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def count_steps(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> int:
     """Steps that the whole text takes with a set of nodes."""
     steps = 0
@@ -53,7 +53,7 @@ def count_steps(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> int:
     return steps
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def frequencies(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> Counts:
     """How often each node's path is the true one where the steps of a set of nodes start, int64[t]."""
     counts = np.zeros(chosen.size, dtype=np.int64)
@@ -74,7 +74,7 @@ def frequencies(paths: Ids, offsets: Counts, first: int, chosen: Chosen) -> Coun
     return counts
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def best_swap(
     paths: Ids, offsets: Counts, first: int, chosen: Chosen, parents: Ids, leaves: Counts, additions: Counts
 ) -> tuple[int, int, int]:
@@ -95,7 +95,7 @@ def best_swap(
     return best, best_leaf, best_addition
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def least_steps(paths: Ids, offsets: Counts, first: int) -> int:
     """Steps below which no tree can go, of any size, by shortest path over the positions.
 
@@ -120,7 +120,7 @@ def least_steps(paths: Ids, offsets: Counts, first: int) -> int:
     return total
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def most_savings(paths: Ids, offsets: Counts, first: int, nodes: int) -> Counts:
     """Most steps that each node can save in any walk: its occurrences that do not overlap, int64[t].
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_profiles.machine_code import kept_njit
+from hardware_profiles.machine_code import cached_njit
 from traces.kinds.arrays import IntArray
 
 Counts = NDArray[np.int64]
 Lengths = NDArray[np.int16]
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def walk_chain(emitted: Lengths, offsets: Counts, first: int, draft_tokens: int) -> tuple[Counts, Counts]:
     """Steps, and steps in which a draft token matched, per request; K >= 1 and every step proposes K."""
     requests = offsets.size - 1
@@ -37,7 +37,7 @@ def walk_chain(emitted: Lengths, offsets: Counts, first: int, draft_tokens: int)
     return steps, hits
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def walk_limited_chain(
     emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, draft_tokens: int
 ) -> tuple[Counts, Counts, Counts]:
@@ -60,7 +60,7 @@ def walk_limited_chain(
     return steps, proposed, total
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def chain_starts(
     emitted: Lengths, drafted: Lengths, offsets: Counts, first: int, draft_tokens: int, starts: Counts
 ) -> int:
@@ -76,7 +76,7 @@ def chain_starts(
     return count
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def walk_tree(
     rank: IntArray,
     stride: int,

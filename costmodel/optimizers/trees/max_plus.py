@@ -20,10 +20,10 @@ _MOST_PLAIN = 257
 
 @cache
 def _compiled() -> Callable[[Values, Values, Values], None]:
-    from hardware_profiles.machine_code import kept_njit
+    from hardware_profiles.machine_code import cached_njit
 
     # nnan and nsz let the maximum become one vector instruction; infinities keep their meaning
-    compiled: Callable[[Values, Values, Values], None] = kept_njit(__file__, fastmath={"nnan", "nsz"})(_raise_to_best)
+    compiled: Callable[[Values, Values, Values], None] = cached_njit(__file__, fastmath={"nnan", "nsz"})(_raise_to_best)
     return compiled
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_profiles.machine_code import kept_njit
+from hardware_profiles.machine_code import cached_njit
 
 Bits = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -23,7 +23,7 @@ _FAR = 1 << 20  # further than any two states
 ALONE = 4  # how sure a model is follows from how much it sees more than from what; 3 to 64 do as well
 
 
-@kept_njit(__file__, nogil=True, inline="always")
+@cached_njit(__file__, nogil=True, inline="always")
 def _count(word: Any) -> Any:
     """Bits that are set."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -32,7 +32,7 @@ def _count(word: Any) -> Any:
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def _before(bits: Any, place: Any) -> Any:
     """Bits that are set below a place."""
     total = _count(bits[place // 64] & ((np.uint64(1) << np.uint64(place % 64)) - np.uint64(1)))
@@ -41,7 +41,7 @@ def _before(bits: Any, place: Any) -> Any:
     return total
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def nearest_cells(
     active: Ints,
     held: Bits,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_profiles.machine_code import kept_njit
+from hardware_profiles.machine_code import cached_njit
 from traces.replay.confidence.compiled import ALONE
 
 Ints = NDArray[np.int64]
@@ -24,7 +24,7 @@ _FAR = np.int32(1 << 20)
 _ALONE = np.int32(ALONE)
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def walk_prompt(
     rule: int, at: NDArray[np.float64], block: int, mode: int, final: Ids, shown: Ids, absent: Ids, top_ids: Ids,
     cell: Ids, doubts: NDArray[np.float32], entropies: NDArray[np.float32], tokens: Ids, steps: Ints, begun: Ints,
@@ -82,7 +82,7 @@ def walk_prompt(
     return True
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def _score(distance: Ids, wrong: Ids, mode: int, score: Ids) -> None:
     if mode in (_SUBSET, _SUPERSET):
         for r in range(len(distance)):
@@ -91,7 +91,7 @@ def _score(distance: Ids, wrong: Ids, mode: int, score: Ids) -> None:
         score[:] = distance
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def _hold(final: Ids, token: int, distance: Ids, more: Ids, less: Ids) -> None:
     """The canvas holds one more token: states agree with it, differ, or are masked there."""
     for r in range(len(final)):
@@ -102,7 +102,7 @@ def _hold(final: Ids, token: int, distance: Ids, more: Ids, less: Ids) -> None:
         more[r] += masked - np.int32(1)
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def _look(score: Ids, absent: Ids, cell: Ids, places: Ints, picked: Ids) -> bool:
     """The nearest state's cell of every place, the first of those that are equally near."""
     nearest, lowest = 0, score[0]
@@ -126,7 +126,7 @@ def _look(score: Ids, absent: Ids, cell: Ids, places: Ints, picked: Ids) -> bool
     return True
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def _commit(rule: int, at: Any, places: Ints, doubt: Any, entropy: Any, chosen: NDArray[np.bool_]) -> None:
     """Mark what a pass commits of the open places; the surest one where the rule lets nothing pass."""
     n, some = len(places), False
@@ -149,7 +149,7 @@ def _commit(rule: int, at: Any, places: Ints, doubt: Any, entropy: Any, chosen: 
         chosen[np.argmin(doubt)] = True
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def _near(places: Ints, doubt: Any, k: int, sure: float, width: float) -> bool:
     """Whether a sure position stands within so many tokens."""
     near: bool = False
@@ -158,7 +158,7 @@ def _near(places: Ints, doubt: Any, k: int, sure: float, width: float) -> bool:
     return near
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def _ranked(rule: int, limit: float, values: Any, chosen: NDArray[np.bool_]) -> bool:
     """The positions of least value, as many as a factor or a bound of their sum lets pass."""
     rising, count, total = np.sort(values), 0, 0.0
@@ -174,7 +174,7 @@ def _ranked(rule: int, limit: float, values: Any, chosen: NDArray[np.bool_]) -> 
     return some
 
 
-@kept_njit(__file__, nogil=True)
+@cached_njit(__file__, nogil=True)
 def _first(values: Any, count: int, chosen: NDArray[np.bool_]) -> bool:
     """Mark the `count` least values, the left ones of those that are equal; whether there is any."""
     chosen[:] = False
