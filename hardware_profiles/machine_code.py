@@ -40,7 +40,7 @@ def cached_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any
     """
     from numba import njit
 
-    def kept(function: Callable[..., Any]) -> Any:
+    def cached(function: Callable[..., Any]) -> Any:
         dispatcher = njit(**options)(function)
         try:
             dispatcher.enable_caching()
@@ -51,7 +51,7 @@ def cached_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any
         caching._cache_file = _CodeFiles(Path(caching.cache_path), caching._impl.filename_base, sources)
         return dispatcher
 
-    return kept
+    return cached
 
 
 class _CodeFiles:
