@@ -7,7 +7,6 @@ per step and costs (`costmodel.laws`, `costmodel.answers`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -197,9 +196,8 @@ def confidence_source(
     about = f"{replay.tokens_per_step:.3g} tokens per pass ({replay.how}, {low:.3g} to {high:.3g})"
     if replay.is_beyond_anchors:
         about += f", beyond the boldest recorded policy ({replay.boldest:.3g})"
-    agreement = float(replay.agreement.mean())
-    if not math.isnan(agreement):
-        about += f", {agreement:.1%} of the tokens those of one a pass"
+    if words := replay.agreement.words:
+        about += f", {words}"
     return Source(
         method=method, kind="stated", own_tokens_per_step=replay.tokens_per_step,
         about=f"{about}, by {policy.name}: {trace_name(path)}", path=path, refine=policy,

@@ -6,7 +6,6 @@ The trace is replayed under the method's own policy or a stated one, block by bl
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -173,7 +172,6 @@ def _words(replay: RefineReplay, path: Path) -> str:
     words = f"{replay.tokens_per_step:.3g} tokens per pass by {replay.policy.name} ({replay.how})"
     if replay.is_beyond_anchors:
         words += f", beyond the boldest recorded policy ({replay.boldest:.3g})"
-    agreement = float(replay.agreement.mean())
-    if not math.isnan(agreement):
-        words += f", {agreement:.1%} of the tokens those of one a pass"
+    if agreement := replay.agreement.words:
+        words += f", {agreement}"
     return f"{words}: {trace_name(path)}"

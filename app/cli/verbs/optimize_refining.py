@@ -83,7 +83,7 @@ def optimize_refining(
     from app.cli.cells import require_one, runnable
     from app.cli.output import deliver, progress_line
     from app.cli.shown.refining import print_search
-    from costmodel.optimizers.refining_search import OVERSTATED, QUALITY, search_policies
+    from costmodel.optimizers.refining_search import ESTIMATED, QUALITY, search_policies
 
     recorded, names = _recorded(asked.traces)
     policies = _policies(asked, recorded)
@@ -108,7 +108,7 @@ def optimize_refining(
     anchors = next(iter(recorded.values()))
     prompts = {cache: len(each.prompts) for cache, each in recorded.items()}
     quality = {
-        "floor": asked.floor, "definition": QUALITY, "remark": OVERSTATED, "prompts": prompts,
+        "floor": asked.floor, "definition": QUALITY, "remark": ESTIMATED, "prompts": prompts,
         "canvas_tokens": asked.refining.canvas or anchors.canvas_tokens, "policies": len(policies),
     }  # fmt: skip
     body: Row = {"inputs": inputs | {"quality_floor": asked.floor}, "quality": quality, **rows, "schedules": []}

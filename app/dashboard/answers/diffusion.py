@@ -142,7 +142,7 @@ def _speeds(state: State, asked: DecodingConfiguration, replay: RefineReplay) ->
 
 def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
     policy, here = replay.policy, speeds.here
-    agreement = float(replay.agreement.mean())
+    agreement = replay.agreement.mean
     where = "" if np.isnan(agreement) else f"at agreement {agreement:.2f}, "
     tokens = f"{digits(replay.tokens_per_step)} tokens a pass, {digits(float(here.tokens_per_s))} tokens/s"
     twin = f"{digits(float(here.speedup))}× the autoregressive twin at batch {state.batch:,}"
@@ -155,10 +155,15 @@ def _headline(state: State, replay: RefineReplay, speeds: _Speeds) -> str:
 def _numbers(replay: RefineReplay, speeds: _Speeds) -> list[tuple[str, str]]:
     low, high = replay.tokens_per_step_interval
     spread = "" if replay.is_exact else f" ({digits(low)}–{digits(high)})"
-    agreement = float(replay.agreement.mean())
+    agreement = replay.agreement
+    lowest, highest = (100 * float(each.mean()) for each in (agreement.lower, agreement.upper))
+    bounds = f" ({lowest:.0f}–{highest:.0f})" if lowest < highest else ""
     return [
         ("Tokens per pass", f"{digits(replay.tokens_per_step)}{spread}"),
-        ("Agreement with one token a pass", "unknown" if np.isnan(agreement) else f"{100 * agreement:.1f} %"),
+        (
+            "Agreement with one token a pass",
+            "unknown" if np.isnan(agreement.mean) else f"{100 * agreement.mean:.1f} %{bounds}",
+        ),
         ("Whole batch", f"{digits(float(speeds.here.tokens_per_s))} tokens/s"),
         ("Against the autoregressive twin", f"{digits(float(speeds.here.speedup))}×"),
         ("Passes of a canvas", digits(float(replay.steps.mean()))),

@@ -21,6 +21,7 @@ from real_runs.validation.masked.settings import Setting
 from real_runs.validation.predict import COVERAGE, PredictedRun
 from real_runs.validation.runs import Run
 from traces.kinds.refine_policy import RefinePolicy
+from traces.replay.confidence.agreement import unrecorded
 from traces.replay.confidence.anchors import Anchors
 from traces.replay.confidence.decode import Pass
 from traces.replay.confidence.walk import replay_policy, usable_runs, walked
@@ -130,7 +131,8 @@ def foretold(
         shapes, agreement = _drafted_forwards(replay.steps, policy, prompt_tokens + states.canvas_tokens), 1.0
     else:
         shapes, tokens = _forwards(states, policy, batch, prompt_tokens)
-        agreement = float((tokens == plain).mean())
+        same: NDArray[np.float64] = (tokens == plain).mean(axis=1)
+        agreement = float(same.mean()) if replay.how == "recorded" else unrecorded(states, same).mean
     timed = [costs.seconds(each, policy.commit, batch) for each in shapes]
     totals = np.array([sum(each) for each in timed])
     kept = len(shapes) * batch

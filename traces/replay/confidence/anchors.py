@@ -23,7 +23,7 @@ _SAME = ("vocabulary", "mask_id", "end_id", "canvas_tokens")
 _BITS = 64
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, weakref_slot=True)
 class Anchors:
     """States of P prompts, prompt after prompt, run after run, pass after pass: n rows over a canvas of L.
 

@@ -18,6 +18,7 @@ from hardware_profiles.errors import InputError
 from traces.kinds.confidence import ConfidenceTrace
 from traces.kinds.naming import naming
 from traces.kinds.refine_policy import RefinePolicy
+from traces.replay.confidence.agreement import unrecorded
 from traces.replay.confidence.anchors import Anchors, pooled
 from traces.replay.confidence.walk import (
     RefineReplay,
@@ -166,7 +167,7 @@ def _replays(states: Anchors, group: Sequence[RefinePolicy], counted: _Counted) 
             policy=policy, prompts=states.prompts, prompt_kinds=states.prompt_kinds, tokens=counted.tokens[:, row],
             steps=counted.steps[0, :, row], lower=lower[:, row], upper=upper[:, row],
             full_steps=(counted.begun if policy.cache != "none" else counted.steps)[0, :, row],
-            agreement=counted.same[:, row], how="nearest state", boldest=boldest,
+            agreement=unrecorded(states, counted.same[:, row]), how="nearest state", boldest=boldest,
         )
         for row, policy in enumerate(group)
     ]  # fmt: skip

@@ -21,6 +21,7 @@ from hardware_profiles.errors import InputError
 from traces.kinds.confidence import GROUP_POSITIONS, ConfidenceTrace
 from traces.kinds.naming import naming
 from traces.kinds.refine_policy import RefinePolicy
+from traces.replay.confidence.agreement import Agreement, unrecorded
 from traces.replay.confidence.anchors import Anchors, packed, pooled
 from traces.replay.confidence.decode import Decoded, Pass, Seen, decode
 from traces.replay.confidence.rules import closed_form_passes
@@ -43,7 +44,7 @@ class RefineReplay:
         steps: int64[P], passes.
         full_steps: int64[P], those of them that compute prompt and canvas; the others compute what the cache leaves.
         lower, upper: int64[P], passes by states that hold more, and by states that hold less; `steps` where exact.
-        agreement: float64[P], share of positions with the token that the one-token-a-pass run has there; NaN: unknown.
+        agreement: share of positions with the token that the one-token-a-pass run has there, with bounds.
         how: what the answer rests on.
         boldest: tokens per pass of the recorded policy that commits most.
     """
@@ -56,7 +57,7 @@ class RefineReplay:
     full_steps: Counts
     lower: Counts
     upper: Counts
-    agreement: NDArray[np.float64]
+    agreement: Agreement
     how: How
     boldest: float
 
@@ -119,6 +120,7 @@ def _replayed(states: Anchors, policy: RefinePolicy, interval: bool) -> RefineRe
     if interval and not exact:
         others = [found.steps, *(walked(states, policy, usable, mode).steps for mode in (1, 2))]
         lower, upper = np.min(others, axis=0), np.max(others, axis=0)
+    same = _agreement(states, found.tokens, static)
     return RefineReplay(
         policy=policy,
         prompts=states.prompts,
@@ -128,7 +130,7 @@ def _replayed(states: Anchors, policy: RefinePolicy, interval: bool) -> RefineRe
         full_steps=found.begun if policy.cache != "none" else found.steps,
         lower=lower,
         upper=upper,
-        agreement=_agreement(states, found.tokens, static),
+        agreement=Agreement.exact(same) if runs is not None else unrecorded(states, same),
         how="recorded" if runs is not None else "closed form" if exact_steps is not None else "nearest state",
         boldest=boldest_anchor(states),
     )
@@ -239,8 +241,9 @@ def _confirmed(states: Anchors, policy: RefinePolicy, static: Counts | None) -> 
         raise InputError("must take a pass per position", key="policies", value=one.name)
     steps = self_verified_passes(states, runs, policy)
     canvas = np.full(len(runs), states.canvas_tokens, dtype=np.int64)
+    same = Agreement.exact(_agreement(states, states.final_ids[runs], static))
     return RefineReplay(
         policy=policy, prompts=states.prompts, prompt_kinds=states.prompt_kinds, tokens=canvas, steps=steps,
-        full_steps=steps, lower=steps, upper=steps, agreement=_agreement(states, states.final_ids[runs], static),
-        how="confirmed drafts", boldest=boldest_anchor(states),
+        full_steps=steps, lower=steps, upper=steps, agreement=same, how="confirmed drafts",
+        boldest=boldest_anchor(states),
     )  # fmt: skip

@@ -59,7 +59,7 @@ def test_unrecorded_policies_come_near_live_decoding():
         assert abs(replay.steps.sum() / steps.sum() - 1) < 0.1, policy.name
         assert np.mean(np.abs(replay.steps - steps) / steps) < 0.1, policy.name
         static = live(dataclasses.replace(STATIC, block_tokens=8), replay.prompts, 32)[1]
-        assert abs(replay.agreement.mean() - (tokens == static).mean()) < 0.05
+        assert abs(replay.agreement.mean - (tokens == static).mean()) < 0.05
         low, high = replay.tokens_per_step_interval
         assert low <= replay.tokens_per_step <= high
 
@@ -77,7 +77,7 @@ def test_confirmed_drafts_take_the_passes_of_live_drafting(drafts):
     """Live: the drafts of a state are looked up in the toy, state by state."""
     policy = RefinePolicy(commit="self_verified", at={"drafts": drafts}, block_tokens=8)
     replay = replay_policy(toy_trace(ANCHORS, prompts=8), policy)
-    assert replay.how == "confirmed drafts" and replay.agreement.tolist() == [1.0] * 8
+    assert replay.how == "confirmed drafts" and replay.agreement.estimate.tolist() == [1.0] * 8
     assert replay.steps.tolist() == [drafted_passes(name, drafts) for name in replay.prompts]
     assert drafts > 1 or replay.steps.tolist() == [16] * 8
 
