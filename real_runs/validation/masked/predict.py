@@ -21,10 +21,10 @@ from real_runs.validation.masked.settings import Setting
 from real_runs.validation.predict import COVERAGE, PredictedRun
 from real_runs.validation.runs import Run
 from traces.kinds.refine_policy import RefinePolicy
-from traces.replay.confidence.agreement import unrecorded
+from traces.replay.confidence.agreement import lowered
 from traces.replay.confidence.anchors import Anchors
 from traces.replay.confidence.decode import Pass
-from traces.replay.confidence.walk import replay_policy, usable_runs, walked
+from traces.replay.confidence.walk import log_odds_shift, replay_policy, usable_runs, walked
 
 Shape = tuple[int, int, int]
 """Canvases, tokens computed of each, tokens read from its cache."""
@@ -132,7 +132,7 @@ def foretold(
     else:
         shapes, tokens = _forwards(states, policy, batch, prompt_tokens)
         same: NDArray[np.float64] = (tokens == plain).mean(axis=1)
-        agreement = float(same.mean()) if replay.how == "recorded" else unrecorded(states, same).mean
+        agreement = float(same.mean()) if replay.how == "recorded" else lowered(same, log_odds_shift(states)).mean
     timed = [costs.seconds(each, policy.commit, batch) for each in shapes]
     totals = np.array([sum(each) for each in timed])
     kept = len(shapes) * batch

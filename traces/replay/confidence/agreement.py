@@ -12,15 +12,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from traces.replay.confidence.anchors import Anchors
-
 Shares = NDArray[np.float64]
-_known: WeakKeyDictionary[Anchors, float] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -56,51 +52,18 @@ class Agreement:
         return cls(estimate=shares, lower=shares, upper=shares)
 
 
-def unrecorded(states: Anchors, replayed: Shares) -> Agreement:
+def lowered(replayed: Shares, shift: float) -> Agreement:
     """Agreement of a policy that no anchor followed.
 
     Args:
-        states: the anchors.
         replayed: float64[P], what replay says.
+        shift: log odds by which replay overstates it (`walk.log_odds_shift`), >= 0.
     """
-    if np.isnan(replayed).all():
-        return Agreement.exact(replayed)
-    mean, shift = float(replayed.mean()), log_odds_shift(states)
-    if mean in (0.0, 1.0):
+    mean = float(replayed.mean())
+    if math.isnan(mean) or mean in (0.0, 1.0):
         return Agreement.exact(replayed)
     half, whole = (replayed * (_lowered(mean, part * shift) / mean) for part in (0.5, 1.0))
     return Agreement(estimate=half, lower=whole, upper=replayed)
-
-
-def log_odds_shift(states: Anchors) -> float:
-    """By how much the log odds of a token that agrees are too high, replayed without the policy's own runs.
-
-    The mean of anchors, none counted below 0. 0 where there is nothing to learn it from: no run of one token a pass,
-    or no other anchor of a rule that nearest states can answer for.
-    """
-    if states not in _known:
-        found = [shift for place in range(len(states.policies)) if (shift := _left_out(states, place)) is not None]
-        _known[states] = float(np.mean(found)) if found else 0.0
-    return _known[states]
-
-
-def _left_out(states: Anchors, place: int) -> float | None:
-    """The shift of one anchor, or None where it says nothing."""
-    from traces.replay.confidence.rules import closed_form_passes
-    from traces.replay.confidence.walk import static_run, usable_runs, walked
-
-    policy = states.policies[place]
-    own, static = states.run_of(policy), static_run(states, policy)
-    by_number = closed_form_passes(policy, states.canvas_tokens) is not None
-    if own is None or static is None or by_number or policy.rule.own_anchor or policy.commit == "self_verified":
-        return None
-    others = ~np.isin(np.arange(len(states.policy_of_run)), own)
-    wrote = states.final_ids[static]
-    replayed = float((walked(states, policy, usable_runs(states, None) & others).tokens == wrote).mean())
-    true = float((states.final_ids[own] == wrote).mean())
-    if not 0.0 < true < 1.0 or not 0.0 < replayed < 1.0:
-        return None
-    return max(0.0, math.log(replayed / (1.0 - replayed)) - math.log(true / (1.0 - true)))
 
 
 def _lowered(share: float, log_odds: float) -> float:

@@ -18,12 +18,13 @@ from hardware_profiles.errors import InputError
 from traces.kinds.confidence import ConfidenceTrace
 from traces.kinds.naming import naming
 from traces.kinds.refine_policy import RefinePolicy
-from traces.replay.confidence.agreement import unrecorded
+from traces.replay.confidence.agreement import lowered
 from traces.replay.confidence.anchors import Anchors, pooled
 from traces.replay.confidence.walk import (
     RefineReplay,
     boldest_anchor,
     check_answerable,
+    log_odds_shift,
     replay_policy,
     static_run,
 )
@@ -161,13 +162,14 @@ def _prompt(states: Anchors, prompt: int) -> _Prompt:
 
 
 def _replays(states: Anchors, group: Sequence[RefinePolicy], counted: _Counted) -> list[RefineReplay]:
+    shift = log_odds_shift(states)
     boldest, lower, upper = boldest_anchor(states), counted.steps.min(axis=0), counted.steps.max(axis=0)
     return [
         RefineReplay(
             policy=policy, prompts=states.prompts, prompt_kinds=states.prompt_kinds, tokens=counted.tokens[:, row],
             steps=counted.steps[0, :, row], lower=lower[:, row], upper=upper[:, row],
             full_steps=(counted.begun if policy.cache != "none" else counted.steps)[0, :, row],
-            agreement=unrecorded(states, counted.same[:, row]), how="nearest state", boldest=boldest,
+            agreement=lowered(counted.same[:, row], shift), how="nearest state", boldest=boldest,
         )
         for row, policy in enumerate(group)
     ]  # fmt: skip

@@ -10,9 +10,11 @@ rules that need more than the recording holds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,7 @@ from hardware_profiles.errors import InputError
 from traces.kinds.confidence import GROUP_POSITIONS, ConfidenceTrace
 from traces.kinds.naming import naming
 from traces.kinds.refine_policy import RefinePolicy
-from traces.replay.confidence.agreement import Agreement, unrecorded
+from traces.replay.confidence.agreement import Agreement, lowered
 from traces.replay.confidence.anchors import Anchors, packed, pooled
 from traces.replay.confidence.decode import Decoded, Pass, Seen, decode
 from traces.replay.confidence.rules import closed_form_passes
@@ -29,6 +31,7 @@ from traces.replay.confidence.self_verified import self_verified_passes
 
 Counts = NDArray[np.int64]
 After = Callable[[Pass, NDArray[np.bool_]], None]
+_shifts: WeakKeyDictionary[Anchors, float] = WeakKeyDictionary()
 How = Literal["closed form", "recorded", "confirmed drafts", "nearest state"]
 
 
@@ -130,10 +133,38 @@ def _replayed(states: Anchors, policy: RefinePolicy, interval: bool) -> RefineRe
         full_steps=found.begun if policy.cache != "none" else found.steps,
         lower=lower,
         upper=upper,
-        agreement=Agreement.exact(same) if runs is not None else unrecorded(states, same),
+        agreement=Agreement.exact(same) if runs is not None else lowered(same, log_odds_shift(states)),
         how="recorded" if runs is not None else "closed form" if exact_steps is not None else "nearest state",
         boldest=boldest_anchor(states),
     )
+
+
+def log_odds_shift(states: Anchors) -> float:
+    """By how much the log odds of a token that agrees are too high, replayed without the policy's own runs.
+
+    The mean of anchors, none counted below 0. 0 where there is nothing to learn it from: no run of one token a pass,
+    or no other anchor of a rule that nearest states can answer for.
+    """
+    if states not in _shifts:
+        found = [shift for place in range(len(states.policies)) if (shift := _left_out(states, place)) is not None]
+        _shifts[states] = float(np.mean(found)) if found else 0.0
+    return _shifts[states]
+
+
+def _left_out(states: Anchors, place: int) -> float | None:
+    """The shift of one anchor, or None where it says nothing."""
+    policy = states.policies[place]
+    own, static = states.run_of(policy), static_run(states, policy)
+    by_number = closed_form_passes(policy, states.canvas_tokens) is not None
+    if own is None or static is None or by_number or policy.rule.own_anchor or policy.commit == "self_verified":
+        return None
+    others = ~np.isin(np.arange(len(states.policy_of_run)), own)
+    wrote = states.final_ids[static]
+    replayed = float((walked(states, policy, usable_runs(states, None) & others).tokens == wrote).mean())
+    true = float((states.final_ids[own] == wrote).mean())
+    if not 0.0 < true < 1.0 or not 0.0 < replayed < 1.0:
+        return None
+    return max(0.0, math.log(replayed / (1.0 - replayed)) - math.log(true / (1.0 - true)))
 
 
 def usable_runs(states: Anchors, runs: Counts | None) -> NDArray[np.bool_]:

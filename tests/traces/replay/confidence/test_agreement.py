@@ -6,10 +6,9 @@ import pytest
 from tests.traces.toy_masked import ANCHORS, toy_trace
 from traces.kinds.refine_policy import RefinePolicy
 from traces.library import trace_file
-from traces.replay.confidence import agreement
-from traces.replay.confidence.agreement import Agreement, log_odds_shift, unrecorded
+from traces.replay.confidence.agreement import Agreement, lowered
 from traces.replay.confidence.anchors import pooled
-from traces.replay.confidence.walk import replay_policy
+from traces.replay.confidence.walk import log_odds_shift, replay_policy
 from traces.storage.confidence_file import read_confidence
 
 BETWEEN = RefinePolicy(commit="threshold", at={"confidence": 0.75}, block_tokens=8)
@@ -54,13 +53,11 @@ def test_what_was_recorded_is_exact():
         assert found.estimate is found.lower is found.upper
 
 
-def test_bounds_hold_the_estimate_and_texts_that_agree_in_full_stay(monkeypatch):
-    states = pooled(toy_trace(ANCHORS, prompts=6))
-    monkeypatch.setitem(agreement._known, states, 1.0)
-    found = unrecorded(states, np.linspace(0.2, 0.9, 6))
+def test_bounds_hold_the_estimate_and_texts_that_agree_in_full_stay():
+    found = lowered(np.linspace(0.2, 0.9, 6), 1.0)
     assert np.all(found.lower < found.estimate) and np.all(found.estimate < found.upper)
     for shares in (np.zeros(6), np.ones(6)):
-        assert np.array_equal(unrecorded(states, shares).estimate, shares)
+        assert np.array_equal(lowered(shares, 1.0).estimate, shares)
 
 
 def test_nothing_is_learned_from_a_lonely_anchor():
@@ -71,6 +68,5 @@ def test_nothing_is_learned_from_a_lonely_anchor():
 
 
 def test_unknown_is_said_as_nothing():
-    states = pooled(toy_trace(ANCHORS[:1], prompts=2))
-    assert unrecorded(states, np.full(2, np.nan)).words == ""
+    assert lowered(np.full(2, np.nan), 1.0).words == ""
     assert "50.0% of the tokens" in Agreement.exact(np.full(2, 0.5)).words
