@@ -21,7 +21,7 @@ def test_the_summary_is_that_of_the_points(report):
     assert report["summary"]["configurations"] == len(errors) == len(pd.read_parquet(RESULTS / "validation.parquet"))
     assert report["summary"]["median_error_ratio"] == pytest.approx(median(errors))
     for point in report["points"]:
-        ratio = point["measured"]["tokens_per_s"] / point["predicted"]["tokens_per_s"] - 1.0
+        ratio = point["predicted"]["tokens_per_s"] / point["measured"]["tokens_per_s"] - 1.0
         assert point["error_ratio"] == pytest.approx(ratio)
 
 
