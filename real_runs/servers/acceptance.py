@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError
-from real_runs.servers.counters import Scrape, observed
 from real_runs.servers.identify import Server
-from real_runs.servers.metric_names import GAUGES, PREFIXES, first_of
+from traces.importers.engines.metric_names import GAUGES, PREFIXES, first_of
 from traces.importers.formats import import_trace
+from traces.importers.scrapes import Scrape, observed
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.summary import Window
 

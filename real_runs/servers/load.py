@@ -24,12 +24,13 @@ from hardware_profiles.whole_file import make_folder, whole_file
 from real_runs.recording.log import RecordingLog
 from real_runs.servers.acceptance import acceptance_between
 from real_runs.servers.client import Answer, Completion
-from real_runs.servers.counters import Scrape, scrape
+from real_runs.servers.counters import scrape
 from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import Server
 from real_runs.servers.measured import proposal_share, row_of, summary_of, write_rows
 from real_runs.servers.session import MOST_AT_ONCE, run_requests
 from simulator.loop.request import Workload
+from traces.importers.scrapes import Scrape
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.storage.acceptance_file import write_acceptance
 

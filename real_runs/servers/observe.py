@@ -15,10 +15,11 @@ from typing import Any
 
 from hardware_profiles.errors import InputError, RooftreeError
 from real_runs.servers.acceptance import acceptance_between
-from real_runs.servers.counters import Observed, Scrape, observed, scrape
+from real_runs.servers.counters import scrape
 from real_runs.servers.exchange import Patience
 from real_runs.servers.identify import Server
-from real_runs.servers.metric_names import (
+from simulator.results.metrics import PERCENTILES
+from traces.importers.engines.metric_names import (
     BUSY,
     COUNTERS,
     DECODES,
@@ -30,7 +31,7 @@ from real_runs.servers.metric_names import (
     TIMES,
     first_of,
 )
-from simulator.results.metrics import PERCENTILES
+from traces.importers.scrapes import Observed, Scrape, observed
 from traces.kinds.acceptance import AcceptanceTrace
 
 _PATIENCE = Patience(connect_s=5.0, silence_s=15.0)

@@ -6,12 +6,13 @@ import pytest
 
 from real_runs.prompt_set import read_prompts
 from real_runs.servers.address import Address
-from real_runs.servers.counters import Scrape, observed, scrape
+from real_runs.servers.counters import scrape
 from real_runs.servers.identify import identify
 from real_runs.servers.llama_cpp.launch import launched
 from real_runs.servers.load import ROWS, SCRAPES, Load, run_load
 from real_runs.servers.passages import passages, token_ids
 from simulator.loop.request import Workload
+from traces.importers.scrapes import Scrape, observed
 
 pytestmark = [pytest.mark.model, pytest.mark.heavy]
 REQUESTS = Workload(
