@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app.answers.drafting import draft_words, drafting, topology_rows
+from app.answers.neighbours import neighbourhood
 from costmodel.answers.positions import context_remark
 from costmodel.answers.uncertainty import dominant_terms, interval, term_source
 
@@ -39,6 +40,8 @@ def recommendation(
         exports: paths of files by engine.
         unmet: rows of the batches and contexts at which nothing is allowed.
     """
+    from costmodel.optimizers.neighbours import neighbourhoods
+
     first = answer.winners[0]
     schedules = [
         {
@@ -50,9 +53,13 @@ def recommendation(
     ]  # fmt: skip
     mine = (answer.names[first.contender.source], first.context)
     main = next((s for s in schedules if (s["drafter"], s["context"]) == mine), None)
+    around = neighbourhoods(answer.contenders, answer.optimum)
     return {
         "inputs": inputs,
-        "cells": [cell(each, answer) for each in answer.optimum.cells],
+        "cells": [
+            cell(each, answer) | neighbourhood(beside, answer.names)
+            for each, beside in zip(answer.optimum.cells, around, strict=True)
+        ],
         "choices": [choice(ranked[0], answer) for ranked in answer.optimum.ranked],
         "alternatives": [choice(other, answer) for ranked in answer.optimum.ranked for other in ranked[1:]],
         "schedule": main["schedule"] if main else [],

@@ -59,6 +59,7 @@ def cell_answer(
     *,
     several: bool,
     draft: str | None,
+    counters: Row | None = None,
 ) -> CellAnswer:
     """An answer with its object and its files.
 
@@ -69,6 +70,7 @@ def cell_answer(
         out: folder of the whole answer, or None.
         several: there are other cells.
         draft: hub id or path of the draft model or head.
+        counters: what an engine's counters say of what runs, where they were given.
     """
     from app.answers.deployables import deployables, file_paths
     from app.answers.optimize import recommendation
@@ -79,9 +81,9 @@ def cell_answer(
     entries = deployables(answer, draft=draft, context=answer.winners[0].context)
     paths = file_paths(entries, out / name) if out is not None else {}
     rows = [row for row in unmet if all(row.get(key) == each for key, each in mine.items())]
-    return CellAnswer(
-        answer=answer, body=recommendation(answer, {**inputs, **mine}, paths, rows), entries=entries, name=name
-    )
+    body = recommendation(answer, {**inputs, **mine}, paths, rows)
+    body |= {} if counters is None else {"counters": dict(counters)}
+    return CellAnswer(answer=answer, body=body, entries=entries, name=name)
 
 
 def together(inputs: Row, answers: Sequence[CellAnswer], unmet: Sequence[Row]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from app.figures import charts
 from app.figures.charts import contexts, digits, draft_words, interval_words, rows
+from app.reports.optimize_sections import counters_section, neighbours_section
 from app.reports.page import html_page, write_page
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
@@ -94,7 +95,10 @@ def schedule_words(ranges: Iterable[Sequence[int]]) -> str:
 def _body(answer: Json, figures: Figures) -> str:
     if not answer["choices"]:
         raise ValueError("no choices")
-    return "".join((_head(answer), *_charts(answer, figures), _choices(answer), _schedules(answer), _origin(answer)))
+    parts = (
+        counters_section(answer), _choices(answer), neighbours_section(answer), _schedules(answer), _origin(answer)
+    )  # fmt: skip
+    return "".join((_head(answer), *_charts(answer, figures), *parts))
 
 
 def _head(answer: Json) -> str:

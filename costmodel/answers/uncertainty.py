@@ -19,7 +19,7 @@ from hardware_profiles.fitted.residuals import Residuals
 from hardware_profiles.profile import Device, Provenance
 
 COVERAGE = 0.8
-_HALF_WIDTH_SIGMA = 1.2815515655446004  # standard normal quantile at 0.9
+HALF_WIDTH_SIGMA = 1.2815515655446004  # standard normal quantile at 0.9
 SHARED_RATIO = 0.5  # share of an operation's log-error variance common to all passes on a device; ASSUMED
 DRAWS = 400
 
@@ -55,12 +55,15 @@ def draw_steps(
 ) -> StepDraws:
     """Step times under errors of the cost model; what two passes share cancels in their ratio.
 
+    Two speculative steps are compared likewise, the first of them as `plain`.
+
+
     An operation's log-error is normal on either side of its point, with the ends of the profile's 80 % interval in
     the regime at hand. Part of its variance (`SHARED_RATIO`) is common to the target's and drafter's passes of both
     steps, the rest is drawn per pass. Attention of a step other than the plain one takes the residual of `verify`.
 
     Args:
-        plain: a plain step at the same points.
+        plain: a plain step at the same points, or another speculative one.
         step: the speculative step.
         residual_ratio: half-width of the 80 % interval by operation; a `Residuals` has separate regimes.
         overhead: the engine's share, with its own spread.
@@ -85,22 +88,26 @@ def draw_steps(
             name = _family(operation)
             z = np.sqrt(SHARED_RATIO) * common[name] + np.sqrt(1.0 - SHARED_RATIO) * own[name]
             low, high = _mean_bounds(residuals, operation, runs, shape, verifies=verifies)
-            error = np.where(z < 0.0, -low, high) * z / _HALF_WIDTH_SIGMA
+            error = np.where(z < 0.0, -low, high) * z / HALF_WIDTH_SIGMA
             total = total + np.broadcast_to(value, shape).reshape(1, points) * np.exp(error)
         return total
 
-    host = np.exp(np.log1p(overhead.spread_ratio) / _HALF_WIDTH_SIGMA * generator.standard_normal((draws, 1)))
+    host = np.exp(np.log1p(overhead.spread_ratio) / HALF_WIDTH_SIGMA * generator.standard_normal((draws, 1)))
 
     def fixed(cost: StepCost) -> Array:
         return np.asarray(np.broadcast_to(cost.overhead_s, shape).reshape(1, points) * host)
 
+    def speculative(cost: StepCost, *, verifies: bool) -> Array:
+        passed = passes(cost.verify, cost.verify_passes, verifies) + passes(cost.draft, cost.draft_passes)
+        shown = np.broadcast_to(1.0 - cost.hidden_s / (cost.draft_s + cost.verify_s), shape).reshape(1, points)
+        return np.asarray(passed * shown + fixed(cost))
+
+    drafted = bool(plain.draft) and plain is not step
     return StepDraws(
-        plain_s=passes(plain.verify, plain.verify_passes) + fixed(plain),
-        step_s=(
-            passes(step.verify, step.verify_passes, verifies=step is not plain) + passes(step.draft, step.draft_passes)
-        )
-        * np.broadcast_to(1.0 - step.hidden_s / (step.draft_s + step.verify_s), shape).reshape(1, points)
-        + fixed(step),
+        plain_s=speculative(plain, verifies=True)
+        if drafted
+        else passes(plain.verify, plain.verify_passes) + fixed(plain),
+        step_s=speculative(step, verifies=step is not plain),
     )
 
 

@@ -1,4 +1,4 @@
-"""Which drafter, and which source of acceptance, does a text name?
+"""Which drafter, and which source of acceptance, does a text name, and what is each called among several?
 
 `METHOD[:SOURCE]`, as `eagle-3:0.78,0.61,0.48`. Leaves out what a source is (`costmodel.optimizers.sources`).
 """
@@ -155,3 +155,16 @@ def _every_step(method: str) -> str:
     if not load_method(method).may_propose_nothing:
         return ""
     return "the figure counts steps without a proposal, too; every step is taken to verify K draft tokens"
+
+
+def names_of(sources: Sequence[Source]) -> list[str]:
+    """A name for every drafter: what it is called, and in brackets where several share it, what sets it apart."""
+    called = [source.called for source in sources]
+    apart = [
+        name if called.count(name) == 1 else f"{name} ({source.path.stem if source.path is not None else source.kind})"
+        for name, source in zip(called, sources, strict=True)
+    ]
+    return [
+        name if apart.count(name) == 1 else f"{name[:-1]} {apart[: place + 1].count(name)})"
+        for place, name in enumerate(apart)
+    ]

@@ -26,8 +26,9 @@ from costmodel.optimizers.candidates import (
     tree_candidates,
 )
 from costmodel.optimizers.dynamic_candidates import dynamic_candidates, stopped_candidates
+from costmodel.optimizers.named_drafters import names_of
 from costmodel.optimizers.search import Choice, Optimum, search
-from costmodel.optimizers.sources import Source, names_of, trace_source
+from costmodel.optimizers.sources import Source, trace_source
 from costmodel.optimizers.state_candidates import SIZES, state_candidates
 from hardware_profiles.errors import InputError
 from traces.replay.statistics import resample_counts

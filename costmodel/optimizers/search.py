@@ -6,7 +6,7 @@ simulator).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -142,6 +142,10 @@ class Optimum:
         by_topology: for every context, batch and method the fastest of each topology, fastest first.
         cells: winner and runner-up at every context and batch, in the order of `ranked`.
         unmet: contexts and batches at which nothing is allowed; they are absent from the rest.
+        rates: tokens per second of every candidate of every contender, [candidates, batches, contexts]; -inf where one
+            is not allowed.
+        batches: of `rates`, those that were not left out.
+        contexts: of `rates`.
     """
 
     ranked: Sequence[Sequence[Choice]]
@@ -150,6 +154,9 @@ class Optimum:
     by_topology: Sequence[TopologyBest] = ()
     cells: Sequence[Cell] = ()
     unmet: Sequence[Unmet] = ()
+    rates: Sequence[Array] = field(default=(), compare=False)
+    batches: Sequence[int] = ()
+    contexts: Sequence[int] = ()
 
 
 def search(
@@ -212,6 +219,7 @@ def search(
     return Optimum(
         ranked=ranked, schedules=_schedules(contenders, tables, fitting, contexts), dropped_batches=dropped,
         by_topology=_topologies(contenders, tables, fitting, contexts), cells=cells, unmet=unmet,
+        rates=tables, batches=list(fitting), contexts=list(contexts),
     )  # fmt: skip
 
 

@@ -115,7 +115,7 @@ class Source:
     @property
     def carried_rates(self) -> tuple[float, ...] | None:
         """Rates by depth that a configuration states itself; None where it names a trace to read them from."""
-        return self.rates.by_depth if self.rates is not None and self.trace is None else None
+        return self.rates.by_depth if self.rates is not None and self.path is None else None
 
     @property
     def trained_layers(self) -> int | None:
@@ -285,7 +285,33 @@ def trace_source(
     if trace.level >= 1:
         replayed = with_match_rate(trace, slug, match_rate)
         return Source(method=slug, kind="recorded", trace=replayed, path=path, model=model)
+    return replace(counted_source(trace, slug, match_rate, lengths=lengths, file=path), path=path)
+
+
+def counted_source(
+    trace: AcceptanceTrace,
+    slug: str,
+    match_rate: float | None = None,
+    *,
+    lengths: Sequence[int] = (),
+    file: Path | None = None,
+    about: str = "",
+) -> Source:
+    """What an engine counted of a drafter.
+
+    Args:
+        trace: level 0.
+        slug: of the method that drafted.
+        match_rate: as in `trace_source`.
+        lengths: as in `trace_source`.
+        file: for messages.
+        about: where the counters come from.
+
+    Raises:
+        InputError: a trace without acceptance.
+    """
     assert trace.summary is not None
+    model = trace.provenance.model
     share, remark = proposal_share(slug, match_rate), assumed_share(slug, match_rate)
     rates, mean, longest = (
         counted_rates(trace.summary, match_rate=share),
@@ -300,9 +326,9 @@ def trace_source(
     if rates is None:
         known = "no acceptance" if mean is None else f"a mean of {mean:.3g} tokens per step and no draft length"
         rule = f"holds {known}; give --draft-tokens, or state what is known: {FORMS.replace('eagle-3', slug)}"
-        raise InputError(rule, file=path, key="summary")
+        raise InputError(rule, file=file, key="summary")
     rates = replace(rates, remark=remark)
-    return Source(method=slug, kind="counted", trace=trace, path=path, rates=rates, model=model)
+    return Source(method=slug, kind="counted", trace=trace, rates=rates, about=about, model=model)
 
 
 def configured_source(chosen: DecodingConfiguration) -> Source | None:
@@ -351,19 +377,6 @@ def is_borrowed(trace: AcceptanceTrace, model: str) -> bool:
         return load_model(recorded).name != load_model(model).name
     except UnknownNameError:
         return recorded != model
-
-
-def names_of(sources: Sequence[Source]) -> list[str]:
-    """A name for every drafter: what it is called, and in brackets where several share it, what sets it apart."""
-    called = [source.called for source in sources]
-    apart = [
-        name if called.count(name) == 1 else f"{name} ({source.path.stem if source.path is not None else source.kind})"
-        for name, source in zip(called, sources, strict=True)
-    ]
-    return [
-        name if apart.count(name) == 1 else f"{name[:-1]} {apart[: place + 1].count(name)})"
-        for place, name in enumerate(apart)
-    ]
 
 
 def proposal_share(method: str, match_rate: float | None) -> float:

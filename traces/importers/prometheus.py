@@ -97,9 +97,8 @@ def gained(end: Series, start: Series, file: str, before: str | Path) -> Series:
     found = {key: end.get(key, -1.0) - start.get(key, 0.0) for key in sorted(end.keys() | start.keys())}
     for (name, _), value in found.items():
         if value < 0:
-            raise InputError(
-                f"the counter fell or vanished after {before} was scraped (engine restarted)", file=file, key=name
-            )
+            rule = f"the counter fell or vanished after {before} was scraped (engine restarted, or scrapes swapped)"
+            raise InputError(rule, file=file, key=name)
     return found
 
 

@@ -17,7 +17,12 @@ TIE_RATIO = 0.01  # of tokens/s; two that lie closer are said to tie
 
 
 def print_answers(
-    answers: "Sequence[CellAnswer]", unmet: Sequence[Mapping[str, Any]], inputs: Mapping[str, Any], out: Path | None
+    answers: "Sequence[CellAnswer]",
+    unmet: Sequence[Mapping[str, Any]],
+    inputs: Mapping[str, Any],
+    out: Path | None,
+    *,
+    explain: bool = False,
 ) -> None:
     """Everything that `optimize` says on the screen.
 
@@ -26,6 +31,7 @@ def print_answers(
         unmet: marked rows, of all cells.
         inputs: what was asked.
         out: folder of the files, or None.
+        explain: say why each choice is the best and not its neighbours.
     """
     from app.cli.cells import several
     from app.cli.output import say
@@ -34,14 +40,50 @@ def print_answers(
     title = " on ".join(several(str(inputs[name]), name) for name in ("model", "device"))
     print_cells([each.answer for each in answers], unmet, f"{title}, {several(inputs['engine'], 'engine')}: what to "
                 "run at each batch", inputs)  # fmt: skip
+    if explain:
+        for each in answers:
+            print_neighbours(each.body["cells"], each.name)
     if len(answers) != 1 or answers[0].name:
         if out is not None and answers:
             say(f"files of every cell in a folder of its own below {out}, all rows in {out / 'recommendations.json'}")
         return
+    print_counters(answers[0].body.get("counters"))
     print_answer(answers[0].answer)
     if out is not None:
         page = out / "report.html" if plots_available() else None
         print_files(answers[0].entries, answers[0].body["exports"], out, page)
+
+
+def print_neighbours(cells: Sequence[Mapping[str, Any]], name: str) -> None:
+    """Why each choice is the best, and not its neighbours.
+
+    Args:
+        cells: of the answer's object.
+        name: of the answer among several; empty for the only one.
+    """
+    from app.cli.output import print_table
+    from app.reports.neighbour_words import CAPTION, HEADS, neighbour_lines, neighbour_rows
+
+    title = "why not its neighbours" + (f", {name.replace('--', ' on ', 1).replace('--', ', ')}" if name else "")
+    print_table(title, list(HEADS), neighbour_rows(cells), caption=CAPTION, once=("batch", "context", "run"))
+    for line in neighbour_lines(cells):
+        _say(line)
+
+
+def print_counters(counters: Mapping[str, Any] | None) -> None:
+    """What an engine's counters say of the draft length that runs.
+
+    Args:
+        counters: of the answer's object; None where none were given.
+    """
+    from app.cli.output import print_table
+    from app.reports.counted_words import CAPTION, HEADS, counted_lines, counted_rows
+
+    if counters is None:
+        return
+    print_table("what runs, and what was counted", list(HEADS), counted_rows(counters), caption=CAPTION)
+    for line in counted_lines(counters):
+        _say(line)
 
 
 def print_cells(
@@ -168,10 +210,11 @@ def _rests_on(source: "Source") -> str:
         known = source.draft_model if source.draft_model != source.called else "a draft model"
         return f"{f'{known}, ' if known else ''}acceptance {source.label}"
     recorded = source.trace.provenance
-    label = f"acceptance borrowed from {recorded.model}" if source.borrowed else f"recorded on {recorded.model}"
+    how = "recorded" if source.kind == "recorded" else "counted"
+    label = f"acceptance borrowed from {recorded.model}" if source.borrowed else f"{how} on {recorded.model}"
     size = f"{source.trace.positions:,} tokens" if source.kind == "recorded" else "counters without positions"
     where = f" ({recorded.device or 'device unknown'})" if source.kind == "recorded" else ""
-    return f"{label}: {source.path.name if source.path else source.method}, {size}{where}"
+    return f"{label}: {source.path.name if source.path else source.about}, {size}{where}"
 
 
 def _schedules(answer: "Recommendation") -> list[str]:

@@ -49,6 +49,9 @@ def optimize(
     drafting: Drafting,
     accepted: Accepted,
     refining: Refining,
+    after: Annotated[
+        Path | None, typer.Argument(metavar="[AFTER]", help="The second scrape of --metrics.", show_default=False)
+    ] = None,
     model: Annotated[
         str,
         typer.Option(
@@ -61,6 +64,15 @@ def optimize(
     ] = "",
     trace: Annotated[
         list[Path] | None, typer.Option("--trace", help="Acceptance trace; repeat to compare methods.")
+    ] = None,
+    metrics: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--metrics",
+            metavar="BEFORE [AFTER]",
+            help="Text of an engine's /metrics (vLLM, SGLang, TensorRT-LLM, llama.cpp), scraped twice, or once for all "
+            "since it started: should the draft length that runs be changed, and what should be measured next?",
+        ),
     ] = None,
     method: Annotated[
         str,
@@ -93,15 +105,21 @@ def optimize(
     dp: Data = 1,
     fidelity: Fidelity = "calibrated",
     out: Annotated[Path | None, typer.Option("--out", help="Folder for engine files and the answer.")] = DEFAULT_OUT,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Say why each choice and not its neighbours: what they lose, and by what."),
+    ] = False,
     csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
     """Search drafters, draft lengths, trees and batches; write what engines load."""
+    from app.answers.counted import counted_answer
     from app.cli.cell_answers import cell_answer, together
     from app.cli.cells import cells_of, names_of, require_one
     from app.cli.output import deliver, progress_line, require_folder
+    from app.cli.question.counters import counters_source, running_engine, scrapes
     from app.cli.shown.optimize import print_answers
     from costmodel.optimizers.allowed import Limits
 
@@ -129,6 +147,10 @@ def optimize(
         return optimize_refining(searched, questions, inputs, {"json": json, "out": out, "csv": csv, "quiet": quiet})
     contexts, lengths = whole_numbers(context, "--context", least=0), draft_lengths(draft_tokens, least=1)
     limits = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
+    running = running_engine(files, model) if (files := scrapes(metrics, after)) else None
+    if running is not None:
+        counted = counters_source(running, method_slug(method, "--method"), accepted.match_rate, lengths or ())
+        method = ""
     grid: dict[str, Any] = {
         "batches": whole_numbers(batch, "--batch", least=1), "contexts": contexts, "draft_tokens": lengths,
         "tree_sizes": [n for n in whole_numbers(tree_nodes, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS) if n],
@@ -139,6 +161,8 @@ def optimize(
     def question(cell: dict[str, str]) -> "tuple[DecodingConfiguration, list[Source]]":
         asks, name = asked(None, {**given, "model": "", **cell}), cell.get("model", "")
         sources = named_sources(accepted, trace or (), method=method, model=name, lengths=lengths or ())
+        if running is not None:
+            return asks, [counted, *sources]
         if sources:
             return asks, sources
         return _unnamed(asks, method, trees=tree_nodes, stop=stop, match_rate=accepted.match_rate)
@@ -153,12 +177,19 @@ def optimize(
         "fidelity": fidelity,
         "batch": batch, "context": context, "seed": seed,
         "trace": list(dict.fromkeys(str(s.path) for answer in found for s in answer.sources if s.path is not None)),
+        "metrics": [str(file) for file in files],
         "drafter": accepted.drafter or [], "acceptance": as_given(accepted.acceptance),
         "tokens_per_step": accepted.tokens_per_step, "match_rate": accepted.match_rate,
         "stop": stop or None, "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot, "set": placed.overrides or [],
     }  # fmt: skip
     several = len(cells) > 1
-    answers = [cell_answer(each, inputs, unmet, out, several=several, draft=drafting.draft) for each in found]
+    answers = [
+        cell_answer(
+            each, inputs, unmet, out, several=several, draft=drafting.draft,
+            counters=None if running is None else counted_answer(each, running, limits, seed),
+        )
+        for each in found
+    ]  # fmt: skip
     body = together(inputs, answers, unmet) if several or not answers else answers[0].body
 
     def also(folder: Path) -> None:
@@ -167,7 +198,7 @@ def optimize(
 
     delivered = deliver(
         body, name="recommendations" if several else "recommendation", json=json, out=out if answers else None,
-        quiet=quiet, show=lambda: print_answers(answers, unmet, inputs, out), also=also, csv=csv,
+        quiet=quiet, show=lambda: print_answers(answers, unmet, inputs, out, explain=explain), also=also, csv=csv,
         rows=["choices", "alternatives", "unmet"],
     )  # fmt: skip
     require_one([*body["choices"], *unmet])

@@ -1,0 +1,42 @@
+"""optimize --explain: why each choice and not its neighbours, on the screen, in the object and in the report."""
+
+import json
+
+ASK = ("optimize", "--model", "llama-3.1-8b", "--device", "h100-sxm", "--batch", "1,64",
+       "--drafter", "eagle-3:0.75,0.52,0.38,0.3", "--drafter", "n-gram:0.5")  # fmt: skip
+
+
+def test_the_screen_says_it_where_it_is_asked(rooftree, tmp_path):
+    plain, explained = (rooftree(*ASK, *more, "--out", tmp_path) for more in ((), ("--explain",)))
+    assert "why not its neighbours" not in plain.out and explained.code == 0
+    said = " ".join(explained.out.split())
+    for words in (
+        "why not its neighbours",
+        "off loses",
+        "fewer tokens",
+        "at batch 64 it",
+        "nothing longer was compared",
+    ):
+        assert words in said
+
+
+def test_the_object_and_the_report_hold_it(rooftree, tmp_path):
+    answer = rooftree(*ASK, "--out", tmp_path, "--json").answer
+    for cell in answer["cells"]:
+        for each in cell["neighbours"]:
+            assert sum(each["lost_by"].values()) - each["lost_ratio"] < 1e-9
+        assert [each["kind"] for each in cell["neighbours"]].count("drafter") == 1
+    page = (tmp_path / "report.html").read_text()
+    assert "Why not its neighbours" in page
+    kept = json.loads((tmp_path / "recommendation.json").read_text())
+    assert kept["cells"] == answer["cells"]
+
+
+def test_an_answer_that_does_not_say_has_a_report(rooftree, tmp_path):
+    """Answers of an earlier release are read back."""
+    from app.reports.report import report_page
+
+    answer = rooftree(*ASK, "--out", tmp_path, "--json").answer
+    older = answer | {"cells": [{k: v for k, v in cell.items() if k not in ("neighbours", "carried")}
+                                for cell in answer["cells"]]}  # fmt: skip
+    assert "Why not its neighbours" not in report_page(older)

@@ -1,0 +1,95 @@
+"""optimize --metrics: from two scrapes to what to run, whether that is sure, and what to measure next."""
+
+import json
+
+import pytest
+
+from tests.traces.importers.engines.test_running import KEPT, SGLANG, VLLM, vllm
+
+ASK = ("optimize", "--device", "h100-sxm", "--method", "eagle-3", "--batch", "1,64", "--tree-nodes", "0")
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+@pytest.fixture
+def scrapes(tmp_path):
+    twice = {name: 2 * value for name, value in VLLM.items()}
+    texts = {"before": vllm(MODEL), "after": vllm(MODEL, [2 * kept for kept in KEPT], **twice)}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.prom").write_text(text)
+    return tmp_path / "before.prom", tmp_path / "after.prom"
+
+
+@pytest.fixture
+def ask(rooftree, tmp_path):
+    return lambda *words: rooftree(*ASK, *words, "--out", tmp_path / "out")
+
+
+def test_the_schedule_is_that_of_the_counted_rates(ask, rooftree, scrapes, tmp_path):
+    answer = ask("--metrics", *scrapes, "--json").answer
+    stated = ",".join(str(kept / 4200) for kept in KEPT)
+    same = rooftree(
+        *ASK[:3], "--model", MODEL, "--batch", "1,64", "--drafter", f"eagle-3:{stated}", "--out", tmp_path, "--json"
+    ).answer
+    assert answer["schedule"] == same["schedule"] and answer["inputs"]["metrics"] == [str(file) for file in scrapes]
+    assert [row["tokens_per_s"] for row in answer["choices"]] == [row["tokens_per_s"] for row in same["choices"]]
+    kept = [row["configuration"]["acceptance_by_depth"] for row in answer["choices"]]
+    assert kept[0] == pytest.approx([kept / 4200 for kept in KEPT])
+
+
+def test_what_runs_is_judged_where_it_runs(ask, scrapes):
+    counters = ask("--metrics", *scrapes, "--json").answer["counters"]
+    now = counters["in_use"]
+    assert (counters["engine"], now["draft_tokens"], now["steps"], now["batch"]) == ("vllm", 3, 4200, 21.0)
+    assert [(each["batch"], each["runs_now"]) for each in counters["verdicts"]] == [(1, False), (21, True), (64, False)]
+    there = counters["verdicts"][1]
+    assert now["predicted_tpot_s"] == pytest.approx(21 / there["in_use_tokens_per_s"])
+    assert there["in_use_draft_tokens"] == 3 and there["answer"] == "keep" and not counters["suffices_now"]
+    (following,) = counters["next"]
+    assert following["reason"] == "never drafted" and following["draft_tokens"] > 3 and following["steps"] >= 100
+
+
+def test_the_screen_and_the_report_say_it_in_the_same_words(ask, scrapes, tmp_path):
+    said = " ".join(ask("--metrics", *scrapes).out.split())
+    for words in ("vLLM ran K=3: 4,200 drafts", "keep K=3 at batch 21", "the counters do not suffice",
+                  "measure next: run K=", "counted on meta-llama/Llama-3.1-8B-Instruct"):  # fmt: skip
+        assert words in said
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "What runs now" in page and "measure next: run K=" in page
+
+
+def test_one_scrape_counts_from_the_start(ask, scrapes):
+    said = ask("--metrics", scrapes[0]).out
+    assert "since it started" in said
+    repeated = ask("--metrics", scrapes[0], "--metrics", scrapes[1], "--json").answer
+    assert repeated["counters"]["scrapes"] == [str(file) for file in scrapes]
+
+
+def test_a_mean_alone_says_what_it_cannot_know(ask, tmp_path):
+    file = tmp_path / "sglang.prom"
+    file.write_text(SGLANG.format(nodes=4).replace(" ", f'{{model_name="{MODEL}"}} '))
+    counters = ask("--metrics", file, "--engine", "sglang", "--json").answer["counters"]
+    assert [each["how"] for each in counters["lengths"][:5]] == ["counted", "between", "between", "counted", "beyond"]
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (("--metrics", "{before}", "{after}", "--method", "plain-decoding"), "--method: counters do not say"),
+        (("{after}",), "AFTER: is a second scrape"),
+        (("--metrics", "{before}", "--metrics", "{after}", "{after}"), "--metrics: takes one scrape or two"),
+        (("--metrics", "{after}", "{before}"), "restarted, or scrapes swapped"),
+        (("--metrics", "{before}", "nowhere.prom"), "nowhere.prom"),
+    ],
+)
+def test_refusals(ask, scrapes, words, rule):
+    named = dict(zip(("before", "after"), scrapes, strict=True))
+    ended = ask(*(word.format_map(named) for word in words))
+    assert ended.code == 2 and ended.out == "" and rule in ended.err
+
+
+def test_python_asks_the_same(scrapes):
+    import rooftree
+
+    answer = rooftree.optimize(metrics=list(scrapes), method="eagle-3", device="h100-sxm", batch=[1])
+    assert json.loads(json.dumps(answer.to_json()))["counters"]["in_use"]["draft_tokens"] == 3
+    assert "what runs" in str(answer)

@@ -1,0 +1,197 @@
+"""What does an engine run right now, as its counters say?
+
+Draft length in use, requests of a step, share of steps with a draft and mean lengths, beside acceptance between two
+scrapes or since the engine started. Leaves out which drafter made the drafts, which no counter tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardware_profiles.errors import InputError
+from traces.importers.engines.metric_names import (
+    BUSY,
+    COUNTERS,
+    DECODES,
+    GAUGES,
+    PREFIXES,
+    RATES,
+    STEPS,
+    Engine,
+    first_of,
+)
+from traces.importers.files import read_text
+from traces.importers.formats import import_trace
+from traces.importers.prometheus import samples
+from traces.importers.recognition import sample_of
+from traces.importers.scrapes import Observed, Scrape, observed
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.summary import Summary
+
+_FORMATS: dict[Engine, str] = {
+    "vllm": "vllm-metrics", "sglang": "sglang-metrics", "tensorrt-llm": "tensorrt-llm-metrics",
+    "llama.cpp": "llama-cpp-metrics",
+}  # fmt: skip
+_TPOT = "request_time_per_output_token_seconds"
+_SPECULATION = {"vllm": "spec_decode_", "sglang": "spec_", "tensorrt-llm": "spec_decode_", "llama.cpp": "spec_decode_"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Running:
+    """What an engine ran between two scrapes.
+
+    Attributes:
+        engine: which.
+        files: the scrapes, one or two.
+        trace: acceptance, level 0.
+        draft_tokens: draft levels K in use, the longest where lengths were mixed; None where no counter tells.
+        mean_draft_tokens: draft tokens of a step with a draft, on average; None where they are not counted.
+        batch: requests of a step; None where no counter tells.
+        batch_from: how that is known.
+        proposal_ratio: share of the steps of requests that had a draft; None where no counter tells.
+        prompt_tokens: mean of the requests that ended; None where no counter tells.
+        output_tokens: likewise of their answers.
+        tpot_s: mean seconds per output token, as the engine states it; None where it does not.
+    """
+
+    engine: Engine
+    files: tuple[str, ...]
+    trace: AcceptanceTrace
+    draft_tokens: int | None
+    mean_draft_tokens: float | None
+    batch: float | None
+    batch_from: str
+    proposal_ratio: float | None
+    prompt_tokens: float | None
+    output_tokens: float | None
+    tpot_s: float | None
+
+    @property
+    def summary(self) -> Summary:
+        """The counts."""
+        assert self.trace.summary is not None
+        return self.trace.summary
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether drafts of several lengths were counted together."""
+        mean, longest = self.mean_draft_tokens, self.draft_tokens
+        return mean is not None and longest is not None and mean < longest - 1e-9
+
+
+def read_running(
+    before: str | Path,
+    after: str | Path | None = None,
+    *,
+    model: str | None = None,
+    is_served: Callable[[str], bool] = lambda label: True,
+) -> Running:
+    """Read one or two scrapes of an engine's counters.
+
+    Args:
+        before: text of `/metrics` at the start; the only scrape where `after` is absent, counted from engine start.
+        after: text of `/metrics` at the end.
+        model: `model_name` to read where several models are served; None: the only one that `is_served`.
+        is_served: whether a `model_name` is the model that is asked about.
+
+    Raises:
+        InputError: no counters of a known engine, two engines, no counters of speculation, several models, a counter
+            that fell, no draft, or drafts that are trees.
+    """
+    files = tuple(str(each) for each in (before, after) if each is not None)
+    engine = _one_engine(files)
+    chosen = model or _chosen_model(files[-1], is_served)
+    trace = import_trace(_FORMATS[engine], list(files), **({} if chosen is None else {"model": chosen}))
+    assert trace.summary is not None
+    _refuse_trees(trace.summary, files[-1])
+    texts = [read_text(file) for file in files] if after is not None else ["", read_text(files[0])]
+    span = observed(Scrape(at_s=0.0, text=texts[0]), Scrape(at_s=0.0, text=texts[1]), chosen)
+    counts, prefix = trace.summary, PREFIXES[engine]
+
+    def gained(figure: str) -> float | None:
+        return first_of(span.total, prefix, COUNTERS[figure])
+
+    output, requests, prompts = gained("output_tokens"), gained("requests"), gained("prompt_tokens")
+    steps = float(counts.drafts) if engine == "sglang" else None  # which counts every step of every request
+    if output is not None and counts.drafts and engine != "sglang":
+        steps = output - (requests or 0.0) - counts.accepted_tokens
+    batch, batch_from = _batch(span, engine, steps)
+    return Running(
+        engine=engine, files=files, trace=trace, draft_tokens=counts.draft_levels,
+        mean_draft_tokens=counts.draft_tokens / counts.drafts if counts.drafts and counts.draft_tokens else None,
+        batch=batch, batch_from=batch_from,
+        proposal_ratio=min(counts.drafts / steps, 1.0) if steps and steps > 0 else None,
+        prompt_tokens=prompts / requests if prompts and requests else None,
+        output_tokens=output / requests if output and requests else None,
+        tpot_s=_tpot_s(span, prefix),
+    )  # fmt: skip
+
+
+def _one_engine(files: tuple[str, ...]) -> Engine:
+    """The engine whose counters all files hold.
+
+    Raises:
+        InputError: none, or two; or no counters of speculation.
+    """
+    found: list[Engine] = []
+    for file in files:
+        sample = sample_of(file)
+        known = [engine for engine, prefix in PREFIXES.items() if sample.says(f"^{prefix}")]
+        if not known:
+            rule = "holds no counters of vLLM, SGLang, TensorRT-LLM or llama.cpp: it must be the text of /metrics"
+            raise InputError(rule, file=file, key="--metrics")
+        found.append(known[0])
+    engine, file = found[0], files[-1]
+    if found[-1] != engine:
+        rule = f"is of {found[-1]}, and {files[0]} of {engine}: both scrapes must be of one engine"
+        raise InputError(rule, file=file, key="--metrics")
+    if not sample_of(file).says(f"^{PREFIXES[engine]}{_SPECULATION[engine]}"):
+        rule = f"holds {engine}'s counters, and none of speculation: the engine runs without a drafter"
+        raise InputError(rule, file=file, key="--metrics")
+    return engine
+
+
+def _chosen_model(file: str, is_served: Callable[[str], bool]) -> str | None:
+    """The model to read among several that counters name; None where they name one or none, or it is not told."""
+    series, _ = samples(read_text(file))
+    names = sorted({value for _, labels in series for name, value in labels if name == "model_name"})
+    served = [name for name in names if is_served(name)] if len(names) > 1 else []
+    return served[0] if len(served) == 1 else None
+
+
+def _refuse_trees(counts: Summary, file: str) -> None:
+    """Refuse counters of drafts that have more tokens than levels.
+
+    Raises:
+        InputError: what was counted of trees tells nothing of chains.
+    """
+    levels, drafted = counts.draft_levels, counts.draft_tokens
+    if levels and counts.drafts and drafted > counts.drafts * levels:
+        nodes = drafted / counts.drafts
+        rule = (
+            f"counts trees of {nodes:.3g} draft tokens in {levels} levels, which tell nothing of shorter drafts: run "
+            "chains for a while (SGLang: --speculative-eagle-topk 1), or record a trace"
+        )
+        raise InputError(rule, file=file, key="--metrics")
+
+
+def _batch(span: Observed, engine: Engine, steps: float | None) -> tuple[float | None, str]:
+    """Requests of a step, and how that is known."""
+    prefix = PREFIXES[engine]
+    if (busy := span.weighted_mean(f"{prefix}{BUSY}", f"{prefix}{DECODES}")) is not None:
+        return busy, f"{prefix}{BUSY}"
+    iterations = span.total(f"{prefix}{STEPS}_count")
+    if iterations and steps and steps > 0:
+        return max(steps / iterations, 1.0), f"steps of requests over {prefix}{STEPS}_count"
+    running = first_of(span.level, prefix, GAUGES["running"])
+    return (running, "requests that ran at the last scrape") if running else (None, "")
+
+
+def _tpot_s(span: Observed, prefix: str) -> float | None:
+    """Mean seconds per output token of requests; times between deliveries, which hold several tokens, do not tell."""
+    if (mean := span.mean(f"{prefix}{_TPOT}")) is not None:
+        return mean
+    seconds, tokens = (span.total(f"{prefix}{name}") for name in RATES["tpot_s"])
+    return seconds / tokens if seconds is not None and tokens else None
