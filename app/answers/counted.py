@@ -82,18 +82,18 @@ def _length(known: KnownLength) -> Json:
     }  # fmt: skip
 
 
-def _verdict(each: Verdict) -> Json:
-    finite = np.isfinite(each.gain_ratio)
+def _verdict(verdict: Verdict) -> Json:
+    finite = np.isfinite(verdict.gain_ratio)
     return {
-        "batch": each.batch, "context": each.context, "answer": each.answer, "suffices": each.suffices,
-        "in_use_draft_tokens": each.in_use, "in_use_tokens_per_s": each.in_use_tokens_per_s or None,
-        "best_draft_tokens": each.best, "best_tokens_per_s": each.best_tokens_per_s,
-        "gain_ratio": each.gain_ratio if finite else None,
-        "gain_ratio_interval": list(each.gain_interval) if finite else None,
-        "gain_ratio_interval_of_counts": list(each.gain_interval_of_counts) if finite else None,
-        "faster_probability": each.faster_probability, "counts_loss_ratio": each.counts_loss_ratio,
-        "unknown_draft_tokens": each.unknown, "unknown_gain_ratio": each.unknown_gain_ratio,
-        "law_best_draft_tokens": each.law_best, "law_gain_ratio": each.law_gain_ratio,
+        "batch": verdict.batch, "context": verdict.context, "answer": verdict.answer, "suffices": verdict.suffices,
+        "in_use_draft_tokens": verdict.in_use, "in_use_tokens_per_s": verdict.in_use_tokens_per_s or None,
+        "best_draft_tokens": verdict.best, "best_tokens_per_s": verdict.best_tokens_per_s,
+        "gain_ratio": verdict.gain_ratio if finite else None,
+        "gain_ratio_interval": list(verdict.gain_interval) if finite else None,
+        "gain_ratio_interval_of_counts": list(verdict.gain_interval_of_counts) if finite else None,
+        "faster_probability": verdict.faster_probability, "counts_loss_ratio": verdict.counts_loss_ratio,
+        "unknown_draft_tokens": verdict.unknown, "unknown_gain_ratio": verdict.unknown_gain_ratio,
+        "law_best_draft_tokens": verdict.law_best, "law_gain_ratio": verdict.law_gain_ratio,
     }  # fmt: skip
 
 

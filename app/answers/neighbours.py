@@ -28,12 +28,12 @@ def neighbourhood(around: Neighbourhood, names: Sequence[str]) -> Json:
     }
 
 
-def _neighbour(each: Neighbour, names: Sequence[str]) -> Json:
-    plain = each.acceptance.draft_tokens == 0
+def _neighbour(beside: Neighbour, names: Sequence[str]) -> Json:
+    plain = beside.acceptance.draft_tokens == 0
     return {
-        "kind": each.kind, "drafter": None if plain else names[each.source], "topology": each.acceptance.topology,
-        "draft": draft_words(each.acceptance), "draft_tokens": each.acceptance.draft_tokens,
-        "tokens_per_step": each.acceptance.tokens_per_step,
-        "tokens_per_s": None if each.barred else each.tokens_per_s, "lost_ratio": each.lost_ratio,
-        "lost_by": dict(each.terms), "barred": each.barred or None,
+        "kind": beside.kind, "drafter": None if plain else names[beside.source], "topology": beside.acceptance.topology,
+        "draft": draft_words(beside.acceptance), "draft_tokens": beside.acceptance.draft_tokens,
+        "tokens_per_step": beside.acceptance.tokens_per_step,
+        "tokens_per_s": None if beside.barred else beside.tokens_per_s, "lost_ratio": beside.lost_ratio,
+        "lost_by": dict(beside.terms), "barred": beside.barred or None,
     }  # fmt: skip

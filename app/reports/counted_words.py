@@ -29,16 +29,16 @@ def counted_rows(counters: Json) -> list[list[str]]:
     return [_row(each) for each in counters["verdicts"]]
 
 
-def _row(each: Json) -> list[str]:
-    runs = each["in_use_tokens_per_s"]
-    same = each["best_draft_tokens"] == each["in_use_draft_tokens"]
-    gains = [each[key] for key in ("gain_ratio_interval", "gain_ratio_interval_of_counts")]
+def _row(verdict: Json) -> list[str]:
+    runs = verdict["in_use_tokens_per_s"]
+    alone = runs is None or verdict["best_draft_tokens"] == verdict["in_use_draft_tokens"]
+    gains = [verdict[key] for key in ("gain_ratio_interval", "gain_ratio_interval_of_counts")]
     return [
-        f"{each['batch']:,}{' (now)' if each['runs_now'] else ''}", f"{each['context']:,}",
-        length_words(each["in_use_draft_tokens"]), digits(runs) if runs else "does not fit",
-        length_words(each["best_draft_tokens"]), "" if same or runs is None else _gain(each["gain_ratio"], gains[0]),
-        "" if same or runs is None else _span(gains[1]), _percent(each["unknown_gain_ratio"]),
-        _DO[each["answer"]] + ("" if each["suffices"] else ", measure"),
+        f"{verdict['batch']:,}{' (now)' if verdict['runs_now'] else ''}", f"{verdict['context']:,}",
+        length_words(verdict["in_use_draft_tokens"]), digits(runs) if runs else "does not fit",
+        length_words(verdict["best_draft_tokens"]), "" if alone else _gain(verdict["gain_ratio"], gains[0]),
+        "" if alone else _span(gains[1]), _percent(verdict["unknown_gain_ratio"]),
+        _DO[verdict["answer"]] + ("" if verdict["suffices"] else ", measure"),
     ]  # fmt: skip
 
 

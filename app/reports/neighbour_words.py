@@ -48,21 +48,21 @@ def _line(cell: Json) -> str:
     return f"batch {cell['batch']:,}, context {cell['context']:,}, {_named(cell['winner'])}: {'; '.join(parts)}"
 
 
-def _why(each: Json) -> str:
+def _why(beside: Json) -> str:
     """A neighbour's loss, what it loses by, and what it wins back."""
-    by = each["lost_by"]
+    by = beside["lost_by"]
     names = {"tokens": f"{'fewer' if by['tokens'] > 0 else 'more'} tokens per step"} | _NAMES
     lost, won = ([(name, sign * by[term]) for term, name in names.items()] for sign in (1, -1))
     lost_by, won_by = (
         ", ".join(f"{100 * share:.1f} by {name}" for name, share in each if share > _ENOUGH) for each in (lost, won)
     )
-    words = f"{_named(each)} loses {100 * each['lost_ratio']:.1f} %"
+    words = f"{_named(beside)} loses {100 * beside['lost_ratio']:.1f} %"
     return words + (f": {lost_by}" if lost_by else "") + (f", less {won_by}" if won_by else "")
 
 
-def _named(each: Json) -> str:
+def _named(choice: Json) -> str:
     """A configuration: `eagle-3 K=6`, or `off`."""
-    return str(each["draft"]) if each["topology"] == "off" else f"{each['drafter']} {each['draft']}"
+    return str(choice["draft"]) if choice["topology"] == "off" else f"{choice['drafter']} {choice['draft']}"
 
 
 def _signed(ratio: float) -> str:
