@@ -17,7 +17,7 @@ from hardware_profiles.errors import InputError, RooftreeError
 from real_runs.servers.acceptance import acceptance_between
 from real_runs.servers.counters import scrape
 from real_runs.servers.exchange import Patience
-from real_runs.servers.identify import Server
+from real_runs.servers.identify import KINDS, Server
 from simulator.results.metrics import PERCENTILES
 from traces.importers.engines.metric_names import (
     BUSY,
@@ -111,7 +111,7 @@ def _known(server: Server, first: Scrape) -> Server:
     """The server with the engine that its counters are named after, where it does not name one itself."""
     if server.kind != "openai":
         return server
-    kinds = (kind for kind, prefix in PREFIXES.items() if f"\n{prefix}" in first.text)
+    kinds = (kind for kind in KINDS if kind in PREFIXES and f"\n{PREFIXES[kind]}" in first.text)
     return replace(server, kind=next(kinds, server.kind))
 
 

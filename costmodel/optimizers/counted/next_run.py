@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 from costmodel.laws.acceptance import DepthRates
 from costmodel.method import Method
@@ -100,7 +100,8 @@ def _unknown_length(method: Method, rates: DepthRates, lengths: Sequence[KnownLe
     assert at.unknown is not None
     known = lengths[at.unknown]
     used = max(each.draft_tokens for each in lengths if each.how != "beyond")
-    draft_tokens, reason = at.unknown, cast("Reason", "never drafted")
+    draft_tokens = at.unknown
+    reason: Reason = "never drafted"
     if known.how == "beyond":
         draft_tokens = min(max(at.law_best, used) + 1, lengths[-1].draft_tokens)
     else:
@@ -131,5 +132,5 @@ def _rounded_up(count: float) -> int:
     >>> _rounded_up(1234.5)
     1300
     """
-    unit = 10 ** max(math.floor(math.log10(count)) - 1, 0)
-    return math.ceil(count / unit) * unit
+    unit = float(10 ** max(math.floor(math.log10(count)) - 1, 0))
+    return int(math.ceil(count / unit) * unit)

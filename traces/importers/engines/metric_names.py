@@ -7,10 +7,8 @@ speculation, which the importers of traces know, and the prefix by which each na
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
-Engine = Literal["vllm", "sglang", "tensorrt-llm", "llama.cpp"]
-PREFIXES: Mapping[Engine, str] = {
+PREFIXES: Mapping[str, str] = {
     "vllm": "vllm:", "sglang": "sglang:", "tensorrt-llm": "trtllm_", "llama.cpp": "llamacpp:"
 }  # fmt: skip
 

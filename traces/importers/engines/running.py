@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hardware_profiles.errors import InputError
 from traces.importers.engines.metric_names import (
@@ -19,7 +20,6 @@ from traces.importers.engines.metric_names import (
     PREFIXES,
     RATES,
     STEPS,
-    Engine,
     first_of,
 )
 from traces.importers.files import read_text
@@ -30,7 +30,7 @@ from traces.importers.scrapes import Observed, Scrape, observed
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.summary import Summary
 
-_FORMATS: dict[Engine, str] = {
+_FORMATS: dict[str, str] = {
     "vllm": "vllm-metrics", "sglang": "sglang-metrics", "tensorrt-llm": "tensorrt-llm-metrics",
     "llama.cpp": "llama-cpp-metrics",
 }  # fmt: skip
@@ -56,7 +56,7 @@ class Running:
         tpot_s: mean seconds per output token, as the engine states it; None where it does not.
     """
 
-    engine: Engine
+    engine: str
     files: tuple[str, ...]
     trace: AcceptanceTrace
     draft_tokens: int | None
@@ -103,7 +103,8 @@ def read_running(
     files = tuple(str(each) for each in (before, after) if each is not None)
     engine = _one_engine(files)
     chosen = model or _chosen_model(files[-1], is_served)
-    trace = import_trace(_FORMATS[engine], list(files), **({} if chosen is None else {"model": chosen}))
+    options: dict[str, Any] = {} if chosen is None else {"model": chosen}
+    trace = import_trace(_FORMATS[engine], list(files), **options)
     assert trace.summary is not None
     _refuse_trees(trace.summary, files[-1])
     texts = [read_text(file) for file in files] if after is not None else ["", read_text(files[0])]
@@ -129,13 +130,13 @@ def read_running(
     )  # fmt: skip
 
 
-def _one_engine(files: tuple[str, ...]) -> Engine:
+def _one_engine(files: tuple[str, ...]) -> str:
     """The engine whose counters all files hold.
 
     Raises:
         InputError: none, or two; or no counters of speculation.
     """
-    found: list[Engine] = []
+    found: list[str] = []
     for file in files:
         sample = sample_of(file)
         known = [engine for engine, prefix in PREFIXES.items() if sample.says(f"^{prefix}")]
@@ -177,7 +178,7 @@ def _refuse_trees(counts: Summary, file: str) -> None:
         raise InputError(rule, file=file, key="--metrics")
 
 
-def _batch(span: Observed, engine: Engine, steps: float | None) -> tuple[float | None, str]:
+def _batch(span: Observed, engine: str, steps: float | None) -> tuple[float | None, str]:
     """Requests of a step, and how that is known."""
     prefix = PREFIXES[engine]
     if (busy := span.weighted_mean(f"{prefix}{BUSY}", f"{prefix}{DECODES}")) is not None:
