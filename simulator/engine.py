@@ -17,7 +17,7 @@ from simulator.cluster.ranks import Ranks
 from simulator.cluster.replica import Pool, SimulatedReplica
 from simulator.loop.block_options import RecordedBlocks
 from simulator.loop.compiled import PlainWork
-from simulator.loop.decoders.record import GOODPUT, TREE
+from simulator.loop.decoders.record import ALWAYS, EMA, TIERS, TREE
 from simulator.loop.decoders.speculation import build_drafts, lookahead_tokens, mean_rows_by_pass, place_requests
 from simulator.loop.histogram import Histogram
 from simulator.loop.iteration import advance
@@ -148,8 +148,9 @@ def new_pool(scenario: Scenario, generator: np.random.Generator, *, users: bool,
     )
     draft_timer = scenario.speculation.draft if scenario.speculation is not None else None
     tables = _tables(scenario, scenario.timer, limits, draft_timer)
-    if drafts.controller == GOODPUT and tables is None:
-        raise InputError("the goodput controller needs timers that can be tabulated", key="controller", value="goodput")
+    if drafts.controller not in (ALWAYS, EMA, TIERS) and tables is None:
+        rule = "a controller that weighs seconds needs timers that can be tabulated"
+        raise InputError(rule, key="controller", value=drafts.controller)
     if drafts.decoder == TREE and drafts.passes.size and draft_timer is not None and tables is None:
         raise InputError("dynamic trees need timers that can be tabulated", key="topology", value="dynamic tree")
     return Pool(
@@ -198,6 +199,12 @@ def _tables(scenario: Scenario, timer: StepTimer, limits: Limits, draft_timer: o
         drafted = draft_timer.tables(size, drafts=True)
         tables = tables._replace(draft_s=drafted.draft_s, draft_row_s=drafted.draft_row_s)
     return tables
+
+
+def _counted(scenario: Scenario) -> tuple[str, ...]:
+    """Names of the totals; changes of the draft length are counted where a policy sets it."""
+    policy = scenario.speculation.policy if scenario.speculation is not None else None
+    return COUNTERS if policy is None else (*COUNTERS, "length_changes")
 
 
 def collect(
@@ -252,7 +259,7 @@ def collect(
         clock_s=max(replica.clock_s for replica in replicas),
         busy_s=float(sum(s.busy_s for s in states)),
         replicas=len(replicas),
-        counters={name: int(sum(getattr(s, name) for s in states)) for name in COUNTERS},
+        counters={name: int(sum(getattr(s, name) for s in states)) for name in _counted(scenario)},
         steps_by_batch=by_batch[0],
         emitted_by_batch=by_batch[1],
         iterations_by_rows=by_rows[0],

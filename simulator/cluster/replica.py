@@ -12,6 +12,7 @@ import numpy as np
 
 from hardware_profiles.errors import InputError
 from simulator.loop.compiled import Compiled, plain_rows, plain_tuple
+from simulator.loop.decoders.lengths import begin_policy, memory_shape
 from simulator.loop.decoders.record import BLOCK, PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
 from simulator.loop.iteration import COMPOSED, COUNTED, PAUSED, advance, begin, settle, start
 from simulator.loop.passes import drafts_at_once, group, groups, over_caches, part, parts, tabled_seconds, with_pass
@@ -68,7 +69,11 @@ class SimulatedReplica:
         self.state = new_replica(pool.limits, machine=pool.machine)
         if not pool.series:
             self.state.sample_stride = _NEVER
-        self.buffers = new_buffers(pool.limits, pool.prefixes, inbox)
+        self.buffers = new_buffers(
+            pool.limits, pool.prefixes, inbox, draft_tokens=pool.drafts.most,
+            memory=memory_shape(pool.drafts, pool.limits),
+        )  # fmt: skip
+        begin_policy(pool.drafts, self.buffers.memory)
         tables = no_tables() if pool.tables is None else pool.tables
         parts = (self.buffers, pool.requests, pool.prefixes, pool.limits, pool.drafts, tables)
         if not pool.machine:
@@ -162,7 +167,7 @@ class SimulatedReplica:
         draft = 0.0
         if p.draft_timer is not None and p.drafts.decoder != PLAIN:
             count_at_once, context = self._run(drafts_at_once, self._parts[0])
-            prompt_rows = int(state.rows - state.decode_rows)
+            prompt_rows = int(state.rows - state.decode_rows + state.reread_rows)
             draft = p.draft_timer(int(count_at_once), int(state.longest_new_draft), float(context), prompt_rows) / count
         seconds = 0.0 if p.drafts.decoder in (PARALLEL, PLAIN) else draft
         for at in range(count):

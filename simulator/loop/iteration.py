@@ -12,7 +12,8 @@ import numpy as np
 from simulator.loop.compiled import compiled, inlined
 from simulator.loop.decoders.block_walk import count_shared
 from simulator.loop.decoders.drafting import advance_walk, forget_slowly
-from simulator.loop.decoders.record import BLOCK, NOTHING, PARALLEL, PLAIN, Drafts
+from simulator.loop.decoders.lengths import learn, see_step
+from simulator.loop.decoders.record import ALWAYS, BLOCK, NOTHING, PARALLEL, PLAIN, Drafts
 from simulator.loop.histogram import bin_of
 from simulator.loop.kv_cache import grow, missing_blocks, most_blocks, release, used_blocks
 from simulator.loop.passes import tabled_seconds
@@ -98,13 +99,17 @@ def start(replica: Replica, buffers: Buffers, seconds: float) -> None:
 
 
 @inlined
-def _step(replica: Replica, requests: Requests, limits: Limits, d: Drafts, r: int) -> int:
+def _step(
+    replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, d: Drafts, r: int, watched: bool
+) -> int:  # fmt: skip
     """What a request computed in the iteration counts; tokens that it emits."""
     quota = requests[r].quota
     requests[r].quota = 0
     if requests[r].phase == DECODING:
         emitted = advance_walk(d, replica, requests, r, replica.draft_limit)
         requests[r].computed += emitted
+        if watched:
+            see_step(d, replica, buffers, requests, r, emitted)
         return int(emitted)
     requests[r].computed += quota
     if requests[r].computed < requests[r].prompt + requests[r].generated:
@@ -131,9 +136,10 @@ def settle(
     before, remaining, waits, emitted_before = replica.running, 0, 0, replica.emitted
     accepted_before = replica.accepted
     wait, place = -1.0, 0
+    watched = d.controller != ALWAYS or d.rereads
     for i in range(before):
         r = running[i]
-        emitted = _step(replica, requests, limits, d, r) if requests[r].quota > 0 else 0
+        emitted = _step(replica, buffers, requests, limits, d, r, watched) if requests[r].quota > 0 else 0
         if emitted > 0:
             if requests[r].generated == 0:
                 requests[r].first_s = now
@@ -164,6 +170,8 @@ def settle(
     replica.steady = everybody and (replica.queued == 0 or (remaining == before and replica.admitted == 0))
     replica.just_accepted = replica.accepted - accepted_before
     _remember_step(replica, decoding, emitted_together)
+    if watched:
+        learn(d, replica, buffers, emitted_together)
     forget_slowly(d, replica)
     _sample(replica, buffers, limits)
 

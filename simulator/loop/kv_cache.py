@@ -40,7 +40,9 @@ def promised_blocks(requests: Requests, limits: Limits, r: int) -> int:
 def missing_blocks(requests: Requests, limits: Limits, r: int, tokens: int) -> int:
     """Blocks without which a request cannot hold so many tokens."""
     short = tokens - requests[r].slots
-    return int((short + limits.block_tokens - 1) // limits.block_tokens) if short > 0 else 0
+    if short <= limits.block_tokens:  # nearly always; dividing takes longer than the rest
+        return 1 if short > 0 else 0
+    return int((short + limits.block_tokens - 1) // limits.block_tokens)
 
 
 @compiled
@@ -76,6 +78,15 @@ def _unlink(buffers: Buffers, name: int) -> None:
     buffers.blocks[after].previous = before
 
 
+@inlined
+def take_unused(replica: Replica, requests: Requests, limits: Limits, r: int, blocks: int) -> None:
+    """Give a request more blocks of its own; so many must be unused."""
+    replica.unused_blocks -= blocks
+    requests[r].private += blocks
+    requests[r].slots += blocks * limits.block_tokens
+    replica.peak_blocks = max(replica.peak_blocks, used_blocks(replica, limits))
+
+
 @compiled
 def grow(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, r: int, blocks: int) -> None:
     """Give a request more blocks of its own; they must be obtainable."""
@@ -85,10 +96,7 @@ def grow(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits,
         buffers.blocks[name].resident = 0
         replica.idle_blocks -= 1
         replica.unused_blocks += 1
-    replica.unused_blocks -= blocks
-    requests[r].private += blocks
-    requests[r].slots += blocks * limits.block_tokens
-    replica.peak_blocks = max(replica.peak_blocks, used_blocks(replica, limits))
+    take_unused(replica, requests, limits, r, blocks)
 
 
 @compiled

@@ -15,6 +15,7 @@ from costmodel.laws.batching import SERIAL, check_batch
 from costmodel.method import Batch, Stop
 from hardware_profiles.errors import InputError
 from simulator.loop.block_options import BlockOptions, RecordedBlocks
+from simulator.loop.decoders.length_policies import LengthPolicy
 from simulator.loop.rank_time import RankTimer
 from simulator.loop.request import Workload
 from simulator.loop.step_time import DraftTimer, StepTimer
@@ -154,6 +155,7 @@ class SpeculationOptions:
             grouped by order of arrival (`pad`), or by length wherever that costs less (`regroup`); every group is a
             pass of its own.
         group_requests: most requests that are padded together; None: everybody.
+        policy: who sets the draft length of the batch instead of `stop`; None: nobody.
 
     Raises:
         InputError: a topology out of range, a broken schedule, options that do not go together, or more than the
@@ -169,6 +171,7 @@ class SpeculationOptions:
     law: Law = MATCHING
     batch: Batch = SERIAL
     group_requests: int | None = None
+    policy: LengthPolicy | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.draft_tokens <= LONGEST_DRAFT:
@@ -191,6 +194,7 @@ class SpeculationOptions:
         self._check_law()
         self._check_branches()
         self._check_groups()
+        self._check_policy()
         chains = self.stop.rule != "length" or self.batch.drafts_during_verify or self.batch.parts > 1
         if not isinstance(self.topology, int) and chains:
             raise InputError("early stops and overlapped passes are for chains", key="topology", value="tree")
@@ -209,6 +213,20 @@ class SpeculationOptions:
             )
         if self.batch.slots == "likeliest":
             self.trace.require(3, "verifying the likeliest draft tokens of a batch")
+
+    def _check_policy(self) -> None:
+        if self.policy is None:
+            return
+        if not isinstance(self.topology, int) or self.batch.drafts_during_verify or self.batch.parts > 1:
+            rule = "the draft length of a batch is set for chains, drafted before they are verified"
+            raise InputError(rule, key="policy", value=self.policy.rule)
+        if self.stop.rule != "length":
+            raise InputError("a policy sets the length; leave out the stop rule", key="stop.rule", value=self.stop.rule)
+        if self.policy.rule == "expected" and len(self.policy.gains) != self.topology + 1:
+            raise InputError(f"must hold {self.topology + 1} numbers", key="policy.gains", value=self.policy.gains)
+        if (self.policy.rule == "verified") != (self.batch.slots == "likeliest"):
+            rule = "verifying the likeliest tokens goes with slots `likeliest` and no others"
+            raise InputError(rule, key="policy", value=self.policy.rule)
 
     def _check_law(self) -> None:
         if isinstance(self.topology, TreePolicy | StateTrees) and not self.law.by_matching:

@@ -165,7 +165,8 @@ def tabled_seconds(
 @compiled
 def _draft_seconds(replica: Replica, t: Tables) -> float:
     count, context = drafts_at_once(replica)
-    return float(draft_seconds(t, count, replica.longest_new_draft, context, replica.rows - replica.decode_rows))
+    rows = replica.rows - replica.decode_rows + replica.reread_rows
+    return float(draft_seconds(t, count, replica.longest_new_draft, context, rows))
 
 
 @compiled

@@ -17,7 +17,6 @@ import numpy as np
 from simulator.loop.compiled import compiled, inlined
 from simulator.loop.decoders.block_walk import add_block_pass, find_sharing, held_tokens, waits_for_block
 from simulator.loop.decoders.drafting import (
-    batch_drafts,
     branches_behind,
     draft_length,
     fits,
@@ -25,6 +24,7 @@ from simulator.loop.decoders.drafting import (
     start_again,
     wanted,
 )
+from simulator.loop.decoders.lengths import batch_drafts, change_length
 from simulator.loop.decoders.record import BLOCK, PARALLEL, Drafts
 from simulator.loop.decoders.slots import share_slots
 from simulator.loop.kv_cache import (
@@ -36,6 +36,7 @@ from simulator.loop.kv_cache import (
     promised_blocks,
     publish,
     release,
+    take_unused,
 )
 from simulator.loop.request import DECODING, PREFILLING, REJECTED, SWAPPED, WAITING
 from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
@@ -99,6 +100,16 @@ def _secure(
     if blocks:
         grow(replica, buffers, requests, limits, r, blocks)
     return True
+
+
+@inlined
+def _has_blocks(replica: Replica, requests: Requests, limits: Limits, r: int, tokens: int) -> bool:
+    """Whether a request holds blocks for `tokens` tokens, of unused ones if need be."""
+    blocks = missing_blocks(requests, limits, r, tokens)
+    if 0 < blocks <= replica.unused_blocks:
+        take_unused(replica, requests, limits, r, blocks)
+        return True
+    return blocks == 0
 
 
 @inlined
@@ -170,7 +181,9 @@ def _decodes(
         if d.decoder != BLOCK:
             extra = fits(d, extra, room)
         tokens = held_tokens(d, requests, limits, r, 1 + extra)
-        if requests[r].slots >= tokens or _secure(replica, buffers, requests, prefixes, limits, d, at, tokens):
+        if _has_blocks(replica, requests, limits, r, tokens) or _secure(
+            replica, buffers, requests, prefixes, limits, d, at, tokens
+        ):
             _decode(replica, buffers, requests, limits, d, r, extra)
             at += 1
         elif at < replica.running and running[at] == r:
@@ -346,7 +359,7 @@ def _nothing_yet(replica: Replica) -> None:
     replica.rows = replica.decode_rows = replica.prompts_ending = replica.decoding = 0
     replica.context_tokens = replica.longest_context = replica.chunks = 0
     replica.drafts_at_once = replica.longest_draft = replica.longest_new_draft = replica.draft_limit = 0
-    replica.full_passes = replica.full_rows = replica.preempted = replica.admitted = 0
+    replica.full_passes = replica.full_rows = replica.preempted = replica.admitted = replica.reread_rows = 0
 
 
 @compiled
@@ -361,11 +374,13 @@ def compose(
         if requests[r].phase == DECODING:
             decoding += 1
             context += requests[r].computed
-    batch = batch_drafts(d, t, replica, buffers, decoding, float(context))
+    batch = batch_drafts(d, t, replica, buffers, requests, decoding, float(context))
     replica.draft_limit = batch
+    if decoding > 0:
+        change_length(d, replica, buffers, requests, batch)
     if d.decoder == BLOCK:
         find_sharing(d, replica, buffers, requests)
-    share_slots(replica, buffers, requests, d, batch, decoding)
+    share_slots(replica, buffers, requests, d, t, batch, decoding)
     if limits.numbered_slots and replica.queued > 0 and running < limits.max_requests:
         replica.postponed = postponed(replica, buffers, requests)
         _admissions(replica, buffers, requests, prefixes, limits, d, batch)

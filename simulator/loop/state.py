@@ -93,6 +93,12 @@ class Replica:
         recent_tokens: tokens per request and step, weighted in the same way.
         recent_accepted: accepted draft tokens, of which the latest count most.
         recent_tried: draft tokens whose acceptance was decided, weighted in the same way.
+        held_length: draft length that a controller of the batch has chosen and keeps for a while.
+        last_length: draft length of the latest iteration in which anybody decoded.
+        length_changes: how often it was another one than before.
+        undrafted: iterations since anything was drafted, where the drafter has to read what they emit.
+        reread_rows: tokens that it reads in the current iteration because of that.
+        drawn: draws that a policy of draft lengths has used.
     """
 
     sent: int = 0
@@ -153,6 +159,12 @@ class Replica:
     recent_tokens: float = 0.0
     recent_accepted: float = 0.0
     recent_tried: float = 0.0
+    held_length: int = 0
+    last_length: int = 0
+    length_changes: int = 0
+    undrafted: int = 0
+    reread_rows: int = 0
+    drawn: int = 0
 
 
 COUNTERS = (
@@ -169,6 +181,8 @@ REQUEST = np.dtype(
         ("delivered_s", "f8"),  # latest delivery to the user
         ("place", "i8"),  # in the recording that it walks along
         ("recent_accepted", "f4"),  # draft tokens accepted per step, of which the latest count most
+        ("emits", "i2"),  # tokens of its next step if it drafts enough; read early, as memory is slow
+        ("proposes", "i2"),  # draft tokens that its drafter has for that step
         ("prompt", "i4"),
         ("output", "i4"),
         ("generated", "i4"),  # tokens emitted
@@ -179,7 +193,6 @@ REQUEST = np.dtype(
         ("drafts", "i4"),  # draft tokens among them
         ("phase", "i4"),
         ("pending", "i4"),  # of the draft that was made during verification; of blocks: see `decoders.block_walk`
-        ("replica", "i4"),
         ("sent_s", "f8"),  # when its user sends it
         ("ready_s", "f8"),  # when the front end of its replica has received it
         ("scheduled_s", "f8"),
@@ -189,6 +202,8 @@ REQUEST = np.dtype(
         ("probability", "f8"),  # that the next draft token to be granted would be accepted
         ("granted", "i4"),  # draft tokens that the batch's budget verifies; 1 within a block of shared steps
         ("slot", "i4"),  # numbered slot that it holds, where there are such
+        ("replica", "i4"),
+        ("unread", "i4"),  # tokens that its drafter has not read, because nothing was drafted
     ],
     align=True,
 )
@@ -258,6 +273,8 @@ class Buffers(NamedTuple):
     rows_left: Small  # of the requests in `order`: query tokens that no pass of the iteration has computed yet
     rows_now: Small  # and those of the current pass
     pieces: NDArray[np.int32]  # as `chunks`, of the current pass
+    gains: Real  # tokens that a step of 0, 1, ... draft tokens is taken to emit
+    memory: NDArray[np.float64]  # what a policy of draft lengths remembers
 
 
 def new_requests(workload: Workload, options: SchedulerOptions) -> Requests:
@@ -349,8 +366,10 @@ def new_replica(limits: Limits, *, machine: bool) -> Replica:
     return cast(Replica, records[0])
 
 
-def new_buffers(limits: Limits, prefixes: Prefixes, inbox: int) -> Buffers:
-    """Empty arrays of an engine that can be sent `inbox` requests."""
+def new_buffers(
+    limits: Limits, prefixes: Prefixes, inbox: int, *, draft_tokens: int = 0, memory: tuple[int, int] = (1, 1)
+) -> Buffers:  # fmt: skip
+    """Empty arrays of an engine that can be sent `inbox` requests and drafts up to so many tokens."""
     most, entries = min(limits.max_requests, inbox), prefixes.entries
     blocks = np.zeros(entries + 1, dtype=SHARED_BLOCK)
     blocks["previous"][entries] = blocks["next"][entries] = entries
@@ -362,5 +381,5 @@ def new_buffers(limits: Limits, prefixes: Prefixes, inbox: int) -> Buffers:
         series=np.zeros((4, MOST_SAMPLES)),
         slot_last=-1 - np.arange(limits.max_requests if limits.numbered_slots else 1),
         rows_left=np.zeros(most + 1, np.int32), rows_now=np.zeros(most + 1, np.int32),
-        pieces=np.zeros((2, most + 1), np.int32),
+        pieces=np.zeros((2, most + 1), np.int32), gains=np.zeros(draft_tokens + 1), memory=np.zeros(memory),
     )  # fmt: skip

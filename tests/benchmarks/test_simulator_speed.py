@@ -35,7 +35,7 @@ from traces.replay.confidence.block_passes import block_passes
 from traces.storage.confidence_file import read_confidence
 
 BATCH, STEPS = 256, 4_000
-TARGET_ITERATIONS_PER_S = 20_000
+TARGET_ITERATIONS_PER_S = 100_000
 TARGET_MILLION_S, TARGET_MILLION_BYTES, MOST_NUMBA_IMPORTS = 300.0, 600e6, 2.5
 
 

@@ -100,6 +100,15 @@ def simulate(
             "prompts stay whole, the token budget grows to the longest of them.",
         ),
     ] = None,
+    policies: Annotated[
+        str | None,
+        typer.Option(
+            "--policies",
+            help="Who sets the draft length while serving, compared on the same requests: names with commas between, "
+            "or all. ours (by batch, as exported), vllm, sglang, sglang-throughput, nightjar, goodput, fixed, plain, "
+            "and the bounds expected and oracle. --draft-tokens is the longest.",
+        ),
+    ] = None,
     rates: Annotated[
         str | None, typer.Option("--rates", help="Run at these loads too, requests per second: 1,2,4.")
     ] = None,
@@ -151,8 +160,8 @@ def simulate(
         "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"), "slo.tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
     }  # fmt: skip
     if beside:
-        _only_beside(named, {"--compare": compare, "--rates": rates, "--seeds": None if seeds == 1 else seeds,
-                             "--per-request": per_request,
+        _only_beside(named, {"--compare": compare, "--policies": policies, "--rates": rates,
+                             "--seeds": None if seeds == 1 else seeds, "--per-request": per_request,
                              "--timeline": timeline, "--plot": plot, "--csv": csv})  # fmt: skip
         named["requests.file"] = str(beside[0])
     written, assumed = _written(
@@ -160,6 +169,11 @@ def simulate(
     )
     if beside:
         return _beside(written, beside, assumed, seed=seed, out=out, json=json, quiet=quiet)
+    if policies is not None:
+        _alone("--policies", {"--compare": compare, "--rates": rates, "--per-request": per_request,
+                              "--timeline": timeline, "--plot": plot})  # fmt: skip
+        return _policies(written, policies, assumed, range(seed, seed + seeds), out=out, csv=csv, json=json,
+                         quiet=quiet)  # fmt: skip
     variants, loads = variants_of(compare), rates_of(rates)
     answer, cases, points = _run(written, variants, loads, range(seed, seed + seeds), quiet=quiet)
     answer["notes"] = [*assumed, *answer["notes"]]
@@ -179,6 +193,39 @@ def _only_beside(named: Mapping[str, Any], others: Mapping[str, Any]) -> None:
     given = [_OPTIONS[key] for key, value in named.items() if key.startswith("requests.") and value is not None]
     if refused := [*given, *(option for option, value in others.items() if value is not None)]:
         raise InputError("goes without --beside, whose loads are simulated as they are", key=refused[0])
+
+
+def _alone(option: str, others: Mapping[str, Any]) -> None:
+    """Refuse what has no meaning beside an option."""
+    from hardware_profiles.errors import InputError
+
+    if refused := [name for name, value in others.items() if value is not None]:
+        raise InputError(f"goes without {option}", key=refused[0])
+
+
+def _policies(
+    written: "ScenarioFile", names: str, assumed: list[str], seeds: range, *, out: Path | None, csv: Path | None,
+    json: bool, quiet: bool,
+) -> Answered:  # fmt: skip
+    """Policies of draft lengths on the same requests."""
+    from app.answers.length_policies import compared_policies, policy_names, rows_of
+    from app.answers.simulation_runs import prepared_of
+    from app.cli.output import deliver
+    from app.cli.progress import counting
+    from app.cli.shown.length_policies import print_policies
+
+    asked = policy_names(names)
+    with counting(quiet) as report:
+        prepared = prepared_of(written)
+        compared, about = compared_policies(prepared, asked, seeds, report)
+    rows = rows_of(compared)
+    inputs = {**written.model_dump(mode="json", by_alias=True), "policies": asked}
+    notes = [*assumed, *prepared.notes, *about.pop("notes")]
+    answer = {"inputs": inputs, "policies": rows, **about, "seeds": list(seeds), "notes": notes}
+    return deliver(
+        answer, name="policies", json=json, out=out, quiet=quiet,
+        show=lambda: print_policies(rows, answer, _title(written)), csv=csv, rows=["policies"],
+    )  # fmt: skip
 
 
 def _beside(

@@ -4,7 +4,7 @@ Every simulated request walks along a recording from a place of its own; where a
 with the next one. Leaves out what drafting costs and when a request decodes at all.
 
 Reference: Liu et al. 2025, "PEARL" (arXiv:2408.11850), section 4, for drafting during verification; Shen et al. 2025,
-"SpecBranch" (arXiv:2506.01979), for branches; Liu et al. 2024, "SmartSpec" (arXiv:2406.14066), section 4, for goodput.
+"SpecBranch" (arXiv:2506.01979), for branches.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from simulator.loop.compiled import compiled, inlined
 from simulator.loop.decoders.block_walk import advance_block, block_rows, restart_block
 from simulator.loop.decoders.record import (
     ALIKE,
+    ALWAYS,
     BLOCK,
+    BY_REQUEST,
     CHAIN,
     EMA,
-    GOODPUT,
     NOTHING,
     PARALLEL,
     PLAIN,
@@ -25,32 +26,7 @@ from simulator.loop.decoders.record import (
     WITHOUT_FIRST,
     Drafts,
 )
-from simulator.loop.state import Buffers, Replica, Requests
-from simulator.loop.tables import Tables, draft_seconds, target_seconds
-
-PROBE_EVERY = 64  # iterations after which the goodput controller drafts although it seems not to pay
-
-
-@compiled
-def batch_drafts(d: Drafts, t: Tables, replica: Replica, buffers: Buffers, decoding: int, context_tokens: float) -> int:
-    """Draft tokens that a request may have in an iteration in which `decoding` requests decode."""
-    if d.decoder in (PLAIN, BLOCK):
-        return 0
-    most = int(d.by_batch[min(decoding, len(d.by_batch) - 1)])
-    if d.controller != GOODPUT or most == 0 or decoding == 0:
-        return most
-    rate = replica.recent_accepted / replica.recent_tried if replica.recent_tried > 0.0 else 1.0
-    best, best_rate, expected, power = 0, 0.0, 0.0, 1.0
-    for k in range(most + 1):
-        expected += power
-        power *= rate
-        seconds = target_seconds(t, decoding, 1.0 + k, context_tokens, buffers.chunks, 0, 0)
-        seconds += draft_seconds(t, decoding, k, context_tokens, 0)
-        if expected / seconds > best_rate:
-            best, best_rate = k, expected / seconds
-    if best == 0 and replica.iterations % PROBE_EVERY == 0:
-        return 1
-    return best
+from simulator.loop.state import Replica, Requests
 
 
 @inlined
@@ -58,13 +34,12 @@ def wanted(d: Drafts, requests: Requests, r: int, batch: int) -> int:
     """Query tokens beyond the first that a decoding request would like to have."""
     if d.decoder == PLAIN:
         return 0
-    place = requests[r].place
     if d.decoder == BLOCK:
         return int(block_rows(d, requests, r)) - 1
     if batch == 0 or requests[r].pending == NOTHING:
         return 0
     if d.decoder == TREE:
-        return int(d.proposes[place])
+        return int(requests[r].proposes)
     if d.controller == EMA:
         batch = min(batch, int(requests[r].recent_accepted + 0.5) + 1)
     if requests[r].pending == WITHOUT_FIRST:
@@ -76,7 +51,7 @@ def wanted(d: Drafts, requests: Requests, r: int, batch: int) -> int:
 @inlined
 def drafted_tokens(d: Drafts, requests: Requests, r: int, batch: int) -> int:
     """Tokens of a request's draft, of which the batch may verify fewer."""
-    return int(min(_allowed(d, requests, r, batch), d.proposes[requests[r].place]))
+    return int(min(_allowed(d, requests, r, batch), requests[r].proposes))
 
 
 @inlined
@@ -105,6 +80,7 @@ def fits(d: Drafts, extra: int, room: int) -> int:
 @compiled
 def start_again(d: Drafts, requests: Requests, r: int) -> None:
     """A request lost its cache: an unfinished block starts again."""
+    requests[r].unread = 0
     if d.decoder == BLOCK:
         restart_block(d, requests, r)
     else:
@@ -114,8 +90,7 @@ def start_again(d: Drafts, requests: Requests, r: int) -> None:
 @inlined
 def accepted_tokens(d: Drafts, requests: Requests, r: int, drafts: int) -> int:
     """Draft tokens that a step keeps, before the request's end cuts it."""
-    place = requests[r].place
-    return int(min(d.emits[place], drafts + 1, d.left[place])) - 1
+    return int(min(requests[r].emits, drafts + 1)) - 1
 
 
 @compiled
@@ -167,14 +142,16 @@ def _walk(d: Drafts, replica: Replica, requests: Requests, r: int, drafts: int, 
     """Tokens that a step emits and draft tokens that it keeps, before the request's end cuts it; the walk moves on."""
     accepted = accepted_tokens(d, requests, r, drafts)
     emitted = _parallel_step(d, replica, requests, r, accepted, batch) if d.decoder == PARALLEL else accepted + 1
-    if drafts > 0:
+    if drafts > 0 and (d.controller != ALWAYS or d.slots == BY_REQUEST):
         requests[r].recent_accepted += d.weight * (accepted - requests[r].recent_accepted)
         replica.recent_accepted += accepted
         replica.recent_tried += accepted + (accepted < drafts)
     step = requests[r].place + emitted
     if d.states > 1 and drafts > 0:
         step = d.following[requests[r].place]
-    requests[r].place = step if step < len(d.emits) else 0
+    place = step if step < len(d.emits) else 0
+    requests[r].place = place
+    requests[r].emits, requests[r].proposes = d.emits[place], d.proposes[place]
     return int(emitted), int(accepted)
 
 

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simulator.loop.state import Byte, Real, Small
 
 PLAIN, CHAIN, TREE, PARALLEL, BLOCK = range(5)
 SPLIT, PAD, REGROUP = range(3)
 # what a request has of the draft that was made during the latest verification
 WHOLE, NOTHING, WITHOUT_FIRST = range(3)
-ALWAYS, EMA, GOODPUT = range(3)
+# who sets the draft length: see `decoders.lengths`
+ALWAYS, EMA, GOODPUT, EXPECTED, ORACLE, SURVIVAL, VERIFIED, TIERS, BANDIT = range(9)
 ALIKE, LIKELIEST, BY_REQUEST = range(3)  # which requests' draft tokens are verified
 FULL, FROM_BLOCK = 0, -1  # passes over prompt and canvas, and over the canvas from the block on
 BEGINS, BEGINS_CANVAS = 1, 2  # the latter where the text before has ended
@@ -33,7 +37,7 @@ class Drafts(NamedTuple):
     ragged: int
     group: int  # most requests that are padded together
     by_batch: Small  # draft tokens by decoding requests; the last entry serves all larger batches
-    emits: Small  # tokens of a step that drafts enough; of a pass of a block decoder
+    emits: Small  # tokens of a step that drafts enough, within its text; of a pass of a block decoder
     proposes: Small  # draft tokens that the drafter has there; of a block decoder the query tokens of the pass, or what
     # follows from where its canvas stands: `FULL`, `FROM_BLOCK`
     # draft passes of a step there, where that is not its tokens: a tree of its own, a look beyond the last; passes
@@ -53,3 +57,11 @@ class Drafts(NamedTuple):
     canvas: int  # tokens of the canvas that recorded blocks lie in; 0: there is none
     copies: int  # sequences that a pass over a part of the canvas computes for every request
     renews: bool  # the first pass of a block computes the prompt too, and nothing is computed before it
+    lengths: Small  # draft lengths that a controller of the batch chooses from, rising
+    gains: Real  # tokens that a step of 0, 1, ... draft tokens emits in the mean
+    pace: int  # iterations between two choices
+    profiled_context: float  # tokens of a request with which passes were timed for the choice; below 0: those it has
+    tiers: NDArray[np.float64]  # by batch size, see `decoders.lengths`
+    draws: Real  # in [0, 1), for choices by chance
+    change_s: float  # of another draft length than before
+    rereads: bool  # the drafter reads what was generated while nothing was drafted before it drafts again

@@ -17,6 +17,7 @@ from costmodel.method import Batch, Stop
 from hardware_profiles.errors import InputError
 from simulator.loop.block_options import BlockOptions, RecordedBlocks
 from simulator.loop.compiled import compiled
+from simulator.loop.decoders.policy_tables import with_policy
 from simulator.loop.decoders.record import (
     ALIKE,
     ALWAYS,
@@ -61,7 +62,8 @@ _PLAIN = Drafts(
     ragged=SPLIT, group=_EVERYBODY, by_batch=np.zeros(1, np.int32), emits=_NONE, proposes=_NONE, passes=_NONE,
     left=_NONE, branches_at=np.ones(1, np.uint8), foreseen=np.zeros(0, np.uint8), slots=ALIKE,
     budget_per_request=np.inf, sure=np.ones(1), within_output=False, states=1, following=_NONE,
-    canvas=0, copies=1, renews=False,
+    canvas=0, copies=1, renews=False, lengths=np.arange(1, dtype=np.int32), gains=np.ones(1), pace=1,
+    profiled_context=-1.0, tiers=np.zeros((1, 1)), draws=np.zeros(1), change_s=0.0, rereads=False,
 )  # fmt: skip
 
 
@@ -97,7 +99,7 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         passes = np.resize(
             _started(options.trace, (_lengths(options) + 1).astype(np.int16)), emits.size
         )  # the one that found it unsure
-    return Drafts(
+    drafts = _PLAIN._replace(
         decoder=decoder, controller=_CONTROLLERS.get(options.stop.rule, ALWAYS), most=int(most),
         weight=float(options.ema_weight), branches=int(batch.branches), parts=int(batch.parts),
         prunes=bool(batch.prunes), interference_ratio=float(batch.interference_ratio),
@@ -105,9 +107,10 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         by_batch=_by_batch(options), emits=emits, proposes=proposes, passes=passes, left=left,
         branches_at=branches_at, foreseen=foreseen, slots=_SLOTS[batch.slots],
         budget_per_request=np.inf if batch.budget_per_request is None else float(batch.budget_per_request),
-        sure=_sure(options), within_output=bool(scenario.scheduler.drafts_within_output), states=1, following=_NONE,
-        canvas=0, copies=1, renews=False,
+        sure=_sure(options), within_output=bool(scenario.scheduler.drafts_within_output),
+        lengths=np.arange(most + 1, dtype=np.int32),
     )  # fmt: skip
+    return with_policy(drafts, options.policy, scenario.seed)
 
 
 def lookahead_tokens(scenario: Scenario) -> int:
@@ -125,6 +128,9 @@ def place_requests(requests: Requests, drafts: Drafts, generator: np.random.Gene
         if drafts.decoder == BLOCK:
             starts = np.nonzero(drafts.foreseen if drafts.canvas else drafts.left == 0)[0]
         requests["place"] = starts[generator.integers(0, starts.size, requests.size)]
+        if drafts.decoder != BLOCK:
+            requests["emits"] = drafts.emits[requests["place"]]
+            requests["proposes"] = drafts.proposes[requests["place"]]
     requests["recent_accepted"] = drafts.most
     requests["pending"] = NOTHING if drafts.decoder == PARALLEL else WHOLE
 
@@ -182,7 +188,8 @@ def _steps(options: SpeculationOptions, generator: np.random.Generator) -> tuple
     foreseen &= proposes > 0
     proposes = np.minimum(proposes, _lengths(options))
     return (
-        np.ascontiguousarray(emits[starts]), np.ascontiguousarray(proposes[starts], dtype=np.int32),
+        np.minimum(emits, np.minimum(left, LONGEST_DRAFT + 1))[starts].astype(np.int32),
+        np.ascontiguousarray(proposes[starts], dtype=np.int32),
         np.ascontiguousarray(left[starts]), np.ascontiguousarray(branches_at[starts]),
         np.ascontiguousarray(foreseen[starts], dtype=np.uint8),
     )  # fmt: skip
@@ -266,7 +273,7 @@ def _by_state(trace: AcceptanceTrace, trees: StateTrees, by_batch: Small) -> Dra
     state = np.where(emits == left, 0, trees.levels - following[:, starts])  # the next text begins in the last one
     return _PLAIN._replace(
         decoder=TREE, most=max(trees.sizes), by_batch=by_batch, states=trees.levels,
-        emits=emits.astype(np.int32).reshape(-1), left=np.tile(left, trees.levels).astype(np.int32),
+        emits=np.minimum(emits, left).astype(np.int32).reshape(-1), left=np.tile(left, trees.levels).astype(np.int32),
         proposes=np.repeat(trees.sizes[::-1], count).astype(np.int32),
         following=(state * count + ahead).astype(np.int32).reshape(-1),
         branches_at=np.ones(count * trees.levels, np.uint8),

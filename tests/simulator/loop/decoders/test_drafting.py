@@ -18,6 +18,7 @@ from simulator.loop.block_options import BlockOptions
 from simulator.loop.decoders.speculation import build_drafts, place_requests
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import Workload
+from simulator.loop.state import REQUEST
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 from traces.library import read_trace
@@ -97,7 +98,7 @@ def test_one_place_reads_the_recording_in_order():
         )  # fmt: skip
         generator = np.random.default_rng(seed)
         built = build_drafts(scenario, generator)
-        records = np.zeros(1, dtype=[("place", "i8"), ("recent_accepted", "f4"), ("pending", "i4")])
+        records = np.zeros(1, dtype=REQUEST)
         place_requests(records, built, generator)
         if records["place"][0] == 0:
             assert simulate(scenario).counters["steps"] == replay_chain(trace, 4).steps[0]

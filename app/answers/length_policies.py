@@ -1,0 +1,272 @@
+"""How do policies that set the draft length while serving compare on the same requests?
+
+Runs engines' own policies, a schedule by batch, no drafting at all and two bounds over the same arrivals and the same
+places of the recording, and puts them beside each other with intervals over seeds. Leaves out how a policy chooses
+(`simulator.loop.decoders.lengths`) and printing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from app.answers.simulation_runs import COVERAGE, Report, autoregressive, summary
+from costmodel.method import Stop
+from costmodel.optimizers.schedule import Schedule, batch_schedule
+from hardware_profiles.errors import InputError, UnknownNameError
+from simulator.engine import simulate
+from simulator.loop.decoders.length_policies import (
+    LengthPolicy,
+    nightjar,
+    sglang_throughput,
+    sglang_tiers,
+    vllm_lengths,
+    vllm_verification,
+)
+from simulator.loop.options import Scenario, SpeculationOptions
+from simulator.loop.request import Workload
+from simulator.scenario.build import Prepared
+from traces.replay.walk import replay_chain
+
+OURS, PLAIN, EXPECTED, ORACLE = "ours", "plain", "expected", "oracle"
+BOUNDS = (EXPECTED, ORACLE)
+MEANINGS: Mapping[str, str] = {
+    OURS: "the draft length by batch that is exported to engines",
+    "vllm": "adaptive verification: survival of draft tokens against passes timed at start-up",
+    "sglang": "adaptive steps: mean of accepted tokens within the tiers that it ships",
+    "sglang-throughput": "adaptive steps by throughput: survival of draft tokens against timed passes",
+    "nightjar": "a bandit by batch size over the seconds per token",
+    "goodput": "one rate per token, seen lately, against the passes of the iteration",
+    "fixed": "always the longest draft",
+    PLAIN: "nothing is drafted, and no drafter takes room",
+    EXPECTED: "bound: knows the recording's means, the batch and its contexts in every iteration",
+    ORACLE: "bound: knows in every iteration what each request will accept",
+}
+_ALWAYS = (OURS, PLAIN)
+_DENSE = 8  # batches up to which the schedule looks at each one
+Score = Callable[[Mapping[str, Any]], float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    """One policy over all seeds.
+
+    Args:
+        name: a key of `MEANINGS`.
+        metrics: summary of every seed's simulation, and `score`, by which policies are ranked.
+    """
+
+    name: str
+    metrics: tuple[Mapping[str, Any], ...]
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """Tokens a second of every seed, higher is better: see `score_of`."""
+        return tuple(float(each["score"]) for each in self.metrics)
+
+
+def policy_names(text: str) -> list[str]:
+    """The policies that are asked for, ours and plain decoding always among them.
+
+    Args:
+        text: names with commas between, or `all`.
+
+    Raises:
+        UnknownNameError: no such policy.
+    """
+    asked = list(MEANINGS) if text == "all" else [part.strip() for part in text.split(",")]
+    for name in asked:
+        if name not in MEANINGS:
+            raise UnknownNameError("policy", name, MEANINGS, key="--policies")
+    return [name for name in MEANINGS if name in asked or name in _ALWAYS]
+
+
+def compared_policies(
+    prepared: Prepared, names: Sequence[str], seeds: Sequence[int], report: Report
+) -> tuple[list[Compared], dict[str, Any]]:
+    """Every policy on the same requests, seed by seed.
+
+    Args:
+        prepared: scenario with chains of at most K draft tokens along a recording.
+        names: as `policy_names` gives them.
+        seeds: of arrivals and places in the recording.
+        report: called with the policy, and how many requests of how many have ended.
+
+    Returns:
+        Policies in the order of `names`; and `schedule`, the ranges [first batch, last batch, K] of ours,
+        `by`, what ranks them, and `notes`.
+
+    Raises:
+        InputError: a scenario that drafts no chains by a recording whose tokens are matched.
+    """
+    options = _chains(prepared)
+    first = prepared.scenario(seeds[0])
+    gains = chain_gains(options)
+    schedule = options.schedule or own_schedule(first, gains).ranges
+    speculations = {name: _speculation(name, options, schedule, gains) for name in names if name != PLAIN}
+    plain = autoregressive(prepared)
+    by_user = first.workload.users is None
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for seed in seeds:
+        for name in names:
+            own = plain if name == PLAIN else prepared
+            scenario = own.scenario(seed)
+            if name != PLAIN:
+                scenario = replace(scenario, speculation=speculations[name])
+            result = simulate(scenario, progress=_progress(report, f"{name}, seed {seed}"))
+            metrics = summary(own, result)
+            found[name].append(metrics | {"score": score_of(metrics, by_user=by_user)})
+    notes = []
+    if "vllm" in names and options.trace.level < 3:
+        notes.append("vllm: the recording holds no confidence of the drafter, so one length serves the whole batch")
+    by = "1 / mean time per token" if by_user else "tokens per second"
+    about = {"schedule": [list(row) for row in schedule], "by": by, "notes": notes}
+    return [Compared(name=name, metrics=tuple(found[name])) for name in names], about
+
+
+def score_of(metrics: Mapping[str, Any], *, by_user: bool) -> float:
+    """Tokens a second of the service, or of a mean user where requests arrive at a rate of their own.
+
+    Args:
+        metrics: summary of a simulation.
+        by_user: the load is open, so that all policies deliver the same tokens a second in the end.
+    """
+    if not by_user:
+        return float(metrics["tokens_per_s"] or 0.0)
+    mean = metrics["tpot_s"]["mean"]
+    return 1.0 / float(mean) if mean else 0.0
+
+
+def chain_gains(options: SpeculationOptions) -> tuple[float, ...]:
+    """Tokens that a step of 0, 1, ... K draft tokens emits in the mean along the recording.
+
+    Args:
+        options: chains.
+    """
+    trace = options.trace
+    return (1.0, *(float(replay_chain(trace, k).tokens_per_step) for k in range(1, options.draft_tokens + 1)))
+
+
+def own_schedule(scenario: Scenario, gains: Sequence[float]) -> Schedule:
+    """The draft length by batch that loses least, at the mean context of the requests.
+
+    Args:
+        scenario: its timers say what steps take.
+        gains: tokens per step by draft length.
+    """
+    assert scenario.speculation is not None
+    timer, draft = scenario.timer, scenario.speculation.draft
+    context, most = mean_context_tokens(scenario.workload), scenario.scheduler.max_requests
+    most = min(most, scenario.workload.users or scenario.workload.requests)
+    batches = batch_grid(most)
+    rates = np.empty((len(batches), len(gains)))
+    for i, batch in enumerate(batches):
+        for k, tokens in enumerate(gains):
+            seconds = timer(batch, 1.0 + k, batch * context, [])
+            seconds += draft(batch, k, batch * context, 0) if draft is not None and k else 0.0
+            rates[i, k] = batch * tokens / seconds
+    return batch_schedule(batches, range(len(gains)), rates)
+
+
+def mean_context_tokens(workload: Workload) -> float:
+    """Cached tokens of a request in a mean decoding step.
+
+    Args:
+        workload: the requests.
+    """
+    outputs = workload.output_tokens.astype(np.float64)
+    return float((outputs * (workload.prompt_tokens + outputs / 2.0)).sum() / outputs.sum())
+
+
+def batch_grid(most: int) -> list[int]:
+    """Batches from 1 to `most`: each of the first eight, then about a fifth more at a time."""
+    found = list(range(1, min(most, _DENSE) + 1))
+    while found[-1] < most:
+        found.append(min(most, max(found[-1] + 1, round(found[-1] * 1.2))))
+    return found
+
+
+def rows_of(compared: Sequence[Compared]) -> list[dict[str, Any]]:
+    """One row a policy: means over seeds, and ratios to others seed by seed with 80 % intervals.
+
+    Args:
+        compared: all policies, over the same seeds.
+
+    Returns:
+        `regret_ratio` is what the mean score loses against the best policy that is no bound, plain decoding counted;
+        `to_ours`, `to_expected` and `to_oracle` are ratios of scores, with [lo, hi] where there are several seeds.
+    """
+    scores = {each.name: np.array(each.scores) for each in compared}
+    best = max(values.mean() for name, values in scores.items() if name not in BOUNDS)
+    rows = []
+    for each in compared:
+        mine = scores[each.name]
+        row: dict[str, Any] = {
+            "name": each.name, "meaning": MEANINGS[each.name], "score": float(mine.mean()),
+            **{name: _mean(each.metrics, name) for name in ("tokens_per_s", "goodput_per_s", "tokens_per_step")},
+            "tpot_s": _mean([m["tpot_s"] for m in each.metrics], "mean"),
+            "ttft_s": _mean([m["ttft_s"] for m in each.metrics], "mean"),
+            "drafted_per_step": float(np.mean([m["drafted"] / max(m["steps"], 1) for m in each.metrics])),
+            "length_changes": _mean(each.metrics, "length_changes"),
+            "score_interval": _interval(mine),
+            "regret_ratio": None if each.name in BOUNDS or best <= 0.0 else float(1.0 - mine.mean() / best),
+        }  # fmt: skip
+        for other in (OURS, *BOUNDS):
+            if other in scores and np.all(scores[other] > 0.0):
+                ratios = mine / scores[other]
+                row[f"to_{other}"] = {"ratio": float(ratios.mean()), "interval": _interval(ratios)}
+        rows.append(row)
+    return rows
+
+
+def _chains(prepared: Prepared) -> SpeculationOptions:
+    options = prepared.speculation
+    if options is None or not isinstance(options.topology, int) or options.draft_tokens < 1:
+        rule = "compares draft lengths of chains: state --trace and --draft-tokens K, the longest"
+        raise InputError(rule, key="--policies", value=type(options).__name__)
+    if not options.law.by_matching:
+        rule = "walks along recordings whose tokens are matched; those of this method are drawn"
+        raise InputError(rule, key="--policies", value=options.law.rule)
+    return replace(options, stop=Stop())
+
+
+def _speculation(
+    name: str, options: SpeculationOptions, schedule: Sequence[tuple[int, int, int]], gains: tuple[float, ...]
+) -> SpeculationOptions:
+    """Speculation under a policy; bounds bear no cost of changing the length."""
+    longest = options.draft_tokens
+    rules: dict[str, Callable[[], LengthPolicy]] = {
+        OURS: lambda: LengthPolicy(rule="schedule"),
+        "vllm": lambda: vllm_verification() if options.trace.level >= 3 else vllm_lengths(longest),
+        "sglang": lambda: sglang_tiers(longest),
+        "sglang-throughput": sglang_throughput,
+        "nightjar": nightjar,
+        "goodput": lambda: LengthPolicy(rule="goodput"),
+        "fixed": lambda: LengthPolicy(rule="schedule"),
+        EXPECTED: lambda: LengthPolicy(rule="expected", gains=gains, rereads=False),
+        ORACLE: lambda: LengthPolicy(rule="oracle", rereads=False),
+    }
+    policy = rules[name]()
+    by_batch = tuple((first, last, k) for first, last, k in schedule) if name == OURS else ()
+    slots = replace(options.batch, slots="likeliest") if policy.rule == "verified" else options.batch
+    return replace(options, policy=policy, schedule=by_batch, batch=slots)
+
+
+def _mean(metrics: Sequence[Mapping[str, Any]], key: str) -> float | None:
+    values = [each.get(key) for each in metrics]
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if len(known) == len(values) else None
+
+
+def _interval(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float] | None:
+    if len(values) < 2:
+        return None
+    low, high = np.quantile(values, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
+    return [float(low), float(high)]
+
+
+def _progress(report: Report, name: str) -> Callable[[int, int], None]:
+    return lambda ended, all_of_them: report(name, ended, all_of_them)
