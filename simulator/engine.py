@@ -251,7 +251,7 @@ def collect(
         first_token_s=first_s,
         last_token_s=np.where(finished, last_s, np.nan),
         ending=ending,
-        replica=last["replica"].copy(),
+        replica=last["replica"].astype(np.int32),
         itl=Histogram(
             counts=np.sum([each.itl for each in buffers], axis=0), total_s=float(sum(s.itl_s for s in states))
         ),

@@ -18,6 +18,7 @@ from simulator.loop.histogram import BINS
 from simulator.loop.options import SchedulerOptions
 from simulator.loop.request import SWAPPED, WAITING, Workload
 
+Short = NDArray[np.int16]
 Small = NDArray[np.int32]
 Whole = NDArray[np.int64]
 Byte = NDArray[np.uint8]
@@ -179,7 +180,8 @@ SHARED_BLOCK = np.dtype([("references", "i4"), ("resident", "i4"), ("previous", 
 REQUEST = np.dtype(
     [
         ("delivered_s", "f8"),  # latest delivery to the user
-        ("place", "i8"),  # in the recording that it walks along
+        ("place", "i4"),  # in the recording that it walks along
+        ("unread", "i4"),  # tokens that its drafter has not read, because nothing was drafted
         ("recent_accepted", "f4"),  # draft tokens accepted per step, of which the latest count most
         ("emits", "i2"),  # tokens of its next step if it drafts enough; read early, as memory is slow
         ("proposes", "i2"),  # draft tokens that its drafter has for that step
@@ -191,7 +193,8 @@ REQUEST = np.dtype(
         ("private", "i4"),  # blocks of its own
         ("quota", "i4"),  # query tokens in the current iteration
         ("drafts", "i4"),  # draft tokens among them
-        ("phase", "i4"),
+        ("phase", "i2"),
+        ("replica", "i2"),
         ("pending", "i4"),  # of the draft that was made during verification; of blocks: see `decoders.block_walk`
         ("sent_s", "f8"),  # when its user sends it
         ("ready_s", "f8"),  # when the front end of its replica has received it
@@ -202,8 +205,6 @@ REQUEST = np.dtype(
         ("probability", "f8"),  # that the next draft token to be granted would be accepted
         ("granted", "i4"),  # draft tokens that the batch's budget verifies; 1 within a block of shared steps
         ("slot", "i4"),  # numbered slot that it holds, where there are such
-        ("replica", "i4"),
-        ("unread", "i4"),  # tokens that its drafter has not read, because nothing was drafted
     ],
     align=True,
 )

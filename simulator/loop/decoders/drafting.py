@@ -149,9 +149,9 @@ def _walk(d: Drafts, replica: Replica, requests: Requests, r: int, drafts: int, 
     step = requests[r].place + emitted
     if d.states > 1 and drafts > 0:
         step = d.following[requests[r].place]
-    place = step if step < len(d.emits) else 0
+    place = step if step < len(d.steps) else 0
     requests[r].place = place
-    requests[r].emits, requests[r].proposes = d.emits[place], d.proposes[place]
+    requests[r].emits, requests[r].proposes = d.steps[place, 0], d.steps[place, 1]
     return int(emitted), int(accepted)
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.loop.state import Byte, Real, Small
+from simulator.loop.state import Byte, Real, Short, Small
 
 PLAIN, CHAIN, TREE, PARALLEL, BLOCK = range(5)
 SPLIT, PAD, REGROUP = range(3)
@@ -37,6 +37,7 @@ class Drafts(NamedTuple):
     ragged: int
     group: int  # most requests that are padded together
     by_batch: Small  # draft tokens by decoding requests; the last entry serves all larger batches
+    steps: Short  # [places, 2], `emits` and `proposes` of a step side by side, for what every request reads
     emits: Small  # tokens of a step that drafts enough, within its text; of a pass of a block decoder
     proposes: Small  # draft tokens that the drafter has there; of a block decoder the query tokens of the pass, or what
     # follows from where its canvas stands: `FULL`, `FROM_BLOCK`

@@ -59,6 +59,7 @@ _EVERYBODY = 1 << 24
 _DRAWN_PLACES = 100_000  # of a recording and its copies: the draws of a walk then hardly move its mean
 _PLAIN = Drafts(
     decoder=PLAIN, controller=ALWAYS, most=0, weight=1.0, branches=0, parts=1, prunes=False, interference_ratio=0.0,
+    steps=np.zeros((0, 2), np.int16),
     ragged=SPLIT, group=_EVERYBODY, by_batch=np.zeros(1, np.int32), emits=_NONE, proposes=_NONE, passes=_NONE,
     left=_NONE, branches_at=np.ones(1, np.uint8), foreseen=np.zeros(0, np.uint8), slots=ALIKE,
     budget_per_request=np.inf, sure=np.ones(1), within_output=False, states=1, following=_NONE,
@@ -110,7 +111,7 @@ def build_drafts(scenario: Scenario, generator: np.random.Generator) -> Drafts:
         sure=_sure(options), within_output=bool(scenario.scheduler.drafts_within_output),
         lengths=np.arange(most + 1, dtype=np.int32),
     )  # fmt: skip
-    return with_policy(drafts, options.policy, scenario.seed)
+    return with_policy(_side_by_side(drafts), options.policy, scenario.seed)
 
 
 def lookahead_tokens(scenario: Scenario) -> int:
@@ -129,8 +130,7 @@ def place_requests(requests: Requests, drafts: Drafts, generator: np.random.Gene
             starts = np.nonzero(drafts.foreseen if drafts.canvas else drafts.left == 0)[0]
         requests["place"] = starts[generator.integers(0, starts.size, requests.size)]
         if drafts.decoder != BLOCK:
-            requests["emits"] = drafts.emits[requests["place"]]
-            requests["proposes"] = drafts.proposes[requests["place"]]
+            requests["emits"], requests["proposes"] = drafts.steps[requests["place"]].T
     requests["recent_accepted"] = drafts.most
     requests["pending"] = NOTHING if drafts.decoder == PARALLEL else WHOLE
 
@@ -271,13 +271,19 @@ def _by_state(trace: AcceptanceTrace, trees: StateTrees, by_batch: Small) -> Dra
     emits, count = emitted[:, starts], left.size
     ahead = (np.arange(count) + emits) % count
     state = np.where(emits == left, 0, trees.levels - following[:, starts])  # the next text begins in the last one
-    return _PLAIN._replace(
+    drafts = _PLAIN._replace(
         decoder=TREE, most=max(trees.sizes), by_batch=by_batch, states=trees.levels,
         emits=np.minimum(emits, left).astype(np.int32).reshape(-1), left=np.tile(left, trees.levels).astype(np.int32),
         proposes=np.repeat(trees.sizes[::-1], count).astype(np.int32),
         following=(state * count + ahead).astype(np.int32).reshape(-1),
         branches_at=np.ones(count * trees.levels, np.uint8),
     )  # fmt: skip
+    return _side_by_side(drafts)
+
+
+def _side_by_side(drafts: Drafts) -> Drafts:
+    """A decoder with what a request reads of its place side by side: most of a step is waiting for memory."""
+    return drafts._replace(steps=np.stack([drafts.emits, drafts.proposes], axis=1).astype(np.int16))
 
 
 def _tree_steps(trace: AcceptanceTrace, tree: Tree) -> tuple[Small, Small]:
