@@ -109,7 +109,7 @@ def _has_blocks(replica: Replica, requests: Requests, limits: Limits, r: int, to
     if 0 < blocks <= replica.unused_blocks:
         take_unused(replica, requests, limits, r, blocks)
         return True
-    return blocks == 0
+    return bool(blocks == 0)
 
 
 @inlined

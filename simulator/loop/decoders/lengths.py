@@ -235,7 +235,7 @@ def batch_drafts(
         row = _tier(d, decoding)
         return int(min(most, d.tiers[row, LENGTHS + int(buffers.memory[row, AT])]))
     if d.controller == BANDIT:
-        return min(most, _pull(d, t, replica, buffers, decoding))
+        return int(min(most, _pull(d, t, replica, buffers, decoding)))
     if d.pace == 1 or replica.iterations % d.pace == 0 or replica.iterations == 0:
         _expect(d, replica, buffers, requests, most, decoding)
         replica.held_length = _best_length(d, t, buffers, decoding, most, context_tokens)
