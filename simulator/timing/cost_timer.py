@@ -20,7 +20,7 @@ from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.forward import Logits, pass_cost
 from costmodel.passes.ops import Mask
 from simulator.loop.state import Real
-from simulator.loop.tables import Tables, draft_seconds, target_seconds
+from simulator.loop.tables import Tables, draft_seconds, no_tables, target_seconds
 from simulator.timing.draft_tables import draft_grid, draft_rows
 from simulator.timing.engine_passes import EnginePasses, planned_seconds
 from traces.kinds.tree import Tree
@@ -134,12 +134,12 @@ class CostModelTimer:
 
         Args:
             size: what iterations can hold.
-            drafts: fill in the setting's drafter too.
+            drafts: those of the setting's draft passes, and none of the target.
         """
         if self.least is not None:
             size = _doubled(self.least, size)
         if self._cached is None or self._cached[:2] != (size, drafts):
-            self._cached = (size, drafts, self._tabulate(size, drafts))
+            self._cached = (size, drafts, self._draft_tables(size) if drafts else self._tabulate(size))
         return self._cached[2]
 
     def _rounded(self, size: TableSize) -> TableSize:
@@ -208,18 +208,26 @@ class CostModelTimer:
         always = method.batch.drafts_during_verify or (method.may_propose_nothing and method.shape.riding > 0)
         return np.asarray((query_tokens > 1.0) | always)
 
-    def _tabulate(self, size: TableSize, drafts: bool) -> Tables:
+    def _draft_tables(self, size: TableSize) -> Tables:
+        """What draft passes take, on the grid of the target's attention."""
+        setting = replace(self.setting, deployment=replace(self.setting.deployment, fidelity=self._whole.fidelity))
+        queries, requests, context = _grid(size)
+        draft_s = draft_grid(setting, queries, requests, context, size.tree, size.levels)
+        return no_tables()._replace(
+            query_axis=queries, query_below=below(queries), request_axis=requests, request_below=below(requests),
+            context_step=float(context[1]), attention_s=draft_s, draft_s=draft_s,
+            draft_row_s=draft_rows(setting, _rows(size)),
+        )  # fmt: skip
+
+    def _tabulate(self, size: TableSize) -> Tables:
         setting, one, none = self.setting, np.ones(()), np.zeros(())
-        rows = np.arange(1.0, min(size.rows, _MOST_ROWS) + 2.0)
+        rows = _rows(size)
         prompts_alone = self._whole.fidelity == "measured"  # which tells apart the rows of a prompt and of decodes
         batch, new = (one, rows) if prompts_alone else (rows, one)
         row_s = _sloped(np.concatenate([[0.0], self._parts(batch, new, none, "none", prompts_alone)[2]]))
         sampled = np.arange(1.0, min(size.requests * size.query_tokens + size.requests, _MOST_ROWS) + 2.0)
         head_s = _sloped(np.concatenate([[0.0], self._parts(sampled, one, none, "all")[1]]))
-        queries = query_axis(size)
-        requests = request_axis(size.requests)
-        step = _PROMPT_STEP * max(1.0, np.ceil(size.context_tokens / _COLUMNS / _PROMPT_STEP))
-        context = np.arange(0.0, size.context_tokens + 2.0 * step, step)
+        queries, requests, context = _grid(size)
         attention, together = self._decode_grid(queries, requests, context, row_s, head_s)
         prompt_step = _SHORT_PROMPT_STEP if prompts_alone else _PROMPT_STEP
         prompts = np.arange(0.0, size.context_tokens + 2.0 * _PROMPT_STEP, prompt_step)
@@ -233,20 +241,15 @@ class CostModelTimer:
         speculative_s = float(own.step_s + drafting * own.draft_s + host_s - plain.step_s)
         if self._speculates(np.ones(1)).all():  # then a step with one token each has this on top as well
             attention, speculative_s = attention + speculative_s, 0.0
-        draft_s, draft_row_s = np.zeros_like(attention), np.zeros(2)
-        if drafts:
-            setting = replace(setting, deployment=replace(setting.deployment, fidelity=self._whole.fidelity))
-            draft_s = draft_grid(setting, queries, requests, context, size.tree, size.levels)
-            draft_row_s = draft_rows(setting, rows)
         return Tables(
             row_s=row_s, head_s=head_s, attention_s=attention, together_s=together,
             query_axis=queries, query_below=below(queries), request_axis=requests, request_below=below(requests),
-            context_step=float(step), prompt_s=np.maximum.accumulate(prompt - prompt[0]), reread_s=reread - reread[0],
-            prompt_step=float(prompt_step), prompt_launch_s=float(prompt[0]), step_s=float(plain.step_s),
-            request_s=float(plain.request_s),
+            context_step=float(context[1]), prompt_s=np.maximum.accumulate(prompt - prompt[0]),
+            reread_s=reread - reread[0], prompt_step=float(prompt_step), prompt_launch_s=float(prompt[0]),
+            step_s=float(plain.step_s), request_s=float(plain.request_s),
             speculative_step_s=speculative_s,
             speculative_request_s=float(own.request_s - plain.request_s), accepted_s=float(own.accepted_s),
-            verify_ratio=drafting * float(own.verify_ratio), draft_s=draft_s, draft_row_s=draft_row_s,
+            verify_ratio=drafting * float(own.verify_ratio), draft_s=np.zeros_like(attention), draft_row_s=np.zeros(2),
             graph_rows=self.passes.graph_rows if self.passes is not None else 0,
             eager_s=self.passes.eager_s if self.passes is not None else 0.0,
             prompt_host_s=self._prompt_host_s,
@@ -335,6 +338,17 @@ def _doubled(least: TableSize, size: TableSize) -> TableSize:
         have * 2 ** (-(-max(want, 1) // have) - 1).bit_length() for have, want in zip(least[:4], size[:4], strict=True)
     )
     return TableSize(rows, requests, context_tokens, query_tokens, size.tree, size.levels, size.sizes)
+
+
+def _rows(size: TableSize) -> Real:
+    """Rows of passes that are tabulated, from 1 on."""
+    return np.arange(1.0, min(size.rows, _MOST_ROWS) + 2.0)
+
+
+def _grid(size: TableSize) -> tuple[Real, Real, Real]:
+    """Query tokens, requests and mean contexts of decoding requests that are tabulated."""
+    step = _PROMPT_STEP * max(1.0, np.ceil(size.context_tokens / _COLUMNS / _PROMPT_STEP))
+    return query_axis(size), request_axis(size.requests), np.arange(0.0, size.context_tokens + 2.0 * step, step)
 
 
 def query_axis(size: TableSize) -> Real:

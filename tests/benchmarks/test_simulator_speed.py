@@ -212,3 +212,31 @@ def test_start_up(benchmark, root, aim):
     benchmark.extra_info.update(seconds=library, command_seconds=command)
     benchmark.pedantic(lambda: in_a_process(root, 10), rounds=1)
     aim("slower of both, in imports of numba", max(library, command) / bare, most=MOST_NUMBA_IMPORTS)
+
+
+def short(setting, seed, requests=200):
+    """Two hundred requests, half of them shorter than a hundred tokens, with timers of their own."""
+    rng = np.random.default_rng(seed)
+    trace = AcceptanceTrace(offsets=np.arange(0, 20_001, 200), emitted=rng.integers(1, 7, 20_000))
+    speculation = SpeculationOptions(topology=1 + seed % 5, trace=trace, draft=CostModelDraft(setting))
+    workload = Workload(
+        arrival_s=np.sort(rng.uniform(0.0, requests / 20.0, requests)),
+        prompt_tokens=np.clip(rng.lognormal(6.0, 0.7, requests), 7, 4000).astype(int),
+        output_tokens=np.clip(rng.lognormal(4.5, 0.9, requests), 1, 800).astype(int),
+    )  # fmt: skip
+    return Scenario(
+        workload=workload, scheduler=SchedulerOptions(kv_blocks=28_000), timer=CostModelTimer(setting),
+        speculation=speculation, seed=seed,
+    )  # fmt: skip
+
+
+@pytest.mark.benchmark(group="simulator")
+def test_short_simulations(benchmark, setting, cpu_s, aim):
+    """What a thousand of them would take, tables included; and of that the simulations themselves."""
+    whole = cpu_s(lambda: [simulate(short(setting, seed), machine=True) for seed in range(20)], rounds=2)
+    scenario = short(setting, 0)
+    alone = cpu_s(lambda: simulate(scenario, machine=True))
+    print(f"\n200 requests: {whole / 20 * 1e3:.0f} CPU ms, of which {alone * 1e3:.0f} once the tables are there")
+    benchmark.extra_info.update(seconds=whole / 20, alone_seconds=alone)
+    benchmark.pedantic(lambda: simulate(scenario, machine=True), rounds=1)
+    aim("CPU seconds of a thousand", whole * 50, most=60.0)
