@@ -5,6 +5,7 @@ import pytest
 WORDS = (
     "simulate", "--model", "llama-3.1-8b", "--users", "3", "--count", "6", "--prompt-tokens", "60",
     "--output-tokens", "40", "--trace", "level-3/smollm2-135m--draft-model--greedy", "--draft-tokens", "4",
+    "--set", "speculation.draft=llama-3.2-1b",
 )  # fmt: skip
 
 
