@@ -46,6 +46,7 @@ MEANINGS: Mapping[str, str] = {
     ORACLE: "bound: knows in every iteration what each request will accept",
 }
 _ALWAYS = (OURS, PLAIN)
+_ONE_PASS = 1.5  # times a draft of one token, up to which a draft is taken to be made in one pass
 _DENSE = 8  # batches up to which the schedule looks at each one
 Score = Callable[[Mapping[str, Any]], float]
 
@@ -106,22 +107,32 @@ def compared_policies(
     first = prepared.scenario(seeds[0])
     gains = chain_gains(options)
     schedule = options.schedule or own_schedule(first, gains).ranges
-    speculations = {name: _speculation(name, options, schedule, gains) for name in names if name != PLAIN}
+    at_once = _drafts_at_once(options)
+    speculations = {
+        name: _speculation(name, options, schedule, gains, at_once) for name in names if name != PLAIN
+    }  # fmt: skip
+    if not any(row[2] for row in schedule):
+        speculations.pop(OURS)  # who never drafts loads no drafter
     plain = autoregressive(prepared)
     by_user = first.workload.users is None
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for seed in seeds:
         for name in names:
-            own = plain if name == PLAIN else prepared
+            own = prepared if name in speculations else plain
             scenario = own.scenario(seed)
-            if name != PLAIN:
+            if name in speculations:
                 scenario = replace(scenario, speculation=speculations[name])
             result = simulate(scenario, progress=_progress(report, f"{name}, seed {seed}"))
             metrics = summary(own, result)
             found[name].append(metrics | {"score": score_of(metrics, by_user=by_user)})
     notes = []
-    if "vllm" in names and options.trace.level < 3:
-        notes.append("vllm: the recording holds no confidence of the drafter, so one length serves the whole batch")
+    if "vllm" in names and not at_once:
+        notes.append(
+            "vllm: one length for the whole batch; single tokens are chosen by the confidence of drafters that draft in "
+            "one pass, where the recording holds it"
+        )
+    if OURS not in speculations:
+        notes.append("ours: nothing is drafted at any batch, so no drafter is loaded")
     by = "1 / mean time per token" if by_user else "tokens per second"
     about = {"schedule": [list(row) for row in schedule], "by": by, "notes": notes}
     return [Compared(name=name, metrics=tuple(found[name])) for name in names], about
@@ -234,13 +245,17 @@ def _chains(prepared: Prepared) -> SpeculationOptions:
 
 
 def _speculation(
-    name: str, options: SpeculationOptions, schedule: Sequence[tuple[int, int, int]], gains: tuple[float, ...]
-) -> SpeculationOptions:
-    """Speculation under a policy; bounds bear no cost of changing the length."""
+    name: str, options: SpeculationOptions, schedule: Sequence[tuple[int, int, int]], gains: tuple[float, ...],
+    at_once: bool,
+) -> SpeculationOptions:  # fmt: skip
+    """Speculation under a policy; bounds bear no cost of changing the length.
+
+    `at_once`: drafts are made in one pass, with the drafter's confidence.
+    """
     longest = options.draft_tokens
     rules: dict[str, Callable[[], LengthPolicy]] = {
         OURS: lambda: LengthPolicy(rule="schedule"),
-        "vllm": lambda: vllm_verification() if options.trace.level >= 3 else vllm_lengths(longest),
+        "vllm": lambda: vllm_verification() if at_once else vllm_lengths(longest),
         "sglang": lambda: sglang_tiers(longest),
         "sglang-throughput": sglang_throughput,
         "nightjar": nightjar,
@@ -253,6 +268,14 @@ def _speculation(
     by_batch = tuple((first, last, k) for first, last, k in schedule) if name == OURS else ()
     slots = replace(options.batch, slots="likeliest") if policy.rule == "verified" else options.batch
     return replace(options, policy=policy, schedule=by_batch, batch=slots)
+
+
+def _drafts_at_once(options: SpeculationOptions) -> bool:
+    """Whether a longest draft is made in about one pass, and the recording holds how sure the drafter was."""
+    draft, longest = options.draft, options.draft_tokens
+    if options.trace.level < 3:
+        return False
+    return draft is None or draft(1, longest, 1024.0, 0) <= _ONE_PASS * draft(1, 1, 1024.0, 0)
 
 
 def _mean(metrics: Sequence[Mapping[str, Any]], key: str) -> float | None:

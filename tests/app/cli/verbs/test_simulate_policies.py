@@ -16,6 +16,8 @@ def test_policies_stand_beside_each_other_on_the_same_requests(rooftree):
     assert {"ours", "vllm", "sglang", "nightjar", "plain", "expected", "oracle"} <= set(rows)
     assert done.answer["by"] == "tokens per second" and done.answer["seeds"] == [0, 1]
     assert done.answer["schedule"][0][0] == 1
+    never = all(k == 0 for _, _, k in done.answer["schedule"])
+    assert never == ("no drafter is loaded" in " ".join(done.answer["notes"]))
     assert rows["plain"]["drafted_per_step"] == 0.0 and rows["fixed"]["drafted_per_step"] > 3.0
     assert rows["ours"]["to_ours"]["ratio"] == 1.0
     assert min(row["regret_ratio"] for row in rows.values() if row["regret_ratio"] is not None) == 0.0
