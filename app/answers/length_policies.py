@@ -128,7 +128,7 @@ def compared_policies(
     notes = []
     if "vllm" in names and not at_once:
         notes.append(
-            "vllm: one length for the whole batch; single tokens are chosen by the confidence of drafters that draft in "
+            "vllm: one length for the whole batch; tokens are chosen by the confidence of drafters that draft in "
             "one pass, where the recording holds it"
         )
     if OURS not in speculations:
