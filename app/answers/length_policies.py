@@ -18,7 +18,7 @@ from costmodel.method import Stop
 from costmodel.optimizers.schedule import Schedule, batch_schedule
 from hardware_profiles.errors import InputError, UnknownNameError
 from simulator.engine import simulate
-from simulator.loop.decoders.length_policies import (
+from simulator.loop.length_policies import (
     LengthPolicy,
     nightjar,
     sglang_throughput,

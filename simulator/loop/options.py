@@ -15,7 +15,7 @@ from costmodel.laws.batching import SERIAL, check_batch
 from costmodel.method import Batch, Stop
 from hardware_profiles.errors import InputError
 from simulator.loop.block_options import BlockOptions, RecordedBlocks
-from simulator.loop.decoders.length_policies import LengthPolicy
+from simulator.loop.length_policies import LengthPolicy
 from simulator.loop.rank_time import RankTimer
 from simulator.loop.request import Workload
 from simulator.loop.step_time import DraftTimer, StepTimer

@@ -1,7 +1,7 @@
 """Which draft length does a batch take in this iteration, by what its engine has seen so far?
 
 Every rule compares the tokens that a step of K draft tokens would emit with the seconds of such a step, or counts what
-its own choices brought: see `decoders.length_policies` for who does which. Leaves out what a draft costs and keeps.
+its own choices brought: `simulator.loop.length_policies` says who does which. Leaves out what a draft costs and keeps.
 
 Reference: Liu et al. 2024, "SmartSpec" (arXiv:2406.14066), section 4, for goodput; Li et al. 2025, "Nightjar"
 (arXiv:2512.22420), section 4, for the bandit.

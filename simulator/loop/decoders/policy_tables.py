@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.loop.decoders import record
-from simulator.loop.decoders.length_policies import LengthPolicy, PolicyRule, Tier
 from simulator.loop.decoders.lengths import LENGTHS
+from simulator.loop.length_policies import LengthPolicy, PolicyRule, Tier
 
 _CONTROLLERS: dict[PolicyRule, int] = {
     "schedule": record.ALWAYS, "expected": record.EXPECTED, "oracle": record.ORACLE, "goodput": record.GOODPUT,

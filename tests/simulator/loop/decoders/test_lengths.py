@@ -12,7 +12,8 @@ from costmodel.method import Batch
 from hardware_profiles.errors import InputError
 from simulator.engine import simulate
 from simulator.loop.decoders import lengths, slots
-from simulator.loop.decoders.length_policies import (
+from simulator.loop.decoders.speculation import build_drafts
+from simulator.loop.length_policies import (
     LengthPolicy,
     Tier,
     nightjar,
@@ -21,7 +22,6 @@ from simulator.loop.decoders.length_policies import (
     vllm_lengths,
     vllm_verification,
 )
-from simulator.loop.decoders.speculation import build_drafts
 from simulator.loop.options import Scenario, SchedulerOptions, SpeculationOptions
 from simulator.loop.request import DECODING, Workload
 from simulator.loop.state import new_buffers, new_limits, new_prefixes, new_replica, new_requests
