@@ -87,6 +87,16 @@ def take_unused(replica: Replica, requests: Requests, limits: Limits, r: int, bl
     replica.peak_blocks = max(replica.peak_blocks, used_blocks(replica, limits))
 
 
+@inlined
+def has_blocks(replica: Replica, requests: Requests, limits: Limits, r: int, tokens: int) -> bool:
+    """Whether a request holds blocks for `tokens` tokens, of unused ones if need be."""
+    blocks = missing_blocks(requests, limits, r, tokens)
+    if 0 < blocks <= replica.unused_blocks:
+        take_unused(replica, requests, limits, r, blocks)
+        return True
+    return bool(blocks == 0)
+
+
 @compiled
 def grow(replica: Replica, buffers: Buffers, requests: Requests, limits: Limits, r: int, blocks: int) -> None:
     """Give a request more blocks of its own; they must be obtainable."""

@@ -31,12 +31,12 @@ from simulator.loop.kv_cache import (
     cached_prefix,
     claim,
     grow,
+    has_blocks,
     missing_blocks,
     obtainable,
     promised_blocks,
     publish,
     release,
-    take_unused,
 )
 from simulator.loop.request import DECODING, PREFILLING, REJECTED, SWAPPED, WAITING
 from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
@@ -100,16 +100,6 @@ def _secure(
     if blocks:
         grow(replica, buffers, requests, limits, r, blocks)
     return True
-
-
-@inlined
-def _has_blocks(replica: Replica, requests: Requests, limits: Limits, r: int, tokens: int) -> bool:
-    """Whether a request holds blocks for `tokens` tokens, of unused ones if need be."""
-    blocks = missing_blocks(requests, limits, r, tokens)
-    if 0 < blocks <= replica.unused_blocks:
-        take_unused(replica, requests, limits, r, blocks)
-        return True
-    return bool(blocks == 0)
 
 
 @inlined
@@ -181,7 +171,7 @@ def _decodes(
         if d.decoder != BLOCK:
             extra = fits(d, extra, room)
         tokens = held_tokens(d, requests, limits, r, 1 + extra)
-        if _has_blocks(replica, requests, limits, r, tokens) or _secure(
+        if has_blocks(replica, requests, limits, r, tokens) or _secure(
             replica, buffers, requests, prefixes, limits, d, at, tokens
         ):
             _decode(replica, buffers, requests, limits, d, r, extra)

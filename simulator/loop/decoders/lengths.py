@@ -82,7 +82,7 @@ def _expect_survivors(buffers: Buffers, most: int) -> None:
 
 
 @compiled
-def _look_ahead(buffers: Buffers, replica: Replica, requests: Requests, most: int, decoding: int) -> None:
+def _count_acceptance(buffers: Buffers, replica: Replica, requests: Requests, most: int, decoding: int) -> None:
     """Tokens of a step as the recording will have it: who of the batch accepts how many."""
     gains = buffers.gains
     for k in range(most + 1):
@@ -106,7 +106,7 @@ def _expect(d: Drafts, replica: Replica, buffers: Buffers, requests: Requests, m
         _expect_survivors(buffers, most)
         return
     if d.controller == ORACLE:
-        _look_ahead(buffers, replica, requests, most, decoding)
+        _count_acceptance(buffers, replica, requests, most, decoding)
         return
     rate = replica.recent_accepted / replica.recent_tried if replica.recent_tried > 0.0 else 1.0
     expected, power = 0.0, 1.0
