@@ -39,7 +39,7 @@ def deployables(answer: Recommendation, *, draft: str | None, context: int) -> l
         draft: hub id or path of the draft model or head, where the method has one.
         context: the context whose schedule is exported.
     """
-    return [_deployable(answer, engine, draft, context) for engine in ENGINES]
+    return [deployable(answer, engine, draft=draft, context=context) for engine in ENGINES]
 
 
 def file_paths(entries: list[Deployable], folder: Path) -> dict[str, list[str]]:
@@ -55,7 +55,15 @@ def write_all(entries: list[Deployable], folder: Path) -> dict[str, list[str]]:
     return file_paths(entries, folder)
 
 
-def _deployable(answer: Recommendation, engine: str, draft: str | None, context: int) -> Deployable:
+def deployable(answer: Recommendation, engine: str, *, draft: str | None, context: int) -> Deployable:
+    """What one engine can load of the choices at a context.
+
+    Args:
+        answer: what was found.
+        engine: one that configurations are exported to.
+        draft: as for `deployables`.
+        context: as for `deployables`.
+    """
     reasons = []
     for choice in _by_speed(answer, context):
         method = load_method(choice.contender.method)

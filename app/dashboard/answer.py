@@ -9,12 +9,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from app.dashboard.state import State, overrides
+from app.dashboard.held import shown_model
+from app.dashboard.question import scenario
 from costmodel.answers.estimate import Setting
 from costmodel.answers.settings import build_setting
-from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError
-from traces.library import shipped_traces
+from traces.library import shipped_traces, trace_name
+
+__all__ = [
+    "Answer", "Card", "Change", "DeferredAnswer", "Figure", "Row", "options", "scenario", "setting_of", "shown_path",
+    "trace_path",
+]  # fmt: skip
 
 Figure = dict[str, Any]
 Row = Mapping[str, Any]
@@ -30,6 +36,19 @@ class Card:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """Another question that one press asks.
+
+    Args:
+        label: what it changes, as `tp 4`.
+        values: of fields of the state, checked.
+    """
+
+    label: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeferredAnswer:
     """The part of an answer that is computed after the rest has been drawn, because it takes too long for a slider.
 
@@ -37,11 +56,13 @@ class DeferredAnswer:
         notes: sentences.
         cards: figures.
         tables: title and rows, as those of an answer.
+        changes: other questions worth asking.
     """
 
     notes: Sequence[str] = ()
     cards: Sequence[Card] = ()
     tables: Sequence[tuple[str, Sequence[Row]]] = ()
+    changes: Sequence[Change] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +72,8 @@ class Answer:
     Args:
         headline: in one sentence.
         command: the command line that gives the same answer.
+        engine_command: line that starts the engine so, to be copied; empty where there is none.
+        changes: other questions worth asking, where this one cannot be answered as it stands.
         numbers: label and value with its unit, the most important first.
         cards: figures.
         tables: title and rows; every row has the same columns, units in their names.
@@ -62,6 +85,8 @@ class Answer:
 
     headline: str
     command: str
+    engine_command: str = ""
+    changes: Sequence[Change] = ()
     numbers: Sequence[tuple[str, str]] = ()
     cards: Sequence[Card] = ()
     tables: Sequence[tuple[str, Sequence[Row]]] = ()
@@ -71,28 +96,7 @@ class Answer:
     own_file: bool = False
 
 
-def scenario(state: State, *, method: str | None = None, changed: bool = False) -> DecodingConfiguration:
-    """The cost model's question of a state.
-
-    Args:
-        state: the page's question.
-        method: instead of the state's.
-        changed: with the state's factors on the device.
-    """
-    from costmodel.method_library import load_method
-
-    slug = state.method if method is None else method
-    drafts = load_method(slug).needs_draft_model
-    return DecodingConfiguration(
-        method=slug, draft_model=(state.draft or None) if drafts else None,
-        deployment=DeploymentNames(
-            model=state.model, device=state.device, engine=state.engine, dtype=state.dtype or None,
-            tensor_parallel=state.tp, overrides=overrides(state) if changed else (),
-        ),
-    )  # fmt: skip
-
-
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=512)
 def setting_of(asked: DecodingConfiguration) -> Setting:
     """The setting of a scenario, read from the catalogues once.
 
@@ -107,9 +111,9 @@ def options(asked: DecodingConfiguration) -> dict[str, object]:
     """Options of the command line that name a scenario, without what is the default anyway."""
     where = asked.deployment
     return {
-        "model": where.model, "device": where.device, "engine": where.engine, "dtype": where.dtype,
-        "tp": where.tensor_parallel if where.tensor_parallel > 1 else None, "draft": asked.draft_model,
-        "set": where.overrides,
+        "model": shown_model(where.model), "device": where.device, "engine": where.engine, "dtype": where.dtype,
+        "kv-dtype": where.kv_dtype, "tp": where.tensor_parallel if where.tensor_parallel > 1 else None,
+        "draft": asked.draft_model, "set": where.overrides,
     }  # fmt: skip
 
 
@@ -126,7 +130,9 @@ def trace_path(name: str) -> Path:
 
 
 def shown_path(path: Path) -> str:
-    """A path for a command line: relative to the current folder where it lies inside."""
+    """A path for a command line: the name of a shipped recording, else relative to the current folder where inside."""
+    if (name := trace_name(path)) != str(path):
+        return name
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

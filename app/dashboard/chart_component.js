@@ -6,7 +6,10 @@ const CONFIG = { displayModeBar: false };
 const components = new WeakMap();
 
 // A moved slider changes the address in place, so that Back leads from page to page.
-const pageOf = address => new URL(address, location.href).searchParams.get("page") ?? "run";
+const pageOf = address => {
+  const { pathname, searchParams } = new URL(address, location.href);
+  return searchParams.get("page") ?? pathname.split("/").at(-1);
+};
 if (!history.rooftree) {
   const { pushState, replaceState } = history;
   history.rooftree = true;

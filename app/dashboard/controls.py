@@ -1,6 +1,6 @@
 """Which widgets ask for a page's question? One per field of the state, filled from the link.
 
-Leaves out what the values mean (`state`) and what fields are called (`wording`).
+Leaves out where they stand (`bar`), what the values mean (`state`) and what fields are called (`wording`).
 """
 
 from collections.abc import Sequence
@@ -8,101 +8,184 @@ from typing import Any
 
 import streamlit as st
 
-from app.dashboard.state import CONTEXTS, FIELDS, State, known_names, sold_devices, with_values
-from app.dashboard.wording import EMPTY, LABELS
+from app.dashboard.held import OWN, SHOWN, understood
+from app.dashboard.help_texts import HELP
+from app.dashboard.state import (
+    CONTEXTS,
+    DTYPES,
+    FIELDS,
+    KNOWN_BY,
+    MOST_AGAINST,
+    State,
+    against_of,
+    checked,
+    known_names,
+    sold_devices,
+    with_values,
+)
+from app.dashboard.wording import EMPTY, LABELS, said
+from app.dashboard.wording import KNOWN_BY as KNOWN_BY_WORDS
 from costmodel.optimizers.refining_grid import threshold_values
+from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import COMMIT_RULES
 
-ASKED = {
-    "run": ("model", "device", "engine", "dtype", "tp", "trace", "batch", "context", "tree_nodes", "slo_tpot_ms",
-            "slo_ttft_ms"),
-    "map": ("model", "device", "engine", "dtype", "tp", "method", "draft", "trace", "acceptance_ratio", "draft_tokens",
-            "batch", "context"),
-    "tree": ("trace", "tree_nodes", "depth", "model", "device", "engine", "batch", "context"),
-    "trace": ("trace", "other_trace", "draft_tokens"),
-    "diffusion": ("commit", "threshold", "block", "cache", "agreement_ratio", "confidence", "prompt", "model", "device",
-                  "engine", "tp", "batch", "context"),
-    "hardware": ("model", "device", "bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio",
-                 "other_device", "method", "draft", "acceptance_ratio", "draft_tokens", "batch", "context", "engine",
-                 "tp", "rate", "prompt_tokens", "output_tokens"),
-    "pareto": ("model", "device", "engine", "dtype", "tp", "method", "draft", "trace", "acceptance_ratio",
-               "draft_tokens", "batch", "context", "slo_tpot_ms"),
-    "serving": ("model", "device", "engine", "tp", "trace", "draft_tokens", "rate", "count", "prompt_tokens",
-                "output_tokens", "slo_tpot_ms", "slo_ttft_ms"),
-    "validation": ("measured",),
-}  # fmt: skip
-PLAIN = "plain-decoding"
 TICKS = {
-    "batch": tuple(2**n for n in range(11)), "context": CONTEXTS, "tp": (1, 2, 4, 8),
-    "block": tuple(2**n for n in range(9)),
+    "batch": (*(2**n for n in range(4)), 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024),
+    "context": CONTEXTS, "tp": (1, 2, 4, 8), "block": tuple(2**n for n in range(9)),
     "bandwidth_ratio": (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0),
 }  # fmt: skip
 for _name in ("peak_ratio", "memory_ratio", "link_ratio", "price_ratio"):
     TICKS[_name] = TICKS["bandwidth_ratio"]
+TYPED = {"model", "rates", "against"}  # what is typed may be wrong, and then keeps the value before
 
 
-def asked(state: State) -> State:
-    """Draw the page's widgets and give the state that they hold now."""
-    names = ASKED[state.page]
-    # what was just moved decides which others are asked for, above it and below
-    state = with_values(state, {name: st.session_state[key] for name in names
-                                if (key := f"asked-{name}") in st.session_state})  # fmt: skip
-    for name in names:
-        if _wanted(name, state):
-            state = with_values(state, {name: _widget(name, state)})
-    return state
+def key_of(name: str) -> str:
+    """The session's key of a field's widget."""
+    return f"asked-{name}"
 
 
-def _wanted(name: str, state: State) -> bool:
-    """Whether a field matters: a draft model only for methods that have one."""
+def held(state: State, name: str) -> Any:
+    """A field's value as its widget holds it."""
+    value = getattr(state, name)
+    return against_of(value) if name == "against" else value
+
+
+def moved(state: State) -> bool:
+    """Whether a widget holds another value than the state."""
+    return any(st.session_state.get(key_of(name), held(state, name)) != held(state, name) for name in FIELDS)
+
+
+def set_widgets(state: State) -> None:
+    """Let the widgets that are drawn say what a state says."""
+    for name in FIELDS:
+        if key_of(name) in st.session_state:
+            st.session_state[key_of(name)] = held(state, name)
+
+
+def read(state: State, names: Sequence[str]) -> State:
+    """The state with what the widgets of some fields hold now."""
+    return with_values(state, {name: _told(state, name) for name in names if key_of(name) in st.session_state})
+
+
+def ask(name: str, state: State) -> State:
+    """Draw a field's widget, and give the state that it makes."""
+    # always with the state's value: a browser does not know a control that is behind a closed button
+    _widget(name, state, key_of(name))
+    if message := st.session_state.get(f"wrong-{name}"):
+        st.caption(f":red[{message}]")
+    return with_values(state, {name: _told(state, name)})
+
+
+def wanted(name: str, state: State) -> bool:
+    """Whether a field matters: a draft model only for methods that have one, a rate only where one is stated."""
     from costmodel.method_library import load_method
 
+    known_by = {"acceptance_ratio": "rate", "rates": "rates"}
     if name == "draft":
-        return load_method(state.method).needs_draft_model
-    if name in ("method", "acceptance_ratio") and state.page in ("map", "pareto"):
-        return not state.trace  # a recording names its method and holds its acceptance
+        return bool(state.method) and load_method(state.method).needs_draft_model
+    if name in known_by:
+        return bool(state.method) and state.known_by == known_by[name]
     return True
 
 
-def _widget(name: str, state: State) -> Any:
-    key, about = f"asked-{name}", FIELDS[name]
-    if key not in st.session_state:
-        st.session_state[key] = getattr(state, name)
-    label = LABELS[name]
-    if about.type is str:
+def _told(state: State, name: str) -> Any:
+    """What a widget holds as the state's value; of what was typed wrong, the state's own."""
+    value = st.session_state[key_of(name)]
+    if name not in TYPED:
+        return value
+    text = ";".join(value) if name == "against" else str(value or "").replace(" ", "")
+    st.session_state.pop(f"wrong-{name}", None)
+    try:
+        if name == "model" and text and not text.startswith(OWN):
+            return understood(text).name
+        return checked(name, text)
+    except InputError as error:
+        st.session_state[f"wrong-{name}"] = said(error)
+        return getattr(state, name)
+
+
+def _widget(name: str, state: State, key: str) -> None:
+    about, label, text, value = FIELDS[name], LABELS[name], HELP[name], held(state, name)
+    if name in TYPED:
+        _typed(name, value, key)
+    elif name == "threshold":
+        _threshold(state, label, key)
+    elif about.type is str:
         more: Any = {"on_change": _own_threshold} if name == "commit" else {}
-        shown = {"format_func": lambda value: _shown(name, value), **more}
-        return st.selectbox(label, _choices(name, state), key=key, **shown)
-    if name == "threshold":
-        return _threshold(state, label, key)
-    if name in TICKS:
-        values = sorted({*TICKS[name], getattr(state, name), st.session_state[key]})
-        return st.select_slider(label, values, key=key, format_func=lambda value: f"{value:,}")
-    low, high = about.metadata["range"]
-    if name in ("acceptance_ratio", "agreement_ratio"):
-        return st.slider(label, low, high, step=0.01, key=key)
-    if about.type is int and high <= 64:
-        return st.slider(label, low, high, key=key)
-    step: Any = 1 if about.type is int else 1.0
-    return st.number_input(label, low, high, step=step, key=key, format=None if about.type is int else "%g")
+        choices = _choices(name, state)
+        if st.session_state.get(key, value) not in choices:
+            value = st.session_state[key] = choices[0]
+        st.selectbox(label, choices, choices.index(value), key=key, help=text,
+                     format_func=lambda each: _shown(name, each), **more)  # fmt: skip
+    elif name in TICKS:
+        values = sorted({*TICKS[name], value, st.session_state.get(key, value)})
+        st.select_slider(label, values, value, key=key, help=text, format_func=lambda each: f"{each:,}")
+    else:
+        low, high = about.metadata["range"]
+        if name in ("acceptance_ratio", "agreement_ratio"):
+            st.slider(label, low, high, value, step=0.01, key=key, help=text)
+        elif about.type is int and high <= 64:
+            st.slider(label, low, high, value, key=key, help=text)
+        else:
+            step: Any = 1 if about.type is int else 1.0
+            form = None if about.type is int else "%g"
+            st.number_input(label, low, high, value, step=step, key=key, format=form, help=text)
 
 
-def _threshold(state: State, label: str, key: str) -> float:
+def _typed(name: str, value: Any, key: str) -> None:
+    label, text = LABELS[name], HELP[name]
+    if name == "rates":
+        st.text_input(label, value, key=key, help=text, placeholder="0.78,0.61,0.48")
+    elif name == "model":
+        shipped = list(known_names("model") or ())
+        known = [*shipped, *([value] if value not in shipped else [])]
+        st.selectbox(
+            label, known, known.index(value), key=key, help=text, accept_new_options=True, on_change=_canonical,
+            format_func=lambda each: SHOWN if each.startswith(OWN) else each,
+        )  # fmt: skip
+    else:
+        offered = list(dict.fromkeys([*_rivals(), *value, *st.session_state.get(key, ())]))
+        st.multiselect(label, offered, value, key=key, help=text, accept_new_options=True,
+                       max_selections=MOST_AGAINST, placeholder="nothing else")  # fmt: skip
+
+
+def _rivals() -> list[str]:
+    """Drafters that can be picked: methods with published acceptance."""
+    from costmodel.acceptance_library import published
+
+    figures = {entry.method for entry in published() if entry.shape == "chain"}
+    return [slug for slug in known_names("method") or () if slug in figures]
+
+
+def _canonical() -> None:
+    """A model that was typed under another name takes its own; a number format in its name is asked for."""
+    key = key_of("model")
+    try:
+        found = understood(str(st.session_state[key] or ""))
+    except InputError:
+        return
+    st.session_state[key] = found.name
+    if found.read_as and found.dtype in DTYPES:
+        st.session_state[key_of("dtype")] = found.dtype
+
+
+def _threshold(state: State, label: str, key: str) -> None:
     """A slider of the values that the rule's first threshold usually has; 0 is the rule's own."""
     name, about = next(iter(COMMIT_RULES[state.commit].at.items()))
-    values = sorted({0.0, *map(float, threshold_values(about)), state.threshold, st.session_state[key]})
+    held_now = st.session_state.get(key, state.threshold)
+    values = sorted({0.0, *map(float, threshold_values(about)), state.threshold, held_now})
     own = f"{about.default:g}, the rule's own"
-    chosen: float = st.select_slider(label, values, key=key, help=f"Of this rule: {name.replace('_', ' ')}.",
-                                     format_func=lambda value: f"{value:g}" if value else own)  # fmt: skip
-    return chosen
+    text = f"{HELP['threshold']} Of this rule: {name.replace('_', ' ')}."
+    st.select_slider(label, values, state.threshold, key=key, help=text,
+                     format_func=lambda value: f"{value:g}" if value else own)  # fmt: skip
 
 
 def _own_threshold() -> None:
     """Another rule begins with its own threshold: a number of one means nothing to another."""
-    st.session_state["asked-threshold"] = 0.0
+    st.session_state[key_of("threshold")] = 0.0
 
 
-def _choices(name: str, state: State) -> Sequence[str]:
+def _choices(name: str, state: State) -> list[str]:
     known: list[str] = list(known_names(name) or FIELDS[name].metadata.get("among", ()))
     if name == "trace" and state.page == "tree":
         from app.dashboard.answers.tree import tree_traces
@@ -110,12 +193,12 @@ def _choices(name: str, state: State) -> Sequence[str]:
         known = [*tree_traces(), *([state.trace] if state.trace and state.trace not in tree_traces() else [])]
     if name in ("device", "other_device"):
         known = [*sold_devices(), *([chosen] if (chosen := getattr(state, name)) not in sold_devices() else [])]
-    if name == "method" and state.page in ("map", "pareto") and state.method != PLAIN:
-        known.remove(PLAIN)  # which is what drafting is compared with
+    if name == "known_by" and not state.method:
+        known = [each for each in KNOWN_BY if each not in ("rate", "rates")]  # of which drafter?
     return known if FIELDS[name].default != "" or "" in known else ["", *known]
 
 
 def _shown(name: str, value: str) -> str:
-    if name == "method" and value == PLAIN:
-        return "none: plain decoding"
+    if name == "known_by":
+        return KNOWN_BY_WORDS[value]
     return value or EMPTY.get(name, "default")

@@ -8,11 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from app.dashboard.state import State, from_query, to_query
-from costmodel.architectures.library import load_model
-from costmodel.laws.acceptance import DepthRates
+from app.dashboard.state import State, address, from_query
+from costmodel.architectures.library import load_model, model_names
 from hardware_profiles.errors import InputError
-from traces.replay.statistics import fitted_acceptance
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -28,7 +26,7 @@ def state_of(chosen: DecodingConfiguration) -> State:
         InputError: a part that no link can say: a file's path, an override, another number format of the cache.
     """
     where = chosen.deployment
-    if where.overrides or where.transforms or where.kv_dtype is not None:
+    if where.overrides or where.transforms:
         raise InputError("a link names a shipped device and model without overrides", key="deployment")
     if chosen.topology not in ("off", "chain", "tree"):
         raise InputError("a link shows chains and static trees", key="shape", value=chosen.topology)
@@ -38,8 +36,8 @@ def state_of(chosen: DecodingConfiguration) -> State:
         shape = {"page": "tree", "tree_nodes": chosen.draft_tokens, "depth": chosen.tree.depth}
     query = {
         "model": load_model(where.model).name, "device": where.device, "engine": where.engine, "dtype": where.dtype,
-        "tp": where.tensor_parallel, "method": chosen.method, "draft": chosen.draft_model, "trace": chosen.trace,
-        "batch": batch, "context": chosen.context, "acceptance_ratio": _one_rate(chosen, batch), **shape,
+        "kv_dtype": where.kv_dtype, "tp": where.tensor_parallel, "batch": batch, "context": chosen.context,
+        **_drafter(chosen), **shape,
     }  # fmt: skip
     state, wrong = from_query({name: str(value) for name, value in query.items() if value is not None})
     if wrong:
@@ -47,13 +45,20 @@ def state_of(chosen: DecodingConfiguration) -> State:
     return state
 
 
-def _one_rate(chosen: DecodingConfiguration, batch: int) -> float | None:
-    """The one rate at which a chain emits what the stated rates say, which is all that a page knows of them."""
-    length = chosen.draft_tokens_at(batch)
-    if chosen.trace is not None or not chosen.acceptance_by_depth or not length:
-        return None
-    emitted = DepthRates(by_depth=chosen.acceptance_by_depth).chain(length).tokens_per_step
-    return round(fitted_acceptance(emitted, length), 4)
+def _drafter(chosen: DecodingConfiguration) -> dict[str, object]:
+    """The method, and where its acceptance is known from."""
+    if chosen.trace is not None:
+        return {"known_by": "recording", "trace": chosen.trace, "method": chosen.method}
+    rates = [f"{rate:.6f}".rstrip("0").rstrip(".") for rate in chosen.acceptance_by_depth or ()]
+    known: dict[str, object] = {"method": chosen.method, "draft": _shipped(chosen.draft_model)}
+    if len(rates) == 1:
+        return known | {"known_by": "rate", "acceptance_ratio": rates[0]}
+    return known | ({"known_by": "rates", "rates": ",".join(rates)} if rates else {})
+
+
+def _shipped(draft: str | None) -> str | None:
+    """A draft model by shipped name; None for heads and files, which stand in no link."""
+    return draft if draft in model_names() else None
 
 
 def link(chosen: DecodingConfiguration, *, host: str, port: int) -> str:
@@ -64,4 +69,5 @@ def link(chosen: DecodingConfiguration, *, host: str, port: int) -> str:
         host: address that the dashboard listens on.
         port: port that it listens on.
     """
-    return f"http://{host}:{port}/?{urlencode(to_query(state_of(chosen)))}"
+    state = state_of(chosen)
+    return f"http://{host}:{port}/{state.page}?{urlencode(address(state))}"

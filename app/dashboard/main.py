@@ -5,51 +5,41 @@ page: a question that cannot be answered shows a message that says why.
 """
 
 import json
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import Literal, TypeVar, overload
+from typing import TypeVar
 
 import streamlit as st
 
 from app.dashboard import chart_component, prefetch
-from app.dashboard.answer import Answer
-from app.dashboard.controls import asked
+from app.dashboard.answer import Answer, Change
+from app.dashboard.bar import asked
+from app.dashboard.controls import moved, set_widgets
 from app.dashboard.pages import answered, completed
-from app.dashboard.state import FIELDS, State, from_query, to_query
-from app.dashboard.uploads import MOST_BYTES, MOST_SECONDS, SUFFIXES, Kind, parsed_upload
-from app.dashboard.wording import TITLES, said
-from hardware_profiles.errors import InputError, RooftreeError
-from traces.kinds.acceptance import AcceptanceTrace
-from traces.kinds.confidence import ConfidenceTrace
+from app.dashboard.session_uploads import uploaded
+from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
+from app.dashboard.wording import SECTIONS, TITLES, WHAT_IT_IS, plain, said
+from hardware_profiles.errors import RooftreeError
 
 Result = TypeVar("Result")
 MOST_MESSAGES = 3  # of a link
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$:&])")
-
-
-def plain(text: str) -> str:
-    """A text that Markdown shows as it is: names in recordings are untrusted."""
-    return _MARKDOWN.sub(r"\\\1", text)
 
 
 def page() -> None:
     """Draw the page of the state."""
     st.set_page_config(page_title="rooftree", layout="wide", initial_sidebar_state="auto")
     prefetch.cancel()
+    chosen = _chosen()
     state, wrong = _state()
-    with st.sidebar:
-        st.markdown("**rooftree**")
-        if "asked-page" not in st.session_state:
-            st.session_state["asked-page"] = state.page
-        chosen = st.radio("Page", list(TITLES), key="asked-page", format_func=TITLES.__getitem__)
-        state = asked(replace(state, page=chosen))
+    state = asked(replace(state, page=chosen))
     if state != st.session_state.get("state", state):
         wrong = st.session_state["wrong"] = []
-    query = to_query(state)
+    query = address(state)
     st.session_state.update(state=state, link=query)
     if st.query_params.to_dict() != query:
         st.query_params.from_dict(query)
+    if st.session_state.get("first") == state:
+        st.info(WHAT_IT_IS)
     st.title(TITLES[state.page], anchor=False)
     for message in wrong[:MOST_MESSAGES]:
         st.warning(f"Left out of the link: {plain(message)}")
@@ -62,27 +52,42 @@ def page() -> None:
     prefetch.start(prefetch.neighbours(state), answered)
 
 
+def _chosen() -> str:
+    """The page that the address names; a link that names it in its query leads to the page's own address."""
+    pages = {name: st.Page(_nothing, title=TITLES[name], url_path=name, default=name == PAGES[0]) for name in PAGES}
+    chosen = st.navigation({section: [pages[name] for name in names] for section, names in SECTIONS.items()})
+    if (named := st.query_params.get("page")) in pages:
+        st.switch_page(
+            pages[named], query_params={name: text for name, text in st.query_params.items() if name != "page"}
+        )
+    return next(name for name, page in pages.items() if page == chosen)
+
+
+def _nothing() -> None:
+    """Every page is drawn by this script."""
+
+
 def _state() -> tuple[State, list[str]]:
     """The session's state and what was wrong in its link; that of the address on the first run, and after Back.
 
     An address that is behind the state is the browser's news of an earlier one, except where a widget has moved since.
+    One that says nothing is a page that was chosen, as every address of ours says something.
     """
+    if isinstance(following := st.session_state.pop("next", None), State):
+        set_widgets(following)
+        st.session_state["state"] = following
+        return following, []
     known, query = st.session_state.get("state"), st.query_params.to_dict()
-    if isinstance(known, State) and (query == st.session_state.get("link") or _has_moved(known)):
+    if isinstance(known, State) and (query in ({}, st.session_state.get("link")) or moved(known)):
         return known, st.session_state.get("wrong", [])
     state, wrong = from_query(query)
     st.session_state["wrong"] = wrong
     if known is not None:
-        for name in FIELDS:
-            if (key := f"asked-{name}") in st.session_state:
-                st.session_state[key] = getattr(state, name)
+        set_widgets(state)
         st.session_state["state"] = state
+    elif not query:
+        st.session_state["first"] = state
     return state, wrong
-
-
-def _has_moved(state: State) -> bool:
-    """Whether a widget holds another value than the state."""
-    return any(st.session_state.get(f"asked-{name}", value) != value for name, value in asdict(state).items())
 
 
 def _guarded(compute: Callable[[], Result]) -> Result | None:
@@ -98,61 +103,20 @@ def _guarded(compute: Callable[[], Result]) -> Result | None:
 
 
 def _answer(state: State) -> Answer | None:
-    if state.page == "trace" and (uploaded := _uploaded("acceptance")) is not None:
-        from app.dashboard.answers.trace import answer_trace
+    if state.page == "trace":
+        # the bar draws the place for a file where the drafter is known by one
+        recording = uploaded("acceptance", draw=state.known_by != "upload")
+        if recording is not None:
+            from app.dashboard.answers.trace import answer_trace
 
-        return answer_trace(state, uploaded)
-    if state.page == "diffusion" and (masked := _uploaded("confidence")) is not None:
+            return answer_trace(state, recording)
+    if state.page == "diffusion" and (masked := uploaded("confidence")) is not None:
         from app.dashboard.answers.diffusion import answer_diffusion
 
         return answer_diffusion(state, masked)
     if state.page == "serving":
         return _served(state)
     return answered(state)
-
-
-@overload
-def _uploaded(kind: Literal["acceptance"]) -> AcceptanceTrace | None: ...
-@overload
-def _uploaded(kind: Literal["confidence"]) -> ConfidenceTrace | None: ...
-def _uploaded(kind: Kind) -> AcceptanceTrace | ConfidenceTrace | None:
-    """The recording that was uploaded, parsed once; it stays in this session alone.
-
-    Raises:
-        InputError: the file holds no recording; asked again, the same error is raised without reading the file again.
-    """
-    given = st.file_uploader(
-        f"Or a file of your own, at most {MOST_BYTES >> 20} MiB: it stays in this session, not in the link",
-        type=list(SUFFIXES[kind]), key=f"file-of-{kind}",
-    )  # fmt: skip
-    if given is None:
-        return None
-    file, found = st.session_state.get(f"uploaded-{kind}", (None, None))
-    if file != given.file_id:
-        place = st.empty()
-        with place.container():
-            bar = st.progress(0.0, text="reading")
-            st.button("Cancel", on_click=_leave, args=(kind, given.file_id))
-
-        def report(passed_s: float) -> None:
-            # drawing is also where a press of the button, which reruns the script, ends this run
-            message = f"reading, {passed_s:.0f} of at most {MOST_SECONDS:g} s"
-            bar.progress(min(passed_s / MOST_SECONDS, 1.0), text=message)
-
-        try:
-            found = parsed_upload(given.name, given.getvalue(), kind, report=report)
-        except InputError as error:
-            found = error
-        st.session_state[f"uploaded-{kind}"] = (given.file_id, found)
-        place.empty()
-    if isinstance(found, InputError):
-        raise found
-    trace: AcceptanceTrace | ConfidenceTrace = found
-    return trace
-
-
-def _leave(kind: Kind, file: str) -> None:
-    st.session_state[f"uploaded-{kind}"] = (file, InputError("was not read to its end; choose it again", key="upload"))
 
 
 def _served(state: State) -> Answer | None:
@@ -179,8 +143,11 @@ def _served(state: State) -> Answer | None:
 
 def _show(answer: Answer, state: State) -> None:
     """Words and charts first, then what takes longer, in its place between them."""
-    query = json.dumps(to_query(state))
+    query = json.dumps(address(state))
     chart_component.show("words", asked=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes)
+    _changes(answer.changes, "now")
+    if answer.engine_command:
+        st.code(answer.engine_command, language="bash", wrap_lines=True)
     why = st.container()
     chart_component.show("charts", asked=query, cards=answer.cards, tables=answer.tables)
     rest = st.container()
@@ -202,9 +169,23 @@ def _show(answer: Answer, state: State) -> None:
             return
         if deferred.cards or deferred.tables:
             chart_component.show("rest", asked=query, cards=deferred.cards, tables=deferred.tables)
-    if deferred.notes:
-        with why:
+    with why:
+        if deferred.notes:
             chart_component.show("why", asked=query, notes=deferred.notes)
+        _changes(deferred.changes, "later")
+
+
+def _changes(changes: Sequence[Change], when: str) -> None:
+    """A button for each question that is worth asking instead."""
+    if not changes:
+        return
+    with st.container(horizontal=True):
+        for place, change in enumerate(changes):
+            st.button(change.label, key=f"change-{when}-{place}", on_click=_change, args=(change,))
+
+
+def _change(change: Change) -> None:
+    st.session_state["next"] = with_values(st.session_state["state"], dict(change.values))
 
 
 def _configuration(answer: Answer, state: State) -> bytes:

@@ -13,13 +13,25 @@ from app.dashboard.state import State
 CACHED_ANSWERS = 512
 
 
-@lru_cache(maxsize=CACHED_ANSWERS)
 def answered(state: State) -> Answer:
-    """The answer of a page that needs nothing but its state.
+    """The answer of a page that needs nothing but its state; of a session's own recording it is not kept.
 
     Raises:
         RooftreeError: the question cannot be answered; the message says why.
     """
+    return _answered(state) if state.upload else _kept(state)
+
+
+def completed(state: State) -> DeferredAnswer:
+    """The deferred part of a page's answer.
+
+    Raises:
+        RooftreeError: it cannot be answered; the message says why.
+    """
+    return _completed(state) if state.upload else _kept_rest(state)
+
+
+def _answered(state: State) -> Answer:
     if state.page != "validation":
         answer: Answer = getattr(import_module(f"app.dashboard.answers.{state.page}"), f"answer_{state.page}")(state)
         return answer
@@ -28,12 +40,10 @@ def answered(state: State) -> Answer:
     return answer_validation(state.seed, state.measured)
 
 
-@lru_cache(maxsize=CACHED_ANSWERS)
-def completed(state: State) -> DeferredAnswer:
-    """The deferred part of a page's answer.
-
-    Raises:
-        RooftreeError: it cannot be answered; the message says why.
-    """
+def _completed(state: State) -> DeferredAnswer:
     answer = answered(state)
     return answer.deferred() if answer.deferred else DeferredAnswer()
+
+
+_kept = lru_cache(maxsize=CACHED_ANSWERS)(_answered)
+_kept_rest = lru_cache(maxsize=CACHED_ANSWERS)(_completed)

@@ -29,7 +29,7 @@ def neighbours(state: State) -> list[State]:
     """The questions one slider step away whose answers take longest, nearest first; empty on pages without a search."""
     if state.page != "run":
         return []
-    low, high = FIELDS["tree_nodes"].metadata["range"]
+    low, high = FIELDS["tree_nodes"].metadata["range"] if state.known_by == "recording" else (1, 0)
     near = [replace(state, context=value) for value in _contexts_beside(state.context)]
     return [*near, *(replace(state, tree_nodes=n) for n in (state.tree_nodes + 1, state.tree_nodes - 1)
                      if low <= n <= high)]  # fmt: skip

@@ -22,8 +22,14 @@ PAGES = ("run", "map", "tree", "trace", "diffusion", "hardware", "pareto", "serv
 ENGINES = tuple(sorted(engine_names(), key=lambda name: (name != "vllm", name == "none", name)))
 DTYPES = ("", "bf16", "fp16", "fp8", "int8", "int4", "fp4", "fp32")
 CONTEXTS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+KV_DTYPES = ("", "bf16", "fp16", "fp8", "int8", "fp32")
+KNOWN_BY = ("published", "rate", "rates", "recording", "upload")
 FACTORS = ("bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio")
 MOST_TEXT = 200
+MOST_AGAINST = 6
+_RATES = r"(?:1(?:\.0{1,6})?|0?\.[0-9]{1,6}|0)"
+RATES = re.compile(rf"(?:{_RATES}(?:,{_RATES}){{0,31}})?", re.ASCII)
+_NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,99})?", re.ASCII)
 
 
 def _whole(default: int, low: int, high: int) -> Any:
@@ -44,14 +50,20 @@ class State:
 
     Args:
         page: one of `PAGES`.
-        model: target by shipped name.
+        model: target by shipped name, as `dense-13b`, or of a config that this server was given.
         device: device by shipped name.
         other_device: second device, on the hardware page.
         engine: engine whose overheads apply.
         dtype: weight format; empty for the checkpoint's.
-        method: slug of the drafting method.
+        kv_dtype: cache format; empty for 16 bits.
+        method: slug of the drafting method; empty for the drafters that exist for the model.
+        known_by: where its acceptance is known from.
+        acceptance_ratio: acceptance rate of one token.
+        rates: share of steps in which position 1, 2, .. was accepted, separated by commas.
         draft: draft model, where the method has one.
-        trace: shipped recording by name; empty for the default recordings, or for a stated acceptance.
+        trace: shipped recording by name; empty for the first one.
+        upload: recording that this session was given, by the name that the server keeps it under; no part of a link.
+        against: further drafters that compete, as METHOD[:SOURCE] separated by semicolons.
         other_trace: second recording, in the trace lab.
         confidence: shipped confidence trace by name, on the diffusion page; empty for one of the policy's cache.
         commit: rule by which a masked decoder commits tokens.
@@ -61,7 +73,6 @@ class State:
         agreement_ratio: least share of positions with the token that one token a pass writes there.
         prompt: of the confidence trace, from 1.
         measured: measured results by device and date, on the validation page; empty for the first ones.
-        acceptance_ratio: acceptance rate of one token.
         batch: requests.
         context: cached tokens per request.
         draft_tokens: K; the longest one compared, on the map.
@@ -88,9 +99,15 @@ class State:
     other_device: str = "a100-sxm-80"
     engine: str = _word("vllm", *ENGINES)
     dtype: str = _word("", *DTYPES)
-    method: str = "eagle-3"
+    kv_dtype: str = _word("", *KV_DTYPES)
+    method: str = ""
+    known_by: str = _word("published", *KNOWN_BY)
+    acceptance_ratio: float = _number(0.7, 0.0, 1.0)
+    rates: str = ""
     draft: str = ""
     trace: str = ""
+    upload: str = field(default="", metadata={"session": True})
+    against: str = ""
     other_trace: str = ""
     confidence: str = ""
     commit: str = _word("threshold", *COMMIT_RULES)
@@ -100,7 +117,6 @@ class State:
     agreement_ratio: float = _number(0.95, 0.0, 1.0)
     prompt: int = _whole(1, 1, 100_000)
     measured: str = ""
-    acceptance_ratio: float = _number(0.7, 0.0, 1.0)
     batch: int = _whole(1, 1, 1024)
     context: int = _whole(1024, 0, 131072)
     draft_tokens: int = _whole(5, 1, 16)
@@ -121,7 +137,8 @@ class State:
     seed: int = _whole(0, 0, 2**31 - 1)
 
 
-FIELDS = {each.name: each for each in fields(State)}
+FIELDS = {each.name: each for each in fields(State) if not each.metadata.get("session")}
+"""What a link says."""
 
 
 def checked(name: str, text: str) -> str | int | float:
@@ -138,7 +155,13 @@ def checked(name: str, text: str) -> str | int | float:
             if text not in among:
                 raise InputError(f"must be one of {', '.join(a or 'nothing' for a in among)}", key=name,
                                  value=text[:MOST_TEXT])  # fmt: skip
-        elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", text):
+        elif name == "rates":
+            if not RATES.fullmatch(text):
+                raise InputError("must be rates in 0..1 separated by commas", key=name, value=text[:MOST_TEXT])
+        elif name == "against":
+            for each in against_of(text):
+                _require_drafter(each)
+        elif not _NAME.fullmatch(text):
             raise InputError("must be a shipped name", key=name, value=text[:MOST_TEXT])
         return text
     low, high = about.metadata["range"]
@@ -150,6 +173,37 @@ def checked(name: str, text: str) -> str | int | float:
     if not (math.isfinite(value) and low <= value <= high):
         raise InputError(f"must lie in {low:g}..{high:g}", key=name, value=text[:MOST_TEXT])
     return value
+
+
+def against_of(text: str) -> list[str]:
+    """The drafters of a text that separates them by semicolons.
+
+    Raises:
+        InputError: more than are compared.
+    """
+    found = [part.strip() for part in text.split(";") if part.strip()]
+    if len(found) > MOST_AGAINST:
+        raise InputError(f"must be at most {MOST_AGAINST} drafters", key="against", value=len(found))
+    return found
+
+
+def _require_drafter(text: str) -> None:
+    """Refuse a drafter that cannot be; of files only shipped recordings may be named.
+
+    Raises:
+        InputError: saying why.
+    """
+    from costmodel.optimizers.named_drafters import drafter_source
+
+    _, colon, given = text.partition(":")
+    if colon and re.fullmatch(r"[A-Za-z].*", given) and not given.startswith("length="):
+        _require_known("trace", given)
+    if len(text) > MOST_TEXT or (colon and not re.fullmatch(r"[\w.,=@ +-]+", given, re.ASCII)):
+        raise InputError("must be METHOD or METHOD:SOURCE", key="against", value=text[:MOST_TEXT])
+    try:
+        drafter_source(text, model=State().model)
+    except InputError as error:
+        raise InputError(error.message, key="against", value=text) from None
 
 
 def from_query(query: Mapping[str, str]) -> tuple[State, list[str]]:
@@ -179,6 +233,11 @@ def to_query(state: State) -> dict[str, str]:
     }
 
 
+def address(state: State) -> dict[str, str]:
+    """The query of the state's page, which names the page in its path; it always says something."""
+    return {"model": state.model, **{name: text for name, text in to_query(state).items() if name != "page"}}
+
+
 @lru_cache(maxsize=64)
 def known_names(name: str) -> Sequence[str] | None:
     """The names that a field may hold; None where it holds no name of a catalogue."""
@@ -189,7 +248,7 @@ def known_names(name: str) -> Sequence[str] | None:
 
     catalogues: dict[str, Callable[[], Iterable[Any]]] = {
         "model": model_names, "draft": model_names, "device": device_names, "other_device": device_names,
-        "method": _drafting_methods, "trace": shipped_traces, "other_trace": shipped_traces,
+        "method": drafting_methods, "trace": shipped_traces, "other_trace": shipped_traces,
         "confidence": shipped_confidence, "measured": measured_results,
     }  # fmt: skip
     if name not in catalogues:
@@ -197,12 +256,12 @@ def known_names(name: str) -> Sequence[str] | None:
     return [each.stem if isinstance(each, Path) else each for each in catalogues[name]()]
 
 
-def _drafting_methods() -> list[str]:
-    """Methods that draft and can be priced, and plain decoding."""
+def drafting_methods() -> list[str]:
+    """Methods that draft and can be priced."""
     from costmodel.method_library import load_method, method_names
 
     known = {slug: load_method(slug) for slug in method_names()}
-    return [slug for slug, each in known.items() if (each.drafts and not each.refusal) or slug == "plain-decoding"]
+    return [slug for slug, each in known.items() if each.drafts and not each.refusal]
 
 
 @lru_cache(maxsize=1)
@@ -215,9 +274,12 @@ def sold_devices() -> Sequence[str]:
 
 
 def _require_known(name: str, value: str) -> None:
+    from app.dashboard.held import is_known_model
     from hardware_profiles.errors import UnknownNameError
 
     known = known_names(name)
+    if name == "model" and is_known_model(value):
+        return
     empty = FIELDS[name].default == "" and value == ""
     if known is not None and not empty and value not in known:
         raise UnknownNameError(name.replace("_", " "), value, list(known), key=name)

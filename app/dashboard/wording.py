@@ -1,6 +1,6 @@
 """What are pages and fields called, and how is an error said to somebody who sees neither options nor files?
 
-Leaves out the widgets (`controls`).
+Leaves out the widgets (`controls`) and what each field means at length (`help_texts`).
 """
 
 import re
@@ -13,9 +13,15 @@ TITLES = {
     "diffusion": "Diffusion", "hardware": "Hardware what-if", "pareto": "Pareto", "serving": "Serving",
     "validation": "Validation",
 }  # fmt: skip
+SECTIONS = {
+    "Answer": ("run",), "Why": ("map", "tree", "trace", "hardware", "pareto", "serving"), "Masked models": ("diffusion",),
+    "How sure": ("validation",),
+}  # fmt: skip
 LABELS = {
     "model": "Model", "device": "Device", "other_device": "Second device", "engine": "Engine",
-    "dtype": "Weight format", "method": "Drafting method", "draft": "Draft model", "trace": "Recording",
+    "dtype": "Weight format", "kv_dtype": "Cache format", "method": "Drafting method",
+    "known_by": "Its acceptance", "rates": "Kept at position 1, 2, … (shares)", "against": "Compared with",
+    "draft": "Draft model", "trace": "Recording",
     "other_trace": "Second recording", "confidence": "Confidence recording", "commit": "Commit rule",
     "threshold": "Threshold of the rule", "block": "Block (tokens)", "cache": "Cache of the passes",
     "prompt": "Prompt of the recording", "agreement_ratio": "Least agreement with one token a pass",
@@ -30,16 +36,26 @@ LABELS = {
     "count": "Requests to simulate", "prompt_tokens": "Mean prompt (tokens)", "output_tokens": "Mean output (tokens)",
 }  # fmt: skip
 EMPTY = {
-    "dtype": "as published", "draft": "choose one", "trace": "default", "other_trace": "none", "measured": "first",
-    "confidence": "that of the cache",
+    "dtype": "as published", "kv_dtype": "16 bits", "method": "all published for the model", "draft": "choose one",
+    "trace": "default", "other_trace": "none", "measured": "first", "confidence": "that of the cache",
 }  # fmt: skip
+KNOWN_BY = {
+    "published": "a published figure", "rate": "one rate", "rates": "rates by position", "recording": "a recording",
+    "upload": "a recording of mine",
+}  # fmt: skip
+WHAT_IT_IS = (
+    "rooftree predicts which speculative-decoding configuration is fastest on your hardware, by how much, and how sure "
+    "that is, and writes the engine's command. Start with the four buttons above: your model, your devices, your "
+    "drafter and your limits; every page answers that one question, and its address is a link to it."
+)
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|<>~$:&])")
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 _PATH = re.compile(r"(?:/[\w.@+-]+)+/(?=[\w.@+-])")
 _OPTIONS = {
-    "kv_dtype": "cache format",
     "block_tokens": LABELS["block"],
     "slo_tpot": LABELS["slo_tpot_ms"],
     "slo_ttft": LABELS["slo_ttft_ms"],
+    "drafter": LABELS["method"],
 }
 
 
@@ -62,6 +78,11 @@ def said(error: RooftreeError) -> str:
 def as_words(text: str) -> str:
     """A text with labels in place of options, and files without their folders."""
     return _PATH.sub("", _OPTION.sub(lambda found: _label(found[1]).lower(), text))
+
+
+def plain(text: str) -> str:
+    """A text that Markdown shows as it is: names in recordings are untrusted."""
+    return _MARKDOWN.sub(r"\\\1", text)
 
 
 def _label(key: str) -> str:

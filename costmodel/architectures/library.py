@@ -18,6 +18,7 @@ from costmodel.architectures.architecture import Architecture
 from costmodel.architectures.gguf.model import called, read_gguf_model
 from costmodel.architectures.hf.config import Reading, read_config, read_hf_config
 from costmodel.architectures.name_parts import name_parts
+from costmodel.architectures.sized import sized_reading
 from hardware_profiles.errors import InputError, UnknownNameError, joined
 from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.places import is_folder, is_place
@@ -78,7 +79,8 @@ def load_model(name_or_path: str | Path) -> Architecture:
             "meta-llama/Llama-3.1-8B-Instruct"); an id that says beside it how a model was tuned, dated or quantised
             ("RedHatAI/Llama-3.1-8B-Instruct-FP8", whose weights are then fp8); a `config.json`, a folder that holds
             one, a model file in TOML or a GGUF file; such a path followed by " as llama", to read a config as of that
-            family. A name wins over a file of that name; write "./name" for the file.
+            family; "dense-13b" for a dense model of which only the parameters are known. A name wins over a file of
+            that name; write "./name" for the file.
 
     Returns:
         The architecture; `read_as` says how an id was understood.
@@ -170,7 +172,9 @@ def split_family(name_or_path: str | Path) -> tuple[str | Path, str | None]:
 
 @lru_cache(maxsize=256)
 def _relative(name: str) -> Reading:
-    """A shipped model under a name that says more than which model it is."""
+    """A shipped model under a name that says more than which model it is, or a model of so many parameters."""
+    if (sized := sized_reading(name)) is not None:
+        return sized
     parts = name_parts(name)
     stems = _stems().get(parts.stem, ())
     if len(stems) != 1:

@@ -142,7 +142,7 @@ def recommend(
     _check_grid(batches, contexts)
     known, sources = _on_one_model(question, drafters, match_rate)
     shared = any(load_method(source.method).needs_draft_model for source in sources)
-    seeds = np.random.SeedSequence(seed).spawn(len(sources) + 1)
+    seeds = _seeds(seed, len(sources))
     contenders = []
     for index, source in enumerate(sources):
         generator = np.random.default_rng(seeds[index])
@@ -161,6 +161,42 @@ def recommend(
         generator=np.random.default_rng(seeds[-1]),
     )  # fmt: skip
     return Recommendation(question=known, sources=sources, contenders=contenders, optimum=optimum)
+
+
+def recommend_again(
+    answer: Recommendation,
+    *,
+    batches: Sequence[int],
+    contexts: Sequence[int],
+    limits: Limits | None = None,
+    drop_unfit: bool = False,
+    seed: int = 0,
+) -> Recommendation:
+    """What `recommend` says of the same drafters on another grid, without replaying them again.
+
+    Args:
+        answer: without a stop rule, which may weigh what steps cost on the grid.
+        batches: as for `recommend`.
+        contexts: as for `recommend`.
+        limits: latency limits.
+        drop_unfit: as for `recommend`.
+        seed: that `answer` was made with.
+
+    Raises:
+        InputError: bad values.
+        NothingAllowedError: nothing fits or meets the limits, at any batch and context.
+    """
+    _check_grid(batches, contexts)
+    optimum = search(
+        answer.contenders, batches=batches, contexts=contexts, limits=limits, drop_unfit=drop_unfit,
+        generator=np.random.default_rng(_seeds(seed, len(answer.sources))[-1]),
+    )  # fmt: skip
+    return replace(answer, optimum=optimum)
+
+
+def _seeds(seed: int, drafters: int) -> list[np.random.SeedSequence]:
+    """One for each drafter, and one for the search."""
+    return np.random.SeedSequence(seed).spawn(drafters + 1)
 
 
 def _on_one_model(

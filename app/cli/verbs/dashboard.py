@@ -76,6 +76,7 @@ def server_words(python: str, *, host: str, port: int) -> list[str]:
         "server.address": host, "server.port": port, "server.headless": "true", "server.fileWatcherType": "none",
         "server.maxUploadSize": 32, "browser.gatherUsageStats": "false", "client.showErrorDetails": "none",
         "client.toolbarMode": "viewer", "runner.magicEnabled": "false",
+        "global.disableWidgetStateDuplicationWarning": "true",
         # the charts' blue; Streamlit's own red is too dark on its dark page
         "theme.light.primaryColor": "#0072B2", "theme.dark.primaryColor": "#56B4E9",
     }  # fmt: skip

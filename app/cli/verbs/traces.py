@@ -29,9 +29,10 @@ def inspect(
     """Show what a trace holds: level, provenance, and tokens per step by prompt kind."""
     from app.cli.output import deliver
     from traces.kinds.provenance import POLICY_KEY
-    from traces.library import read_trace
+    from traces.library import read_trace, trace_file
     from traces.storage.acceptance_file import describe
 
+    file = trace_file(file)
     lengths = whole_numbers(draft_tokens, "--draft-tokens", least=1, most=MOST_DRAFT_TOKENS)
     facts: dict[str, Any] = describe(file) if file.suffix.lower() == ".parquet" else {"file": str(file)}
     if facts.get("kind", "acceptance") == "acceptance":
@@ -53,7 +54,7 @@ def inspect(
 
 @cli.command("compare")
 def compare(
-    files: Annotated[list[Path], typer.Argument(help="Traces to set side by side.")],
+    files: Annotated[list[Path], typer.Argument(help="Traces to set side by side, by path or shipped name.")],
     draft_tokens: Annotated[int, typer.Option("--draft-tokens", min=1, max=64, help="Draft tokens K.")] = 5,
     kind: Annotated[str | None, typer.Option("--kind", help="Only this kind of prompt; `all` is their sum.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw acceptance over depth as an HTML page.")] = None,
@@ -66,10 +67,11 @@ def compare(
     """Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals; or policies."""
     from app.cli.output import deliver, print_table, require_file, say
     from hardware_profiles.errors import UnknownNameError
-    from traces.library import read_trace
+    from traces.library import read_trace, trace_file
     from traces.replay.comparison import compare as compared
     from traces.storage.confidence_file import is_confidence
 
+    files = [trace_file(file) for file in files]
     if any(confidence := [is_confidence(file) for file in files]):
         return _compared_confidence(files, all(confidence), kind, plot, out, csv, seed, json, quiet)
     if plot is not None:

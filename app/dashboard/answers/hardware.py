@@ -13,6 +13,7 @@ import numpy as np
 
 from app.answers.explanations import explanation, roofs_of
 from app.dashboard.answer import Answer, Card, DeferredAnswer, Figure, options, scenario, setting_of
+from app.dashboard.question import DRAFTED, acceptance_words, chain, drafter_options, drafters
 from app.dashboard.state import FACTORS, State, command, milliseconds, sold_devices, with_values
 from app.dashboard.wording import said
 from app.figures.charts import PALETTE, digits, framed
@@ -23,17 +24,17 @@ from costmodel.answers.estimate import Setting, estimate, footprint_of
 from costmodel.answers.explain import Explanation, explain, operation_shares
 from costmodel.answers.fit import require_fit
 from costmodel.answers.workload import Slo, load_of_means
-from costmodel.laws.acceptance import Acceptance, geometric
+from costmodel.laws.acceptance import Acceptance
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.units import GIB, MILLI
 
 Row = dict[str, Any]
 CONFIGURED = (
-    "model", "engine", "dtype", "tp", "method", "draft", "acceptance_ratio", "draft_tokens", "batch", "context",
+    "model", "engine", "dtype", "kv_dtype", "tp", *DRAFTED, "draft_tokens", "batch", "context",
 )  # fmt: skip
 LOADED = (
-    "model", "engine", "dtype", "tp", "method", "draft", "acceptance_ratio", "draft_tokens", "rate", "prompt_tokens",
-    "output_tokens", "slo_ttft_ms", "slo_tpot_ms", "seed", "device",
+    "model", "engine", "dtype", "kv_dtype", "tp", *DRAFTED, "draft_tokens", "rate", "prompt_tokens", "output_tokens",
+    "slo_ttft_ms", "slo_tpot_ms", "seed", "device",
 )  # fmt: skip
 PLANNED = (
     "devices", "80 % interval", "requests in flight", "utilisation (%)", "TTFT (ms)", "TPOT (ms)", "power (W)",
@@ -62,8 +63,8 @@ def answer_hardware(state: State) -> Answer:
     return Answer(
         headline=f"{title}: {digits(here['tokens_per_s'])} tokens/s at batch {state.batch:,}, "
                  f"limited by {here['limit']}",
-        command=command(["predict"], {"model": asked.deployment.model, "method": state.method} | options(asked) | {
-            "acceptance": state.acceptance_ratio, "draft-tokens": state.draft_tokens, "batch": state.batch,
+        command=command(["predict"], options(asked) | drafter_options(state, alone=True) | {
+            "draft-tokens": state.draft_tokens, "batch": state.batch,
             "context": state.context, "explain": True, "seed": state.seed or None}),
         numbers=[
             ("Whole batch", f"{digits(here['tokens_per_s'])} tokens/s"),
@@ -78,7 +79,7 @@ def answer_hardware(state: State) -> Answer:
                  figure=step_bar_figure(explained)),
         ],
         tables=[("Side by side", beside)],
-        notes=["Acceptance is a stated rate, the same on every device.",
+        notes=[f"{acceptance_words(drafters(state)[0])} It is taken to be the same on every device.",
                "Prices and power models are assumptions of the profiles; see rooftree devices."],
         deferred=lambda: _deferred(state, title, here),
     )  # fmt: skip
@@ -113,7 +114,7 @@ def _by_operation(setting: Setting, a: Acceptance, state: State) -> Explanation:
 
 
 def _acceptance(state: State) -> Acceptance:
-    return geometric(state.acceptance_ratio, 0 if state.method == "plain-decoding" else state.draft_tokens)
+    return chain(drafters(state)[0], state.draft_tokens, seed=state.seed)
 
 
 def _point(setting: Setting, a: Acceptance, state: State) -> Row:

@@ -12,18 +12,9 @@ from typing import Any
 import numpy as np
 
 from app.answers.feasible import change_words, nearest_changes
-from app.dashboard.answer import (
-    Answer,
-    Card,
-    DeferredAnswer,
-    Figure,
-    options,
-    scenario,
-    setting_of,
-    shown_path,
-    trace_path,
-)
-from app.dashboard.answers.chains import chains_of, recorded
+from app.dashboard.answer import Answer, Card, DeferredAnswer, Figure, options, scenario, setting_of
+from app.dashboard.answers.chains import chains_of
+from app.dashboard.question import acceptance_words, drafter_options, drafters
 from app.dashboard.state import State, command
 from app.figures.charts import NEUTRAL, PALETTE, digits, framed
 from costmodel.answers.estimate import Estimate, Setting, estimate, intervals, needed_bytes, step_cost
@@ -31,11 +22,10 @@ from costmodel.answers.fit import fits
 from costmodel.answers.step import StepCost
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.sources import is_borrowed
+from costmodel.optimizers.sources import Source
 from costmodel.passes.ops import Array, Mask
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import GIB, MILLI
-from traces.kinds.acceptance import AcceptanceTrace
 
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 CONTEXTS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
@@ -43,15 +33,14 @@ DRAWS = 200
 
 
 def answer_map(state: State) -> Answer:
-    """The map, and the cut through it at the state's batch and context.
+    """The map of the first drafter, and the cut through it at the state's batch and context.
 
     Raises:
         InputError: options that exclude each other.
         InfeasibleError: not even one request of the shortest context fits.
     """
-    trace = recorded(state.trace) if state.trace else None
+    asked, source = scenario(state), drafters(state)[0]
     method, found = chains_of(state)
-    asked = scenario(state, method=method)
     setting = setting_of(asked)
     plain = _grid_step(asked, 0, 0.0, 0.0)
     results = [_grid_step(asked, a.draft_tokens, a.proposed_tokens, a.proposal_ratio) for a in found]
@@ -64,10 +53,8 @@ def answer_map(state: State) -> Answer:
     rate = np.where(fit, speedups, -np.inf)
     best = np.where(fit[0], rate.argmax(axis=0), -1)
     changed = {
-        "model": asked.deployment.model, "method": method, "context": state.context, "batch": state.batch,
-        "draft-tokens": ",".join(str(a.draft_tokens) for a in found),
-        "acceptance": None if trace is not None else state.acceptance_ratio,
-        "trace": shown_path(trace_path(state.trace)) if trace is not None else None, "seed": state.seed or None,
+        **drafter_options(state, alone=True), "context": state.context, "batch": state.batch,
+        "draft-tokens": ",".join(str(a.draft_tokens) for a in found), "seed": state.seed or None,
     }  # fmt: skip
     speedup = np.take_along_axis(speedups, best.clip(0)[None], axis=0)[0]
     speedup = np.where(best >= 0, speedup, np.nan)
@@ -86,11 +73,11 @@ def answer_map(state: State) -> Answer:
         numbers=_at(setting, cut or [estimate(setting, found[0], **here)], state, fit=bool(cut)),
         cards=[
             Card(title="Best number of draft tokens K", note="Grey: leave drafting off. Empty: does not fit memory.",
-                 figure=_length_figure(best, words, wall, state.draft_tokens)),
+                 figure=_length_figure(best, words, [*_wall_line(wall), _mine(state)], state.draft_tokens)),
             Card(title="Speedup of the best K", note="Blue is faster than no speculation; white is no gain.",
-                 figure=_speedup_figure(speedup, words, wall)),
+                 figure=_speedup_figure(speedup, words, [*_wall_line(wall), _mine(state)])),
         ],
-        notes=_notes(setting, trace),
+        notes=_notes(setting, source),
         deferred=lambda: (
             DeferredAnswer(cards=[_cut_card(setting, cut, state)]) if cut
             else DeferredAnswer(notes=[_nearest(asked, found[0], state)])
@@ -175,7 +162,7 @@ def _words(results: Sequence[StepCost], best: Array, speedup: Array) -> list[lis
     return words
 
 
-def _length_figure(best: Array, words: list[list[str]], wall: list[float | None], most: int) -> Figure:
+def _length_figure(best: Array, words: list[list[str]], lines: list[Figure], most: int) -> Figure:
     z = [[None if k < 0 else int(k) for k in row] for row in best]
     steps = most + 1
     scale: list[list[float | str]] = []
@@ -192,10 +179,10 @@ def _length_figure(best: Array, words: list[list[str]], wall: list[float | None]
     heat = {"type": "heatmap", "z": z, "zmin": -0.5, "zmax": most + 0.5, "colorscale": scale, "colorbar": bar,
             "text": shown, "texttemplate": "%{text}", "hoverinfo": "text", "hovertext": words,
             "xgap": 1, "ygap": 1}  # fmt: skip
-    return _heat_map([heat, *_wall_line(wall)])
+    return _heat_map([heat, *lines])
 
 
-def _speedup_figure(speedup: Array, words: list[list[str]], wall: list[float | None]) -> Figure:
+def _speedup_figure(speedup: Array, words: list[list[str]], lines: list[Figure]) -> Figure:
     most = max(float(np.nanmax(speedup)), 1.05)  # none is below one: off is among the choices
     heat = {
         "type": "heatmap", "z": [[None if np.isnan(v) else float(v) for v in row] for row in speedup],
@@ -203,7 +190,7 @@ def _speedup_figure(speedup: Array, words: list[list[str]], wall: list[float | N
         "colorbar": {"title": {"text": "×"}, "thickness": 12}, "hoverinfo": "text", "hovertext": words,
         "xgap": 1, "ygap": 1,
     }  # fmt: skip
-    return _heat_map([heat, *_wall_line(wall)])
+    return _heat_map([heat, *lines])
 
 
 def _wall_line(wall: list[float | None]) -> list[Figure]:
@@ -213,6 +200,20 @@ def _wall_line(wall: list[float | None]) -> list[Figure]:
         "type": "scatter", "mode": "lines", "name": "memory wall", "x": list(range(len(wall))), "y": wall,
         "line": {"color": PALETTE[1], "width": 3, "dash": "dash"}, "hoverinfo": "name", "showlegend": True,
     }]  # fmt: skip
+
+
+def _mine(state: State) -> Figure:
+    """The state's own batch and context, between the marks of the axes where they lie there."""
+    at = [
+        float(np.interp(np.log(max(value, 1)), np.log(marks), np.arange(len(marks))))
+        for value, marks in ((state.batch, BATCHES), (state.context, CONTEXTS))
+    ]
+    words = f"your question: batch {state.batch:,}, context {state.context:,}"
+    return {
+        "type": "scatter", "mode": "markers", "name": "your question", "x": at[:1], "y": at[1:], "showlegend": True,
+        "marker": {"symbol": "circle-open", "size": 20, "color": "#000000", "line": {"width": 4}},
+        "hovertext": [words], "hoverinfo": "text",
+    }  # fmt: skip
 
 
 def _heat_map(data: list[Figure]) -> Figure:
@@ -260,13 +261,11 @@ def _at(setting: Setting, known: Sequence[Estimate], state: State, *, fit: bool)
     ]  # fmt: skip
 
 
-def _notes(setting: Setting, trace: AcceptanceTrace | None) -> list[str]:
-    notes = [f"Memory counts as {setting.engine.name} divides it; the wall is that of plain decoding."]
-    if trace is None:
-        notes.append("Every draft token is kept with the stated probability, independently; a recording is better.")
-    elif is_borrowed(trace, setting.target.name):
-        recorded_on = trace.provenance.model or "an unnamed model"
-        notes.append(f"Acceptance was recorded on {recorded_on} and is borrowed: your model's own may differ.")
+def _notes(setting: Setting, source: Source) -> list[str]:
+    notes = [
+        f"Memory counts as {setting.engine.name} divides it; the wall is that of plain decoding.",
+        acceptance_words(source),
+    ]
     if not setting.device.calibrated:
         notes.append(f"Constants of {setting.device.name} are those of {setting.device.constants_from}.")
     return notes

@@ -9,8 +9,9 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.dashboard.answer import Answer, Card, Row, options, scenario, setting_of, shown_path, trace_path
+from app.dashboard.answer import Answer, Card, Row, options, scenario, setting_of
 from app.dashboard.answers.chains import chains_of
+from app.dashboard.question import acceptance_words, drafter_options, drafters
 from app.dashboard.state import State, command, milliseconds
 from app.figures.charts import digits
 from app.figures.pareto_figure import pareto_figure, point_words
@@ -30,8 +31,7 @@ def answer_pareto(state: State) -> Answer:
         InputError: options that exclude each other, or a recording of too low a level.
         InfeasibleError: no layout holds one request.
     """
-    method, chains = chains_of(state)
-    asked = scenario(state, method=method)
+    asked, (_, chains) = scenario(state), chains_of(state)
     points, left_out = every_point(asked, chains, context=state.context, batch=state.batch)
     if not points:
         reason = "one request fits no layout that was tried"
@@ -136,21 +136,18 @@ def _table(points: Sequence[LayoutPoint], front: set[LayoutPoint], price: float 
 
 
 def _command(state: State, asked: DecodingConfiguration, point: LayoutPoint) -> str:
-    here, trace = point.layout.on(asked), bool(state.trace)
+    here = point.layout.on(asked)
     where = here.deployment
-    return command(["predict"], {"model": where.model, "method": here.method} | options(here) | {
+    return command(["predict"], options(here) | drafter_options(state, alone=True) | {
         "dp": where.data_parallel if where.data_parallel > 1 else None,
-        "ep": where.expert_parallel if where.expert_parallel > 1 else None,
-        "trace": shown_path(trace_path(state.trace)) if trace else None,
-        "acceptance": None if trace else state.acceptance_ratio, "draft-tokens": str(point.draft_tokens),
+        "ep": where.expert_parallel if where.expert_parallel > 1 else None, "draft-tokens": str(point.draft_tokens),
         "batch": point.batch, "context": state.context, "seed": state.seed or None,
     })  # fmt: skip
 
 
 def _notes(state: State, left_out: dict[Layout, str]) -> list[str]:
     notes = ["A device's tokens are those of the whole batch over the devices of the layout; decode steps alone."]
-    if not state.trace:
-        notes.append("Every draft token is kept with the stated probability, independently; a recording is better.")
+    notes.append(acceptance_words(drafters(state)[0]))
     if left_out:
         notes.append(f"Left out: {_names(left_out)}.")
     return notes

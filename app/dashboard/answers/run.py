@@ -1,88 +1,114 @@
-"""What should I run on this device, and why?
+"""What should I run at my batch, how much faster is it, how sure is that, and with which command?
 
-The recommendation of `optimize` at one context, read at one batch. Leaves out choosing among devices
-(`answers.hardware`).
+The recommendation of `optimize` at the state's batch and context, beside that at other batches. Leaves out why a device
+is fast (`answers.hardware`).
 """
 
 import io
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from app.answers.deployables import deployables
+from app.answers.deployables import Deployable, deployable, deployables
 from app.answers.feasible import change_words
 from app.answers.optimize import recommendation, unmet_rows
-from app.dashboard.answer import Answer, Card, DeferredAnswer, Row, options, scenario, shown_path, trace_path
-from app.dashboard.state import State, command, milliseconds, with_values
+from app.answers.scores import score_like
+from app.dashboard.answer import Answer, Card, DeferredAnswer, Row, options, scenario
+from app.dashboard.answers.run_devices import cheapest
+from app.dashboard.changes import asked_by
+from app.dashboard.question import DRAFTED, PLAIN, acceptance_words, drafter_options, has_recordings, read_question
+from app.dashboard.state import State, command, with_values
 from app.dashboard.wording import as_words
+from app.exporters.registry import ENGINES
 from app.figures import charts
 from app.reports.report import across_batches, headline
 from costmodel.answers.explain import explain
-from costmodel.optimizers.allowed import Limits, NothingAllowedError, Unmet
-from costmodel.optimizers.recommend import DEFAULT_BATCHES, Recommendation, recommend
+from costmodel.optimizers.allowed import NothingAllowedError, Unmet
+from costmodel.optimizers.recommend import DEFAULT_BATCHES, Recommendation, recommend, recommend_again
 from costmodel.optimizers.search import Choice
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
-from traces.library import default_traces
 
 NOTHING = "No smaller batch or context, more devices or narrower format that was tried holds"
-USED = (
-    "model", "device", "engine", "dtype", "tp", "trace", "context", "tree_nodes", "slo_tpot_ms", "slo_ttft_ms", "seed",
-)  # fmt: skip
+USED = ("model", "device", "engine", "dtype", "kv_dtype", "tp", *DRAFTED, "context", "tree_nodes", "slo_tpot_ms",
+        "slo_ttft_ms", "seed")  # fmt: skip
 
 
 def answer_run(state: State) -> Answer:
     """The page's answer at the state's batch; where that does not fit or misses a limit, why, and what would hold.
 
     Raises:
-        InputError: options that exclude each other.
+        InputError: options that exclude each other, or a drafter that cannot be.
     """
     question = with_values(State(), {name: getattr(state, name) for name in USED})
-    if state.batch not in DEFAULT_BATCHES:
-        question = with_values(question, {"batch": state.batch})
     try:
-        found, body = _recommended(question)
+        everywhere, body = _recommended(question)
     except NothingAllowedError as error:
-        return _impossible(state, error.unmet, None)
-    unmet = found.optimum.unmet
-    if any(each.batch == state.batch for each in unmet):
-        return _impossible(state, unmet, body)
-    batch = state.batch
-    here = {
-        **body,
-        "choices": [row for row in body["choices"] if row["batch"] == batch],
-        "alternatives": [row for row in body["alternatives"] if row["batch"] == batch],
-    }
-    row = here["choices"][0]
-    choice = next(c for c in found.winners if c.batch == batch)
+        return _impossible(state, _with_mine(state, error.unmet), None)
+    unmet = everywhere.optimum.unmet
+    try:
+        here = _at(everywhere, state)
+    except NothingAllowedError as error:
+        return _impossible(state, [*error.unmet, *(each for each in unmet if each.batch != state.batch)], body)
+    mine = recommendation(here, _names(state), {})
+    choice = here.winners[0]
+    engine = _exported(here, state)
     return Answer(
-        headline=headline(here),
+        headline=headline(mine),
         command=_command(state),
-        numbers=_numbers(row),
-        cards=_cards(body, here, state.context),
-        tables=[("Every method's best configuration here", [_table_row(c) for c in charts.rows(here)])],
-        files={"rooftree-engine-files.zip": lambda: _packed(question)},
-        notes=[text for text in (_sentence(across_batches(body)), *_rests_on(found, choice)) if text],
-        deferred=lambda: DeferredAnswer(notes=[_why(question, batch)], tables=_missed(state, unmet)),
+        engine_command=engine.result.command if engine and engine.result else "",
+        numbers=_numbers(mine, choice),
+        cards=_cards(body, mine, state.context),
+        tables=[("Every method's best configuration here", [_table_row(c) for c in charts.rows(mine)])],
+        files={"rooftree-engine-files.zip": lambda: _packed(here, state)},
+        notes=[text for text in (*_by_batch(body, mine), *_rests_on(here, choice, state), *_written(engine)) if text],
+        deferred=lambda: _rest(here, state, unmet),
     )
+
+
+def _with_mine(state: State, unmet: Sequence[Unmet]) -> Sequence[Unmet]:
+    """What is not allowed, with the state's own batch among it."""
+    if any(each.batch == state.batch for each in unmet):
+        return unmet
+    nearest = max((each for each in unmet if each.batch < state.batch), key=lambda each: each.batch, default=unmet[0])
+    return [replace(nearest, batch=state.batch), *unmet]
+
+
+def _at(everywhere: Recommendation, state: State) -> Recommendation:
+    """The recommendation at the state's own batch."""
+    limits = read_question(state).limits
+    return recommend_again(
+        everywhere, batches=[state.batch], contexts=[state.context], limits=limits, seed=state.seed
+    )  # fmt: skip
 
 
 def _impossible(state: State, unmet: Sequence[Unmet], body: dict[str, Any] | None) -> Answer:
     """The answer where nothing is allowed at the state's batch: marked rows, and the batches that are left."""
     here = next(each for each in unmet if each.batch == state.batch)
-    (row,) = unmet_rows([here], _limits(state))
+    (row,) = unmet_rows([here], read_question(state).limits)
     nearest = ", ".join(map(change_words, row["nearest"]))
     missed = {"memory": "does not fit", "limits": "misses the limits"}[here.misses]
     return Answer(
         headline=f"Batch {state.batch:,} {missed}: {as_words(here.reason)}. "
                  f"{f'Nearest that holds: {nearest}' if nearest else NOTHING}.",
         command=_command(state),
+        changes=asked_by(state, row["nearest"]),
         cards=[] if body is None else _lines(body, state.context),
         notes=[] if body is None else [f"The charts show the batches that hold: {_batches(body)}."],
         deferred=lambda: DeferredAnswer(tables=_missed(state, unmet)),
+    )  # fmt: skip
+
+
+def _rest(here: Recommendation, state: State, unmet: Sequence[Unmet]) -> DeferredAnswer:
+    """What takes longer: why, the cheapest devices, and the batches that do not hold."""
+    rows, note, changes = cheapest(here, state)
+    tables: list[tuple[str, Sequence[Row]]] = [("Every device with a price, on the fewest that hold it", rows)]
+    return DeferredAnswer(
+        notes=[note, _why(here, state)], tables=[*tables, *_missed(state, unmet)], changes=changes,
     )  # fmt: skip
 
 
@@ -90,7 +116,7 @@ def _missed(state: State, unmet: Sequence[Unmet]) -> list[tuple[str, Sequence[Ro
     """The batches at which nothing is allowed, as marked rows."""
     if not unmet:
         return []
-    rows: Sequence[Mapping[str, Any]] = unmet_rows(unmet, _limits(state))
+    rows: Sequence[Mapping[str, Any]] = unmet_rows(unmet, read_question(state).limits)
     return [("What does not hold", [
         {"batch": row["batch"], "misses": row["misses"],
          "nearest that holds": ", ".join(map(change_words, row["nearest"])) or "nothing that was tried",
@@ -103,71 +129,95 @@ def _batches(body: dict[str, Any]) -> str:
     return ", ".join(f"{batch:,}" for batch in sorted({int(row["batch"]) for row in body["choices"]}))
 
 
-def _limits(state: State) -> Limits:
-    return Limits(ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms))
+def _names(state: State) -> dict[str, Any]:
+    return {"model": state.model, "device": state.device, "engine": state.engine}
 
 
-@lru_cache(maxsize=64)
 def _recommended(state: State) -> tuple[Recommendation, dict[str, Any]]:
+    """The recommendation at the usual batches."""
+    return _searched(state) if state.upload else _kept(state)
+
+
+def _searched(state: State) -> tuple[Recommendation, dict[str, Any]]:
+    asked = read_question(state)
     found = recommend(
-        scenario(state, method="plain-decoding"),
-        [trace_path(state.trace)] if state.trace else default_traces(),
-        batches=sorted({*DEFAULT_BATCHES, state.batch}),
-        contexts=[state.context],
-        tree_sizes=[state.tree_nodes],
-        limits=_limits(state),
-        seed=state.seed,
-    )
-    return found, recommendation(found, {"model": state.model, "device": state.device, "engine": state.engine}, {})
+        asked.configuration, asked.drafters, batches=DEFAULT_BATCHES, contexts=[state.context],
+        tree_sizes=[state.tree_nodes], limits=asked.limits, seed=state.seed,
+    )  # fmt: skip
+    return found, recommendation(found, _names(state), {})
 
 
-def _packed(state: State) -> bytes:
+_kept = lru_cache(maxsize=64)(_searched)
+
+
+def _exported(here: Recommendation, state: State) -> Deployable | None:
+    """What the state's engine loads; None for an engine that nothing is exported to."""
+    if state.engine not in ENGINES:
+        return None
+    return deployable(here, state.engine, draft=state.draft or None, context=state.context)
+
+
+def _packed(here: Recommendation, state: State) -> bytes:
     """Every engine's files in one archive, a folder each."""
-    found, _ = _recommended(state)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as folder:
-        for entry in deployables(found, draft=state.draft or None, context=state.context):
+        for entry in deployables(here, draft=state.draft or None, context=state.context):
             for name, text in entry.result.files.items() if entry.result else ():
                 folder.writestr(zipfile.ZipInfo(f"{entry.engine}/{name}"), text)
     return packed.getvalue()
+
+
+def _written(engine: Deployable | None) -> list[str]:
+    """What the engine's command holds, where that is not what the headline says."""
+    if engine is None:
+        return ["This engine takes no command: choose one that is served to have its files."]
+    if engine.result is None:
+        return [f"{engine.engine} cannot run it: {engine.reason}."]
+    return [f"{engine.engine}'s command runs {engine.content}, for {engine.reason}."] if engine.reason else []
 
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
 
 
-@lru_cache(maxsize=64)
-def _why(state: State, batch: int) -> str:
+def _why(here: Recommendation, state: State) -> str:
     """What bounds the winner's step at a batch, and what would move it."""
-    found, _ = _recommended(state)
-    choice = next(c for c in found.winners if c.batch == batch)
+    choice = here.winners[0]
     return explain(
-        choice.contender.setting, choice.acceptance, batch=batch, context=choice.context,
+        choice.contender.setting, choice.acceptance, batch=choice.batch, context=choice.context,
         generator=np.random.default_rng(state.seed),
     ).sentence  # fmt: skip
 
 
 def _command(state: State) -> str:
-    asked = scenario(state, method="plain-decoding")
+    asked = scenario(state, method=PLAIN)
     return command(
         ["optimize"],
-        options(asked) | {
-            "batch": None if state.batch in DEFAULT_BATCHES else state.batch,
-            "context": state.context, "tree-nodes": state.tree_nodes,
-            "slo-tpot": state.slo_tpot_ms or None, "slo-ttft": state.slo_ttft_ms or None,
-            "trace": shown_path(trace_path(state.trace)) if state.trace else None, "seed": state.seed or None,
+        options(asked) | {"draft": state.draft or None} | drafter_options(state) | {
+            "batch": state.batch, "context": state.context,
+            "tree-nodes": state.tree_nodes if has_recordings(state) else None,
+            "slo-tpot": state.slo_tpot_ms or None, "slo-ttft": state.slo_ttft_ms or None, "seed": state.seed or None,
         },
     )  # fmt: skip
 
 
-def _numbers(row: dict[str, Any]) -> list[tuple[str, str]]:
-    spread = charts.interval_words(row["speedup_interval"], "×")
-    return [
-        ("Speedup (80 % interval)", f"{charts.digits(row['speedup'])}× ({spread})"),
+def _numbers(mine: dict[str, Any], choice: Choice) -> list[tuple[str, str]]:
+    """The decision in six numbers."""
+    (cell,), row = mine["cells"], mine["choices"][0]
+    winner = cell["winner"]
+    speculates = row["topology"] != "off"
+    gain = f"{charts.digits(row['speedup'])}× ({charts.interval_words(row['speedup_interval'], '×')})"
+    found = [
+        ("Speculation", f"on: {winner['drafter']}, {winner['draft']}" if speculates else "off"),
+        ("Gain (80 % interval)", gain if speculates else "none"),
         ("Whole batch", f"{charts.digits(row['tokens_per_s'])} tokens/s"),
-        ("Tokens per step", charts.digits(row["tokens_per_step"])),
-        ("Step", f"{charts.digits(row['step_s'] / MILLI)} ms"),
+        ("Time per token", f"{charts.digits(row['step_s'] / row['tokens_per_step'] / MILLI)} ms"),
+        ("Step", f"{charts.digits(row['step_s'] / MILLI)} ms for {charts.digits(row['tokens_per_step'])} tokens"),
     ]
+    if (after := cell["runner_up"]) is not None:
+        name = "plain decoding" if after["drafter"] is None else f"{after['drafter']}, {after['draft']}"
+        found.append(("Runner-up", f"{name}: loses {100 * cell['lost_ratio']:.0f} %"))
+    return found
 
 
 def _table_row(row: Any) -> dict[str, Any]:
@@ -179,14 +229,14 @@ def _table_row(row: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _cards(body: dict[str, Any], here: dict[str, Any], context: int) -> list[Card]:
+def _cards(body: dict[str, Any], mine: dict[str, Any], context: int) -> list[Card]:
     cards = _lines(body, context)
     if (figure := charts.acceptance_figure(body)) is not None:
-        cards.append(Card(title="Tokens per step", note="Replayed on the recordings.", figure=figure))
-    if (row := charts.best_tree(here)) is not None:
+        cards.append(Card(title="Tokens per step", note="Replayed, or as published or stated.", figure=figure))
+    if (row := charts.best_tree(mine)) is not None:
         shape = Tree.from_json(row["tree"])
         cards.append(Card(title=f"Best tree: {shape.draft_tokens} draft tokens", note="Coloured by how often it helps.",
-                          figure=charts.tree_figure(shape, charts.path_acceptance(body, row))))  # fmt: skip
+                          figure=charts.tree_figure(shape, charts.path_acceptance(mine, row))))  # fmt: skip
     return cards
 
 
@@ -202,15 +252,23 @@ def _lines(body: dict[str, Any], context: int) -> list[Card]:
     ]  # fmt: skip
 
 
-def _rests_on(recommendation: Recommendation, choice: Choice) -> Sequence[str]:
-    notes = []
-    source = recommendation.source(choice)
-    if source.borrowed:
-        recorded = source.model or "an unnamed model"
-        notes.append(f"Acceptance was recorded on {recorded} and is borrowed: your model's own may differ.")
-    if unmet := recommendation.optimum.unmet:
-        notes.append(f"Nothing holds at batch {', '.join(f'{each.batch:,}' for each in unmet)}: see the last table.")
-    device = choice.contender.setting.device
+def _by_batch(body: dict[str, Any], mine: dict[str, Any]) -> list[str]:
+    """The schedule over batches of the drafter that wins here, and who leads at other batches."""
+    drafter = mine["choices"][0]["drafter"]
+    schedule: Sequence[Sequence[int]] = next(
+        (each["schedule"] for each in body["schedules"] if each["drafter"] == drafter), []
+    )
+    text = across_batches({**body, "schedule": schedule})
+    return [f"Over batches: {text.removeprefix('as a schedule, ')}."] if text else []
+
+
+def _rests_on(here: Recommendation, choice: Choice, state: State) -> Sequence[str]:
+    """How sure it is: whose acceptance, how far off this model was on such runs, whose constants."""
+    notes, device = [], choice.contender.setting.device
+    if choice.topology != "off":
+        notes.append(acceptance_words(here.source(choice)))
+    method = choice.contender.method if choice.topology != "off" else PLAIN
+    notes.append(_sentence(f"how sure: {score_like(device, state.engine, method).words}"))
     if not device.calibrated:
         notes.append(f"Constants of {device.name} are those of {device.constants_from}; it was not measured itself.")
     return notes

@@ -103,6 +103,7 @@ def _prepared(state: State, trace: str | None) -> Prepared:
     given = {
         "deployment.model": asked.model, "deployment.device": asked.device, "deployment.engine": asked.engine,
         "deployment.tensor_parallel": asked.tensor_parallel, "deployment.dtype": asked.dtype,
+        "deployment.kv_dtype": asked.kv_dtype,
         "deployment.overrides": asked.overrides,
         "requests.rate_per_s": state.rate, "requests.count": state.count,
         "requests.prompt_tokens": f"lognormal:{state.prompt_tokens}:1",
@@ -117,7 +118,8 @@ def _prepared(state: State, trace: str | None) -> Prepared:
 def _command(state: State, trace: str) -> str:
     rates = ",".join(f"{state.rate * share:g}" for share in LOADS)
     asked = scenario(state, method="plain-decoding").deployment
-    keys = [] if asked.dtype is None else [f"deployment.dtype={asked.dtype}"]
+    formats = {"dtype": asked.dtype, "kv_dtype": asked.kv_dtype}
+    keys = [f"deployment.{key}={value}" for key, value in formats.items() if value is not None]
     keys += [f"deployment.tensor_parallel={asked.tensor_parallel}"] if asked.tensor_parallel > 1 else []
     return command(["simulate"], {
         "model": asked.model, "device": asked.device, "engine": asked.engine, "set": (*keys, *asked.overrides),

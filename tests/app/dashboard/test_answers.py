@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import shlex
 import statistics
 import zipfile
@@ -11,6 +12,7 @@ from itertools import pairwise
 
 import pytest
 
+from app.answers.scores import VLLM_HOPPER
 from app.cli.main import main
 from app.dashboard.answer import DeferredAnswer
 from app.dashboard.answers.diffusion import answer_diffusion
@@ -67,7 +69,7 @@ def test_every_figure_is_json_with_units_on_its_axes(page):
 
 
 def test_the_recommendation_is_that_of_optimize(capsys, tmp_path):
-    state = State(batch=64, context=2048, tree_nodes=8)
+    state = State(batch=64, context=2048, tree_nodes=8, known_by="recording", trace=RANKED)
     answer = answer_run(state)
     told = said(capsys, answer.command, "--json", "--out", str(tmp_path))
     row = next(row for row in told["choices"] if row["batch"] == 64)
@@ -78,11 +80,58 @@ def test_the_recommendation_is_that_of_optimize(capsys, tmp_path):
     assert set(packed.namelist()) == written - {"recommendation.json", "report.html"}
 
 
+def test_the_engines_command_is_the_one_that_optimize_writes(capsys, tmp_path):
+    state = State(model="llama-3.1-70b", tp=4, batch=64, context=8192, method="eagle-3", dtype="fp8")
+    answer = answer_run(state)
+    said(capsys, answer.command, "--json", "--out", str(tmp_path))
+    packed = zipfile.ZipFile(io.BytesIO(answer.files["rooftree-engine-files.zip"]()))
+    for name in packed.namelist():
+        assert packed.read(name).decode() == (tmp_path / name).read_text(), name
+    script = (tmp_path / "vllm" / "vllm-serve.sh").read_text()
+    assert answer.engine_command.split()[:2] == ["vllm", "serve"]
+    for word in ("--tensor-parallel-size 4", "--quantization fp8", '"method":"eagle3"'):
+        assert word in answer.engine_command and word in script
+
+
+def test_the_runner_up_and_its_loss_are_those_of_optimize(capsys, tmp_path):
+    answer = answer_run(State(batch=48))
+    (cell,) = said(capsys, answer.command, "--json", "--out", str(tmp_path))["cells"]
+    after = cell["runner_up"]
+    expected = f"{after['drafter']}, {after['draft']}: loses {100 * cell['lost_ratio']:.0f} %"
+    assert dict(answer.numbers)["Runner-up"] == expected
+    assert answer.numbers[0] == ("Speculation", f"on: {cell['winner']['drafter']}, {cell['winner']['draft']}")
+
+
+def test_a_card_says_how_sure_it_is_and_a_drafter_that_does_not_pay_is_off():
+    answer = answer_run(State(batch=8))
+    assert any(note.startswith("Acceptance of eagle-3: Published") for note in answer.notes)
+    assert any(VLLM_HOPPER.words in note for note in answer.notes)
+    off = answer_run(State(method="n-gram", known_by="rate", acceptance_ratio=0.0))
+    assert off.numbers[0] == ("Speculation", "off")
+    assert not any("n-gram" in note for note in off.notes if "Acceptance" in note)
+
+
+def test_the_cheapest_device_meets_the_limits_and_the_command_line_says_its_price(capsys, tmp_path):
+    state = State(batch=8, slo_tpot_ms=20.0)
+    rest = answer_run(state).deferred()
+    rows = rest.tables[0][1]
+    priced = [row["$ per million tokens"] for row in rows if row["$ per million tokens"] is not None]
+    assert priced == sorted(priced) and len(rows) > 10
+    assert all(row["time per token (ms)"] <= 20.0 for row in rows if row["time per token (ms)"] is not None)
+    (change,) = rest.changes
+    there = answer_run(replace(state, **change.values))
+    row, *_ = said(capsys, there.command, "--json", "--out", str(tmp_path))["choices"]
+    assert rows[0]["tokens/s"] == pytest.approx(row["tokens_per_s"], abs=0.05)
+    assert rows[0]["device"] == row["device"] and rows[0]["device"] in rest.notes[0]
+
+
 def test_any_batch_is_answered_itself(capsys, tmp_path):
     answer = answer_run(State(batch=48))
     assert "batch 48 " in answer.headline
     assert "--batch 48" in answer.command
-    (row,) = said(capsys, answer.command, "--json", "--out", str(tmp_path))["choices"]
+    row = said(capsys, answer.command, "--json", "--out", str(tmp_path))["choices"][0]
+    gain = [float(part) for part in re.findall(r"[\d.]+", dict(answer.numbers)["Gain (80 % interval)"])]
+    assert gain[:1] + gain[-2:] == pytest.approx([row["speedup"], *row["speedup_interval"]], abs=0.006)
     assert answer.tables[0][1][0]["tokens/s"] == pytest.approx(row["tokens_per_s"], abs=0.05)
 
 
@@ -113,7 +162,7 @@ def test_a_model_that_fits_nowhere_on_its_device_is_a_marked_row():
 
 
 def test_the_cut_through_the_map_is_that_of_predict(capsys):
-    state = State(batch=16, context=4096, draft_tokens=4, acceptance_ratio=0.65)
+    state = State(batch=16, context=4096, draft_tokens=4, method="eagle-3", known_by="rate", acceptance_ratio=0.65)
     answer = answer_map(state)
     points = said(capsys, answer.command, "--json")["predictions"]
     drawn = answer.deferred().cards[0].figure["data"][1]["y"]
@@ -133,12 +182,12 @@ def test_the_map_holds_the_cut_and_leaves_out_what_does_not_fit():
 
 
 def test_no_acceptance_draws_drafting_off_everywhere():
-    lengths = answer_map(State(acceptance_ratio=0.0)).cards[0].figure["data"][0]["z"]
+    lengths = answer_map(State(method="eagle-3", known_by="rate", acceptance_ratio=0.0)).cards[0].figure["data"][0]["z"]
     assert {value for line in lengths for value in line} <= {0, None}
 
 
 def test_a_recording_names_the_method_of_the_map():
-    answer = answer_map(State(trace=RANKED, method="eagle-3"))
+    answer = answer_map(State(known_by="recording", trace=RANKED))
     assert "early-exit" in answer.headline
     assert "--acceptance" not in answer.command
 
@@ -154,7 +203,7 @@ def test_a_point_that_does_not_fit_is_answered_as_such():
 
 @pytest.mark.parametrize(("model", "borrowed"), [("llama-3.1-8b", True), ("smollm2-135m", False)])
 def test_the_map_says_whose_acceptance_it_is(model, borrowed):
-    notes = answer_map(State(trace=RANKED, model=model)).notes
+    notes = answer_map(State(known_by="recording", trace=RANKED, model=model)).notes
     assert any("borrowed" in note for note in notes) == borrowed
 
 

@@ -22,20 +22,22 @@ def test_the_state_says_what_the_configuration_says():
     tree = Tree.from_paths([(0,), (1,), (0, 0)])
     found = state_of(dataclasses.replace(CHAIN, method="eagle-3", shape=tree, draft_tokens=3, schedule=()))
     assert (found.page, found.tree_nodes) == ("tree", 3)
-    assert link(CHAIN, host="127.0.0.1", port=8501).startswith("http://127.0.0.1:8501/?page=map&")
+    assert link(CHAIN, host="127.0.0.1", port=8501).startswith("http://127.0.0.1:8501/map?model=llama-3.1-8b&")
 
 
-def test_stated_rates_become_the_one_rate_that_emits_as_many():
+def test_the_drafter_is_known_by_what_the_configuration_knows_it_by():
     one = dataclasses.replace(CHAIN, method="eagle-3", acceptance_by_depth=(0.72,))
-    assert state_of(one).acceptance_ratio == 0.72
-    falling = state_of(dataclasses.replace(one, acceptance_by_depth=(0.78, 0.61, 0.48), schedule=(), draft_tokens=3))
-    rate = falling.acceptance_ratio
-    assert rate + rate**2 + rate**3 == pytest.approx(0.78 + 0.61 + 0.48, abs=1e-3)
+    assert (state_of(one).known_by, state_of(one).acceptance_ratio) == ("rate", 0.72)
+    falling = dataclasses.replace(one, acceptance_by_depth=(0.78, 0.61, 0.48), schedule=(), draft_tokens=3)
+    assert (state_of(falling).known_by, state_of(falling).rates) == ("rates", "0.78,0.61,0.48")
+    recorded = dataclasses.replace(CHAIN, trace="smollm2-135m--prompt-lookup--greedy")
+    assert (state_of(recorded).known_by, state_of(recorded).trace) == ("recording", recorded.trace)
+    assert state_of(CHAIN).known_by == "published"
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"device": "../l4.toml"}, {"overrides": ("device.price_usd_per_hour=1",)}, {"kv_dtype": "fp8"}],
+    [{"device": "../l4.toml"}, {"overrides": ("device.price_usd_per_hour=1",)}],
 )
 def test_what_no_link_can_hold_is_refused(changes):
     with pytest.raises(InputError):

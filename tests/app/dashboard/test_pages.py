@@ -8,16 +8,20 @@ import pytest
 testing = pytest.importorskip("streamlit.testing.v1", reason="streamlit, of the extra `app`, is not installed")
 
 from app import dashboard  # noqa: E402 — after the skip
-from app.dashboard.controls import ASKED  # noqa: E402
+from app.dashboard.bar import BEHIND, INLINE, QUESTION  # noqa: E402
+from app.dashboard.help_texts import HELP  # noqa: E402
 from app.dashboard.measured import measured_results  # noqa: E402
-from app.dashboard.state import FIELDS, PAGES, State, from_query, to_query  # noqa: E402
-from app.dashboard.wording import LABELS, TITLES  # noqa: E402
+from app.dashboard.state import FIELDS, PAGES, State, address, from_query  # noqa: E402
+from app.dashboard.wording import LABELS, SECTIONS, TITLES  # noqa: E402
 
 SCRIPT = Path(dashboard.__path__[0]) / "main.py"
 PATIENCE_S = 300
 RANKED = "smollm2-135m--early-exit--greedy"
+BAR = [name for names in QUESTION.values() for name in names]
+OWN = {page: [*INLINE[page], *(name for names in BEHIND.get(page, {}).values() for name in names)] for page in PAGES}
 CHANGES = {
     "model": "llama-3.2-1b", "device": "l4", "other_device": "l40s", "engine": "sglang", "dtype": "fp8",
+    "kv_dtype": "fp8", "known_by": "rate", "rates": "0.8,0.6", "against": "n-gram",
     "commit": "capped", "threshold": 0.6, "block": 16, "cache": "dual", "confidence": "masked-names--dual-cache",
     "prompt": 2, "agreement_ratio": 0.8,
     "method": "mtp", "draft": "llama-3.2-1b", "trace": RANKED, "other_trace": RANKED,
@@ -41,13 +45,25 @@ def link(app):
     return {name: value[0] if isinstance(value, list) else value for name, value in dict(app.query_params).items()}
 
 
+def turned(app, page):
+    """The app with another page chosen, as the navigation does it; `AppTest.switch_page` knows pages by file alone."""
+    app._page_hash = next(key for key, info in app._registered_pages.items() if info["url_pathname"] == page)
+    return app
+
+
 def control(app, name):
-    found = [
-        each for kind in ("selectbox", "slider", "select_slider", "number_input") for each in getattr(app, kind)
-        if each.key == f"asked-{name}"
-    ]  # fmt: skip
+    found = [each for each in controls(app) if each.key == f"asked-{name}"]
     assert len(found) == 1, name
     return found[0]
+
+
+def controls(app):
+    kinds = ("selectbox", "slider", "select_slider", "number_input", "text_input", "multiselect")
+    return [each for kind in kinds for each in getattr(app, kind) if (each.key or "").startswith("asked-")]
+
+
+def asked(app):
+    return {each.key.removeprefix("asked-") for each in controls(app)}
 
 
 def boards(app):
@@ -69,30 +85,69 @@ def test_every_page_answers_from_its_defaults(page):
     assert not app.warning
     assert app.title[0].value == TITLES[page]
     assert app.code or page == "serving"
+    assert "page" not in link(app), "it stands in the path"
     drawn = boards(app)
     assert all(each["asked"] == json.dumps(link(app)) for each in drawn.values())
     assert page == "serving" or (drawn["words"]["headline"] and drawn["charts"]["cards"])
-    assert {each.key.removeprefix("asked-") for each in (*app.selectbox, *app.slider, *app.select_slider,
-                                                         *app.number_input)} <= set(ASKED[page])  # fmt: skip
+    assert asked(app) <= {*BAR, *OWN[page]}
+    assert {"model", "batch", "context", "device", "tp", "method", "slo_tpot_ms"} <= asked(app), "one bar on every page"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if ASKED[page]])
+@pytest.mark.parametrize("page", PAGES)
 def test_every_control_of_a_page_moves_the_link_and_breaks_nothing(page):
     app = opened(page=page)
     moved = {}
-    for name in ASKED[page]:
-        hidden = page in ("map", "pareto") and name in ("method", "acceptance_ratio") and "trace" in moved
-        if name == "draft" or hidden:
+    for name in OWN[page]:
+        if name == "tree_nodes" and page == "run":
+            continue  # which only recordings have
+        control(app, name).set_value(CHANGES[name])
+        moved[name] = CHANGES[name]
+        app.run()
+        assert is_calm(app), name
+        assert from_query(link(app)) == (State(**moved), []), name
+
+
+def test_every_control_of_the_bar_moves_the_link_and_breaks_nothing():
+    app, moved = opened(page="map"), {}
+    for name in BAR:
+        if name in ("draft", "trace", "rates", "against"):
             continue
         control(app, name).set_value(CHANGES[name])
         moved[name] = CHANGES[name]
         app.run()
         assert is_calm(app), name
-        assert from_query(link(app))[0] == State(page=page, **moved), name
+        assert from_query(link(app)) == (State(**moved), []), name
+    for name, needs in (("rates", "rates"), ("trace", "recording")):
+        control(app, "known_by").set_value(needs).run()
+        control(app, name).set_value(CHANGES[name]).run()
+        assert is_calm(app), name
+        assert link(app)["known_by"] == needs and link(app)[name] == CHANGES[name]
+    control(app, "against").set_value(["n-gram", "eagle-3:0.7"]).run()
+    assert link(app)["against"] == "n-gram;eagle-3:0.7"
+
+
+def test_what_is_typed_wrong_is_said_and_leaves_the_question_as_it_was():
+    app = opened(page="map", method="eagle-3", known_by="rates", rates="0.8,0.6")
+    control(app, "rates").set_value("0.8, x").run()
+    assert is_calm(app)
+    assert link(app)["rates"] == "0.8,0.6"
+    assert any("must be rates" in each.value for each in app.caption)
+    control(app, "rates").set_value("0.8, 0.5").run()
+    assert link(app)["rates"] == "0.8,0.5"
+    assert not any("must be rates" in each.value for each in app.caption)
+
+
+def test_a_drafter_without_a_name_has_no_rate_of_its_own():
+    app = opened(page="map", method="eagle-3", known_by="rate", acceptance_ratio=0.5)
+    assert "--drafter eagle-3:0.5" in app.code[0].value
+    control(app, "method").set_value("").run()
+    assert is_calm(app)
+    assert "known_by" not in link(app)
+    assert "acceptance_ratio" not in asked(app)
 
 
 def test_a_draft_model_is_asked_for_where_the_method_has_one():
-    app = opened(page="map", method="speculative-decoding")
+    app = opened(page="map", method="speculative-decoding", known_by="rate")
     assert is_calm(app)
     assert app.warning, "without one there is no answer, and the page says so"
     control(app, "draft").set_value("llama-3.2-1b").run()
@@ -105,14 +160,15 @@ def test_a_widget_decides_at_once_which_others_are_asked_for():
     app = opened(page="map")
     control(app, "method").set_value("speculative-decoding").run()
     control(app, "draft")
-    control(app, "trace").set_value(RANKED).run()
-    assert not any(each.key == "asked-method" for each in app.selectbox), "a recording names its method"
+    control(app, "known_by").set_value("recording").run()
+    control(app, "trace")
+    assert "acceptance_ratio" not in asked(app)
 
 
 def test_only_what_can_be_chosen_is_offered():
     app = opened(page="map", tp=2)
     assert control(app, "tp").options == ["1", "2", "4", "8"]
-    assert "none: plain decoding" not in control(app, "method").options, "it is what drafting is compared with"
+    assert not any("plain" in each for each in control(app, "method").options), "it is what drafting is compared with"
     devices = control(app, "device").options
     assert "a100-sxm-80" in devices and "cpu-amd-epyc--1-thread" in devices
     assert not any("flashinfer" in each or "own-passes" in each for each in devices)
@@ -123,31 +179,32 @@ def test_another_commit_rule_begins_with_its_own_threshold():
     app = opened(page="diffusion", threshold=0.5)
     control(app, "commit").set_value("factor").run()
     assert is_calm(app) and not app.warning
-    assert from_query(link(app))[0] == State(page="diffusion", commit="factor")
+    assert from_query(link(app))[0] == State(commit="factor")
     assert "1, the rule's own" in control(app, "threshold").options
 
 
 def test_an_earlier_address_brings_its_question_back():
     app = opened(page="map", batch=8)
-    app.radio[0].set_value("hardware").run()
+    turned(app, "hardware").run()
     control(app, "batch").set_value(64).run()
+    turned(app, "map")
     app.query_params.clear()
-    for name, value in to_query(State(page="map", batch=8)).items():
+    for name, value in address(State(batch=8)).items():
         app.query_params[name] = value
     app.run()
     assert is_calm(app)
     assert (app.title[0].value, control(app, "batch").value) == (TITLES["map"], 8)
     control(app, "batch").set_value(16).run()
-    assert from_query(link(app))[0] == State(page="map", batch=16)
+    assert from_query(link(app))[0] == State(batch=16)
 
 
 def test_a_moved_widget_counts_more_than_an_address_that_is_behind():
     app = opened(page="map")
     control(app, "batch").set_value(4).run()
     app.query_params.clear()
-    app.query_params["page"] = "map"
+    app.query_params["model"] = State().model
     control(app, "batch").set_value(16).run()
-    assert from_query(link(app))[0] == State(page="map", batch=16)
+    assert from_query(link(app))[0] == State(batch=16)
 
 
 def test_many_wrong_parts_of_a_link_are_few_messages():
@@ -161,10 +218,13 @@ def test_many_wrong_parts_of_a_link_are_few_messages():
 
 def test_the_state_outlives_a_change_of_page():
     app = opened(page="map", batch=8, draft_tokens=3)
-    app.radio[0].set_value("hardware").run()
+    turned(app, "hardware")
+    app.query_params.clear()  # as the browser does
+    app.run()
     assert is_calm(app)
+    assert app.title[0].value == TITLES["hardware"]
     assert control(app, "batch").value == 8
-    assert from_query(link(app))[0] == State(page="hardware", batch=8, draft_tokens=3)
+    assert from_query(link(app))[0] == State(batch=8, draft_tokens=3)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +254,35 @@ def test_a_simulation_runs_on_request_and_stays():
     assert app.code[0].value.startswith("rooftree simulate"), "drawn again without another run"
 
 
-def test_every_field_that_is_asked_has_a_label_and_every_label_a_field():
-    asked = {name for names in ASKED.values() for name in names}
-    assert asked == set(LABELS)
-    assert asked | {"page", "seed"} == set(FIELDS)
+def test_every_field_that_is_asked_has_a_label_and_help_and_every_label_a_field():
+    known = {*BAR, *(name for names in OWN.values() for name in names)}
+    assert known == set(LABELS) == set(HELP)
+    assert known | {"page", "seed"} == set(FIELDS)
+
+
+def test_every_page_stands_in_one_section():
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(PAGES) == sorted(TITLES)
+
+
+def test_a_press_asks_what_would_hold():
+    app = opened(model="llama-3.1-70b")
+    assert is_calm(app)
+    assert "Nearest that holds: tp 2" in boards(app)["words"]["headline"]
+    next(each for each in app.button if each.label == "tp 2").click().run()
+    assert is_calm(app)
+    assert link(app)["tp"] == "2" and control(app, "tp").value == 2
+    assert "Run " in boards(app)["words"]["headline"]
+
+
+def test_the_engines_command_stands_on_the_page():
+    app = opened(method="eagle-3", batch=16)
+    assert app.code[0].value.startswith("vllm serve")
+    assert "--batch 16" in app.code[1].value
+
+
+def test_a_first_visit_says_what_this_is_and_a_link_goes_to_its_answer():
+    app = opened()
+    assert any("rooftree predicts" in each.value for each in app.info)
+    control(app, "batch").set_value(4).run()
+    assert not app.info
+    assert not opened(page="map").info

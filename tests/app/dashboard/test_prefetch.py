@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.dashboard import prefetch
-from app.dashboard.state import CONTEXTS, PAGES, State
+from app.dashboard.state import CONTEXTS, KNOWN_BY, PAGES, State
 
 PATIENCE_S = 30
 
 
-@given(st.sampled_from(PAGES), st.sampled_from(CONTEXTS), st.integers(1, 64))
-def test_every_question_is_one_step_away_and_may_be_asked(page, context, nodes):
-    state = State(page=page, context=context, tree_nodes=nodes)
+@given(st.sampled_from(PAGES), st.sampled_from(CONTEXTS), st.integers(1, 64), st.sampled_from(KNOWN_BY))
+def test_every_question_is_one_step_away_and_may_be_asked(page, context, nodes, known_by):
+    state = State(page=page, context=context, tree_nodes=nodes, known_by=known_by)
     found = prefetch.neighbours(state)
     assert len(set(found)) == len(found)
     assert bool(found) == (page == "run")
@@ -23,6 +23,7 @@ def test_every_question_is_one_step_away_and_may_be_asked(page, context, nodes):
         assert state in (replace(each, context=context), replace(each, tree_nodes=nodes))
         assert each.context in CONTEXTS
         assert 1 <= each.tree_nodes <= 64
+        assert known_by == "recording" or each.tree_nodes == nodes, "only recordings have trees"
         assert abs(CONTEXTS.index(each.context) - CONTEXTS.index(context)) <= 1
 
 

@@ -10,9 +10,15 @@ from app.dashboard.state import CONTEXTS, FIELDS, PAGES, State, checked, command
 from hardware_profiles.errors import InputError
 from hardware_profiles.loader import load_device
 
+LENGTHS = "smollm2-135m--prompt-lookup--greedy"
+
 
 def values(name):
     about = FIELDS[name]
+    if name == "rates":
+        return st.sampled_from(["", "0.7", "0.8,0.6,.25"])
+    if name == "against":
+        return st.sampled_from(["", "eagle-3", "eagle-3:0.8,0.6;n-gram:length=2.4@3;mtp:0.85", f"n-gram:{LENGTHS}"])
     if about.type is str:
         return st.sampled_from(about.metadata.get("among") or [about.default])
     low, high = about.metadata["range"]
@@ -41,7 +47,11 @@ def test_defaults_need_no_link():
         ("acceptance_ratio", "2", "0..1"), ("context", "9" * 5000, "whole number"), ("engine", "magic", "one of vllm"),
         ("model", "../../etc/passwd", "shipped name"), ("model", "llama-3.1-8", "nearest"), ("page", "", "one of run"),
         ("device", "h10", "nearest"), ("trace", "none-such", "nearest"), ("x" * 999, "1", "no part of"),
-        ("model", "", "unknown"), ("method", "<script>", "shipped name"),
+        ("model", "", "unknown"), ("method", "<script>", "shipped name"), ("rates", "0.8;rm", "rates in 0..1"),
+        ("rates", "1.5", "rates in 0..1"), ("known_by", "rumour", "one of published"), ("upload", "x", "no part of"),
+        ("against", "eagle-3:/etc/passwd", "METHOD or METHOD:SOURCE"), ("against", "eagle-3:etc", "unknown trace"),
+        ("against", "toaster:0.5", "unknown method"), ("against", ";".join(7 * ["eagle-3"]), "at most 6"),
+        ("model", "dense-1tb", "unknown"), ("model", "config-0123456789abcdef", "unknown"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_left_out_and_named(name, text, rule):

@@ -1,0 +1,59 @@
+"""On which device would the drafter of the page's answer be cheapest? Leaves out load (`answers.hardware`)."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from app.answers.drafting import draft_words
+from app.dashboard.answer import Change, Row, setting_of
+from app.dashboard.question import read_question
+from app.dashboard.state import State, sold_devices
+from app.figures.charts import digits
+from costmodel.optimizers.placements import Placement, placements
+from costmodel.optimizers.recommend import Recommendation
+from hardware_profiles.loader import load_device
+from hardware_profiles.units import MILLI
+
+
+def cheapest(here: Recommendation, state: State) -> tuple[list[Row], str, list[Change]]:
+    """Every device at its cheapest layout within the limits, a sentence, and the question about the cheapest.
+
+    Args:
+        here: the recommendation at the state's batch.
+        state: the page's question.
+    """
+    found = placements(
+        [here.winners[0].contender], _priced(), batch=state.batch, context=state.context,
+        limits=read_question(state).limits, setting_of=setting_of,
+    )  # fmt: skip
+    best = found[0]
+    if best.usd_per_million is None:  # nothing is allowed anywhere
+        return [_row(each, state.batch) for each in found], "", []
+    limits = " within the limits" if state.slo_tpot_ms or state.slo_ttft_ms else ""
+    where = f"{best.tensor_parallel} × {best.device}"
+    note = f"Cheapest{limits}: {where}, ${digits(best.usd_per_million)} per million tokens at this batch and context"
+    mine = next((each for each in found if each.device == state.device), None)
+    same = (best.device, best.tensor_parallel) == (state.device, state.tp)
+    if mine is not None and mine is not best and mine.usd_per_million is not None:
+        note += f"; {mine.tensor_parallel} × {mine.device} costs ${digits(mine.usd_per_million)}"
+    change = Change(label=f"Ask about {where}", values={"device": best.device, "tp": best.tensor_parallel})
+    return [_row(each, state.batch) for each in found], f"{note}.", [] if same else [change]
+
+
+@lru_cache(maxsize=1)
+def _priced() -> Sequence[str]:
+    return [name for name in sold_devices() if load_device(name).price_usd_per_hour is not None]
+
+
+def _row(each: Placement, batch: int) -> Row:
+    if each.reason or each.acceptance is None or each.contender is None:
+        return {"device": each.device, "devices": each.tensor_parallel, "drafts": "–", "tokens/s": None,
+                "time per token (ms)": None, "$ per million tokens": None, "remark": each.reason}  # fmt: skip
+    drafts, price = each.acceptance.draft_tokens > 0, each.usd_per_million
+    token_ms = batch / each.tokens_per_s / MILLI
+    return {
+        "device": each.device, "devices": each.tensor_parallel,
+        "drafts": f"{each.contender.method}, {draft_words(each.acceptance)}" if drafts else "off",
+        "tokens/s": round(each.tokens_per_s, 1), "time per token (ms)": round(token_ms, 2),
+        "$ per million tokens": None if price is None else round(price, 3),
+        "remark": "",
+    }  # fmt: skip

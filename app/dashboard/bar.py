@@ -1,0 +1,124 @@
+"""Where does the question stand on a page? In one bar, the same on every page, and what a page asks beside it.
+
+The bar is a row of buttons that say the question and open its controls. Leaves out the widgets (`controls`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import streamlit as st
+
+from app.dashboard.controls import ask, read, wanted
+from app.dashboard.held import MOST_BYTES, OWN, SHOWN, hold_config
+from app.dashboard.session_uploads import held_recording, uploaded
+from app.dashboard.state import State
+from app.dashboard.wording import KNOWN_BY, plain, said
+from hardware_profiles.errors import RooftreeError
+
+QUESTION = {
+    "Workload": ("model", "batch", "context"),
+    "Hardware": ("device", "tp", "engine", "dtype", "kv_dtype"),
+    "Drafting": ("method", "known_by", "acceptance_ratio", "rates", "trace", "draft", "against"),
+    "Limits": ("slo_tpot_ms", "slo_ttft_ms"),
+}
+FACTORS = ("bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio")
+LOAD = ("rate", "prompt_tokens", "output_tokens")
+# what a page asks beside the bar: in a row under it, and behind further buttons
+INLINE: Mapping[str, Sequence[str]] = {
+    "run": ("tree_nodes",), "map": ("draft_tokens",), "tree": ("trace", "tree_nodes", "depth"),
+    "trace": ("trace", "other_trace", "draft_tokens"), "diffusion": ("commit", "threshold", "block", "cache"),
+    "hardware": ("draft_tokens", "other_device"), "pareto": ("draft_tokens",), "serving": ("trace", "draft_tokens", "rate", "count"),
+    "validation": ("measured",),
+}  # fmt: skip
+BEHIND: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "hardware": {"Another device": FACTORS, "Load": LOAD},
+    "serving": {"Lengths": ("prompt_tokens", "output_tokens")},
+    "diffusion": {"Recording": ("confidence", "prompt", "agreement_ratio")},
+}
+COLUMNS = 4
+
+
+def asked(state: State) -> State:
+    """Draw the bar and the page's own controls, and give the state that they hold now."""
+    groups = {**QUESTION, **BEHIND.get(state.page, {})}
+    inline = INLINE.get(state.page, ())
+    # what was just moved decides which others are asked for, above it and below
+    state = read(state, [*(name for names in groups.values() for name in names), *inline])
+    with st.container(horizontal=True, key="question"):
+        for title, names in groups.items():
+            # the words are of the state before its controls are drawn, which differs where one corrects another
+            with st.popover(f"**{title}** {plain(words(title, state))}", key=f"group-{title.replace(' ', '-')}"):
+                state = _group(title, names, state)
+    shown = [name for name in inline if _stands_alone(name, state)]
+    for row in range(0, len(shown), COLUMNS):
+        columns = st.columns(COLUMNS)
+        for name, column in zip(shown[row : row + COLUMNS], columns, strict=False):
+            with column:
+                state = ask(name, state)
+    return state
+
+
+def words(title: str, state: State) -> str:
+    """What a group of the bar says of the question; empty for groups of one page."""
+    if title == "Workload":
+        model = SHOWN if state.model.startswith(OWN) else state.model
+        return f"{model} · batch {state.batch:,} · context {state.context:,}"
+    if title == "Hardware":
+        formats = [state.dtype, f"{state.kv_dtype} cache" if state.kv_dtype else ""]
+        return " · ".join(filter(None, (f"{state.tp} × {state.device}", *formats, state.engine)))
+    if title == "Drafting":
+        known = {"rate": f"{state.acceptance_ratio:g}", "rates": state.rates, "recording": state.trace,
+                 "published": "as published"}.get(state.known_by, KNOWN_BY[state.known_by])  # fmt: skip
+        own = f"{state.method} · {known}" if state.method or state.known_by != "published" else "all published"
+        rivals = len(state.against.split(";")) if state.against else 0
+        return (own.removeprefix(" · ")) + (f" · against {rivals}" if rivals else "")
+    if title == "Limits":
+        limits = {"TPOT": state.slo_tpot_ms, "TTFT": state.slo_ttft_ms}
+        return " · ".join(f"{name} ≤ {value:g} ms" for name, value in limits.items() if value) or "none"
+    return ""
+
+
+def _group(title: str, names: Sequence[str], state: State) -> State:
+    for name in names:
+        if wanted(name, state) and not (name == "trace" and state.known_by != "recording"):
+            state = ask(name, state)
+            if name == "model":
+                _own_config(state)
+            if name == "known_by" and state.known_by == "upload":
+                state = _own_recording(state)
+    return replace(state, upload="") if "known_by" in names and state.known_by != "upload" else state
+
+
+def _stands_alone(name: str, state: State) -> bool:
+    """Whether a page asks for a field itself: a recording that the bar names is asked for there."""
+    if name == "tree_nodes" and state.page == "run":
+        return state.known_by in ("recording", "upload")
+    return wanted(name, state) and not (name == "trace" and state.known_by == "recording")
+
+
+def _own_config(state: State) -> None:
+    """A config.json of one's own in place of the model."""
+    given = st.file_uploader(
+        f"Or a `config.json`, at most {MOST_BYTES >> 20} MiB", type=["json"], key="file-of-model",
+        help="Shapes alone are read. This server keeps the file until it stops, so that your link works here; "
+        "elsewhere the file has to be given again.",
+    )  # fmt: skip
+    if given is None or given.file_id == st.session_state.get("read-config"):
+        return
+    st.session_state["read-config"] = given.file_id
+    try:
+        name = hold_config(given.getvalue())
+    except RooftreeError as error:
+        st.session_state["wrong-model"] = said(error)
+        return
+    st.session_state["next"] = replace(state, model=name)
+    st.rerun()
+
+
+def _own_recording(state: State) -> State:
+    """A recording of one's own, which every page of the session can use."""
+    try:
+        uploaded("acceptance")
+    except RooftreeError as error:
+        st.caption(f":red[{plain(said(error))}]")
+    return replace(state, upload=held_recording())

@@ -1,0 +1,231 @@
+"""Which configuration and which drafters does the question bar ask about?
+
+The same on every page, and in the words of the command line: `drafter_options` are what `--drafter` and `--trace` would
+say. Leaves out the widgets (`controls`, `bar`) and what is answered (`answers`).
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from app.dashboard.held import model_place, recording_place
+from app.dashboard.state import State, against_of, milliseconds, overrides, with_values
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.acceptance import Acceptance, accepted_by, law_for
+from costmodel.laws.claims import rate_claim
+from costmodel.method_library import load_method
+from costmodel.optimizers.allowed import Limits
+from costmodel.optimizers.default_drafters import default_drafters
+from costmodel.optimizers.named_drafters import drafter_source
+from costmodel.optimizers.sources import Source, trace_source
+from costmodel.passes.ops import Array
+from hardware_profiles.errors import InputError
+from traces.library import shipped_traces
+from traces.replay.statistics import resample_counts
+
+PLAIN = "plain-decoding"
+UNNAMED = "speculative-decoding"  # of a recording that names no method
+OWN_FILE = "YOUR-FILE"
+DRAFTED = ("method", "known_by", "acceptance_ratio", "rates", "trace", "upload", "draft", "against")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What the bar asks.
+
+    Args:
+        configuration: deployment and draft model by name; of plain decoding, as every drafter competes with it.
+        drafters: what competes, the reader's own first; at least one.
+        limits: latency limits.
+        batch: requests.
+        context: cached tokens per request.
+    """
+
+    configuration: DecodingConfiguration
+    drafters: tuple[Source, ...]
+    limits: Limits
+    batch: int
+    context: int
+
+
+def read_question(state: State) -> Question:
+    """The question of a state.
+
+    Raises:
+        InputError: a drafter that cannot be, or a recording of a session that is not there.
+    """
+    return Question(
+        configuration=DecodingConfiguration(
+            method=PLAIN, draft_model=state.draft or None, deployment=deployment(state, changed=True)
+        ),
+        drafters=drafters(state),
+        limits=Limits(ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms)),
+        batch=state.batch,
+        context=state.context,
+    )  # fmt: skip
+
+
+def deployment(state: State, *, changed: bool = False) -> DeploymentNames:
+    """Where the model runs.
+
+    Args:
+        state: of any page.
+        changed: with the state's factors on the device.
+    """
+    return DeploymentNames(
+        model=model_place(state.model), device=state.device, engine=state.engine, dtype=state.dtype or None,
+        kv_dtype=state.kv_dtype or None, tensor_parallel=state.tp, overrides=overrides(state) if changed else (),
+    )  # fmt: skip
+
+
+def drafters(state: State) -> tuple[Source, ...]:
+    """The drafters that compete, the reader's own first.
+
+    Raises:
+        InputError: as `read_question`.
+    """
+    known = with_values(State(), {name: getattr(state, name) for name in ("model", *DRAFTED)})
+    found = _compared(known) if known.upload else _cached(known)
+    return tuple(source.asked_on(model_place(state.model)) for source in found)
+
+
+def _compared(state: State) -> tuple[Source, ...]:
+    model = model_place(state.model)
+    rivals = [drafter_source(each, model=model) for each in against_of(state.against)]
+    if (path := own_recording(state)) is not None:
+        own = trace_source(path, state.method, otherwise=UNNAMED, override=bool(state.method))
+        return (own, *rivals)
+    if text := own_drafter(state):
+        return (drafter_source(text, model=model), *rivals)
+    asked = DecodingConfiguration(method=PLAIN, deployment=DeploymentNames(model=model))
+    return (*default_drafters(asked)[1], *rivals)
+
+
+_cached = lru_cache(maxsize=256)(_compared)
+
+
+def has_recordings(state: State) -> bool:
+    """Whether a drafter that competes is known by positions, so that trees can be compared."""
+    return any(source.positions is not None for source in drafters(state))
+
+
+def own_drafter(state: State) -> str:
+    """The reader's drafter as `--drafter` takes it; empty where none is named."""
+    if not state.method:
+        return ""
+    if (path := own_recording(state)) is not None:
+        return f"{state.method}:{OWN_FILE if state.upload else path.stem}"
+    source = {"rate": f":{state.acceptance_ratio:g}", "rates": f":{state.rates}" if state.rates else ""}
+    return state.method + source.get(state.known_by, "")
+
+
+def own_recording(state: State) -> Path | None:
+    """The recording that the reader's drafter is known by; None where it is known otherwise.
+
+    Raises:
+        InputError: one of a session that has ended.
+    """
+    if state.known_by == "upload":
+        return recording_place(state.upload)
+    if state.known_by != "recording":
+        return None
+    return next((path for path in shipped_traces() if path.stem == (state.trace or path.stem)), None)
+
+
+def drafter_options(state: State, *, alone: bool = False) -> dict[str, object]:
+    """Options of the command line that name the drafters.
+
+    Args:
+        state: of any page.
+        alone: of the first drafter, for verbs that take one, where what is compared by default is spelled out.
+    """
+    rivals = [] if alone else against_of(state.against)
+    text, known_by_file = own_drafter(state), state.known_by in ("recording", "upload")
+    if known_by_file and not state.method:
+        path = own_recording(state)
+        assert path is not None
+        return {"trace": OWN_FILE if state.upload else path.stem, "drafter": tuple(rivals)}
+    if not text and (alone or rivals):
+        known = [_text_of(each) for each in drafters(with_values(state, {"against": ""}))]
+        return {"drafter": (*(known[:1] if alone else known), *rivals)}
+    return {"drafter": (*([text] if text else []), *rivals)}
+
+
+def _text_of(source: Source) -> str:
+    """A drafter that is compared by default, as `--drafter` takes it."""
+    return f"{source.method}:{source.path.stem}" if source.path is not None else source.method
+
+
+def scenario(state: State, *, method: str | None = None, changed: bool = False) -> DecodingConfiguration:
+    """The cost model's question of a state: one drafter, the first, where it runs.
+
+    Args:
+        state: the page's question.
+        method: another method, whose draft model the state names.
+        changed: with the state's factors on the device.
+    """
+    where = deployment(state, changed=changed)
+    if method is not None:
+        needs = load_method(method).needs_draft_model
+        return DecodingConfiguration(
+            method=method, draft_model=(state.draft or None) if needs else None, deployment=where
+        )
+    first = drafters(state)[0]
+    takes = load_method(first.method).drafts_with_weights
+    draft = (state.draft or first.draft_model or None) if takes else None
+    return DecodingConfiguration(method=first.method, draft_model=draft, deployment=where)
+
+
+def chain(source: Source, draft_tokens: int, *, most: int = 0, seed: int = 0) -> Acceptance:
+    """What a drafter's chain of K draft tokens emits.
+
+    Args:
+        source: of its acceptance.
+        draft_tokens: K >= 0.
+        most: the longest chain that it is compared with.
+        seed: of the bootstrap over recorded requests.
+
+    Raises:
+        InputError: a drafter without acceptance by token.
+    """
+    if source.positions is None:
+        if source.rates is None:
+            raise InputError("has no acceptance by token", key="method", value=source.method)
+        return rate_claim(source.entry, source.rates, draft_tokens)
+    if source.path is None or source.path not in shipped_traces():
+        return _replayed(source, draft_tokens, max(most, draft_tokens), seed)
+    return _shipped_chain(source.path, source.method, draft_tokens, max(most, draft_tokens), seed)
+
+
+def acceptance_words(source: Source) -> str:
+    """Where a drafter's acceptance is known from, and what that leaves open, in a sentence."""
+    if source.kind in ("recorded", "counted"):
+        if not source.borrowed:
+            return "Acceptance was recorded on this model."
+        recorded_on = source.model or "an unnamed model"
+        return f"Acceptance was recorded on {recorded_on} and is borrowed: your model's own may differ."
+    if source.kind == "published":
+        label = f"{source.about[:1].upper()}{source.about[1:]}"
+        return f"Acceptance of {source.called}: {label}.{' Your own may differ.' if source.borrowed else ''}"
+    return f"Acceptance of {source.called} is stated ({source.about}), not measured: a recording is better."
+
+
+@lru_cache(maxsize=256)
+def _shipped_chain(path: Path, method: str, draft_tokens: int, most: int, seed: int) -> Acceptance:
+    return _replayed(trace_source(path, method, override=True), draft_tokens, most, seed)
+
+
+def _replayed(source: Source, draft_tokens: int, most: int, seed: int) -> Acceptance:
+    """By the law that holds for chains of up to `most` draft tokens."""
+    trace = source.positions
+    assert trace is not None
+    verify = load_method(source.method).verify
+    law = law_for(trace, verify.rule, (most,), at=verify.at)
+    return accepted_by(trace, law, draft_tokens, _counts(tuple(trace.prompt_kinds), seed))
+
+
+@lru_cache(maxsize=8)
+def _counts(kinds: tuple[str, ...], seed: int) -> Array:
+    return resample_counts(kinds, generator=np.random.default_rng(seed)).astype(np.float64)

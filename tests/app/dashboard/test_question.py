@@ -1,0 +1,105 @@
+"""One question for every page, in the words of the command line; files that the server keeps."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from app.dashboard.held import hold_config, is_known_model, model_place, recording_place, shown_model, understood
+from app.dashboard.question import chain, drafter_options, drafters, read_question, scenario
+from app.dashboard.state import State, from_query, to_query
+from costmodel.architectures.library import load_model
+from costmodel.optimizers.default_drafters import default_drafters
+from costmodel.optimizers.named_drafters import drafter_source
+from hardware_profiles.errors import InputError, UnknownNameError
+from traces.library import shipped_traces
+
+RANKED = "smollm2-135m--early-exit--greedy"
+CONFIG = {
+    "model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048, "num_attention_heads": 16,
+    "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 32000, "tie_word_embeddings": False,
+    "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+def test_without_a_name_the_drafters_of_the_model_compete():
+    for model in ("llama-3.1-8b", "smollm2-135m"):
+        asked = read_question(State(model=model))
+        expected = default_drafters(replace(asked.configuration))[1]
+        assert [source.reference for source in asked.drafters] == [source.reference for source in expected]
+    assert drafter_options(State()) == {"drafter": ()}
+    assert drafter_options(State(), alone=True) == {"drafter": ("eagle-3",)}
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (State(method="eagle-3"), "eagle-3"),
+        (State(method="eagle-3", known_by="rate", acceptance_ratio=0.65), "eagle-3:0.65"),
+        (State(method="eagle-3", known_by="rates", rates="0.8,0.6"), "eagle-3:0.8,0.6"),
+        (State(method="n-gram", known_by="recording", trace=RANKED), f"n-gram:{RANKED}"),
+    ],
+)
+def test_a_drafter_is_what_the_command_line_reads(state, text):
+    (drafter,) = drafters(state)
+    told = drafter_source(text, model=state.model)
+    assert drafter_options(state) == {"drafter": (text,)}
+    assert (drafter.method, drafter.reference, drafter.rates) == (told.method, told.reference, told.rates)
+    assert scenario(state).method == told.method
+
+
+def test_rivals_stand_behind_the_first_and_defaults_are_spelled_out_beside_them():
+    state = State(method="eagle-3", against="n-gram:0.3;mtp:0.85")
+    assert [each.method for each in drafters(state)] == ["eagle-3", "n-gram", "mtp"]
+    assert drafter_options(state)["drafter"] == ("eagle-3", "n-gram:0.3", "mtp:0.85")
+    assert drafter_options(State(against="mtp:0.8"))["drafter"] == (
+        "eagle-3", "speculative-decoding", "n-gram", "mtp:0.8",
+    )  # fmt: skip
+
+
+def test_a_recording_names_its_method_and_is_replayed():
+    state = State(known_by="recording", trace=RANKED)
+    (drafter,) = drafters(state)
+    assert drafter.method == "early-exit" and drafter.borrowed
+    assert drafter_options(state) == {"trace": RANKED, "drafter": ()}
+    emitted = [chain(drafter, k, most=3).tokens_per_step for k in range(4)]
+    assert emitted[0] == 1.0 and emitted == sorted(emitted)
+
+
+def test_a_recording_of_a_session_that_has_ended_is_said():
+    with pytest.raises(InputError, match="upload it again"):
+        drafters(State(known_by="upload", upload="gone"))
+    with pytest.raises(InputError, match="upload it again"):
+        recording_place("gone")
+    assert "upload" not in to_query(State(known_by="upload", upload="secret")), "no link holds its name"
+
+
+def test_a_config_is_kept_by_its_content_and_its_link_works_here():
+    name = hold_config(json.dumps(CONFIG).encode())
+    assert hold_config(json.dumps(CONFIG, indent=2).encode()) == name
+    assert load_model(model_place(name)).layers == 16
+    assert from_query({"model": name}) == (State(model=name), [])
+    assert shown_model(model_place(name)) == "config.json", "no folder of the server"
+    elsewhere = f"{name[:-1]}{'0' if name[-1] != '0' else '1'}"
+    assert from_query({"model": elsewhere})[1], "another server does not have it"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"[" * 100_000, b'{"model_type": "llama"}', b"\xff\xfe"])
+def test_what_is_no_config_is_refused_and_not_kept(content):
+    with pytest.raises(InputError):
+        hold_config(content)
+
+
+def test_models_are_understood_by_any_of_their_names_and_never_as_files(tmp_path, monkeypatch):
+    assert understood("RedHatAI/Llama-3.1-8B-Instruct-FP8").name == "llama-3.1-8b"
+    assert understood("70B").name == "dense-70b"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    for text in ("config.json", "./config.json", "/etc/passwd", "", "no-such-model"):
+        with pytest.raises(UnknownNameError):
+            understood(text)
+        assert not is_known_model(text)
+
+
+def test_shipped_recordings_are_where_drafters_look():
+    assert RANKED in {path.stem for path in shipped_traces()}
