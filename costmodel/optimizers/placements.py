@@ -83,7 +83,7 @@ def _price(each: Placement) -> tuple[float, float]:
 def _first_allowed(tried: Iterable[Placement]) -> Placement:
     """The first that is allowed; where none is, the last."""
     last = None
-    for last in tried:  # noqa: B007 — the last one tells
+    for last in tried:
         if not last.reason:
             break
     if last is None:
