@@ -27,7 +27,8 @@ LOAD = ("rate", "prompt_tokens", "output_tokens")
 INLINE: Mapping[str, Sequence[str]] = {
     "run": ("tree_nodes",), "map": ("draft_tokens",), "tree": ("trace", "tree_nodes", "depth"),
     "trace": ("trace", "other_trace", "draft_tokens"), "diffusion": ("commit", "threshold", "block", "cache"),
-    "hardware": ("draft_tokens", "other_device"), "pareto": ("draft_tokens",), "serving": ("trace", "draft_tokens", "rate", "count"),
+    "hardware": ("draft_tokens", "other_device"), "pareto": ("draft_tokens",),
+    "serving": ("trace", "draft_tokens", "rate", "count"),
     "validation": ("measured",),
 }  # fmt: skip
 BEHIND: Mapping[str, Mapping[str, Sequence[str]]] = {

@@ -14,8 +14,8 @@ TITLES = {
     "validation": "Validation",
 }  # fmt: skip
 SECTIONS = {
-    "Answer": ("run",), "Why": ("map", "tree", "trace", "hardware", "pareto", "serving"), "Masked models": ("diffusion",),
-    "How sure": ("validation",),
+    "Answer": ("run",), "Why": ("map", "tree", "trace", "hardware", "pareto", "serving"),
+    "Masked models": ("diffusion",), "How sure": ("validation",),
 }  # fmt: skip
 LABELS = {
     "model": "Model", "device": "Device", "other_device": "Second device", "engine": "Engine",
