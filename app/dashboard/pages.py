@@ -19,7 +19,7 @@ def answered(state: State) -> Answer:
     Raises:
         RooftreeError: the question cannot be answered; the message says why.
     """
-    return _answered(state) if state.upload else _kept(state)
+    return _answered(state) if state.upload else _cached(state)
 
 
 def completed(state: State) -> DeferredAnswer:
@@ -28,7 +28,7 @@ def completed(state: State) -> DeferredAnswer:
     Raises:
         RooftreeError: it cannot be answered; the message says why.
     """
-    return _completed(state) if state.upload else _kept_rest(state)
+    return _completed(state) if state.upload else _cached_rest(state)
 
 
 def _answered(state: State) -> Answer:
@@ -45,5 +45,5 @@ def _completed(state: State) -> DeferredAnswer:
     return answer.deferred() if answer.deferred else DeferredAnswer()
 
 
-_kept = lru_cache(maxsize=CACHED_ANSWERS)(_answered)
-_kept_rest = lru_cache(maxsize=CACHED_ANSWERS)(_completed)
+_cached = lru_cache(maxsize=CACHED_ANSWERS)(_answered)
+_cached_rest = lru_cache(maxsize=CACHED_ANSWERS)(_completed)

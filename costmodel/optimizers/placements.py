@@ -71,13 +71,13 @@ def placements(
     for device in devices:
         tried = (_on(contenders, device, size, (batch, context, limits), setting_of) for size in sizes)
         found.append(_first_allowed(tried))
-    return sorted(found, key=lambda each: (bool(each.reason), _price(each)))
+    return sorted(found, key=lambda placement: (bool(placement.reason), _price(placement)))
 
 
-def _price(each: Placement) -> tuple[float, float]:
+def _price(placement: Placement) -> tuple[float, float]:
     """By price; where none is known, by devices' work."""
-    known = np.inf if each.usd_per_million is None else each.usd_per_million
-    return known, -each.tokens_per_s / each.tensor_parallel
+    known = np.inf if placement.usd_per_million is None else placement.usd_per_million
+    return known, -placement.tokens_per_s / placement.tensor_parallel
 
 
 def _first_allowed(tried: Iterable[Placement]) -> Placement:

@@ -135,7 +135,7 @@ def _names(state: State) -> dict[str, Any]:
 
 def _recommended(state: State) -> tuple[Recommendation, dict[str, Any]]:
     """The recommendation at the usual batches."""
-    return _searched(state) if state.upload else _kept(state)
+    return _searched(state) if state.upload else _cached(state)
 
 
 def _searched(state: State) -> tuple[Recommendation, dict[str, Any]]:
@@ -147,7 +147,7 @@ def _searched(state: State) -> tuple[Recommendation, dict[str, Any]]:
     return found, recommendation(found, _names(state), {})
 
 
-_kept = lru_cache(maxsize=64)(_searched)
+_cached = lru_cache(maxsize=64)(_searched)
 
 
 def _exported(here: Recommendation, state: State) -> Deployable | None:

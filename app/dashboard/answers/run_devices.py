@@ -27,7 +27,7 @@ def cheapest(here: Recommendation, state: State) -> tuple[list[Row], str, list[C
     )  # fmt: skip
     best = found[0]
     if best.usd_per_million is None:  # nothing is allowed anywhere
-        return [_row(each, state.batch) for each in found], "", []
+        return [_row(placement, state.batch) for placement in found], "", []
     limits = " within the limits" if state.slo_tpot_ms or state.slo_ttft_ms else ""
     where = f"{best.tensor_parallel} × {best.device}"
     note = f"Cheapest{limits}: {where}, ${digits(best.usd_per_million)} per million tokens at this batch and context"
@@ -36,7 +36,7 @@ def cheapest(here: Recommendation, state: State) -> tuple[list[Row], str, list[C
     if mine is not None and mine is not best and mine.usd_per_million is not None:
         note += f"; {mine.tensor_parallel} × {mine.device} costs ${digits(mine.usd_per_million)}"
     change = Change(label=f"Ask about {where}", values={"device": best.device, "tp": best.tensor_parallel})
-    return [_row(each, state.batch) for each in found], f"{note}.", [] if same else [change]
+    return [_row(placement, state.batch) for placement in found], f"{note}.", [] if same else [change]
 
 
 @lru_cache(maxsize=1)
@@ -44,16 +44,16 @@ def _priced() -> Sequence[str]:
     return [name for name in sold_devices() if load_device(name).price_usd_per_hour is not None]
 
 
-def _row(each: Placement, batch: int) -> Row:
-    if each.reason or each.acceptance is None or each.contender is None:
-        return {"device": each.device, "devices": each.tensor_parallel, "drafts": "–", "tokens/s": None,
-                "time per token (ms)": None, "$ per million tokens": None, "remark": each.reason}  # fmt: skip
-    drafts, price = each.acceptance.draft_tokens > 0, each.usd_per_million
-    token_ms = batch / each.tokens_per_s / MILLI
+def _row(placement: Placement, batch: int) -> Row:
+    if placement.reason or placement.acceptance is None or placement.contender is None:
+        return {"device": placement.device, "devices": placement.tensor_parallel, "drafts": "–", "tokens/s": None,
+                "time per token (ms)": None, "$ per million tokens": None, "remark": placement.reason}  # fmt: skip
+    drafts, price = placement.acceptance.draft_tokens > 0, placement.usd_per_million
+    token_ms = batch / placement.tokens_per_s / MILLI
     return {
-        "device": each.device, "devices": each.tensor_parallel,
-        "drafts": f"{each.contender.method}, {draft_words(each.acceptance)}" if drafts else "off",
-        "tokens/s": round(each.tokens_per_s, 1), "time per token (ms)": round(token_ms, 2),
+        "device": placement.device, "devices": placement.tensor_parallel,
+        "drafts": f"{placement.contender.method}, {draft_words(placement.acceptance)}" if drafts else "off",
+        "tokens/s": round(placement.tokens_per_s, 1), "time per token (ms)": round(token_ms, 2),
         "$ per million tokens": None if price is None else round(price, 3),
         "remark": "",
     }  # fmt: skip
