@@ -64,7 +64,7 @@ def set_widgets(state: State) -> None:
 
 def read(state: State, names: Sequence[str]) -> State:
     """The state with what the widgets of some fields hold now."""
-    return with_values(state, {name: _told(state, name) for name in names if key_of(name) in st.session_state})
+    return with_values(state, {name: _stated(state, name) for name in names if key_of(name) in st.session_state})
 
 
 def ask(name: str, state: State) -> State:
@@ -73,7 +73,7 @@ def ask(name: str, state: State) -> State:
     _widget(name, state, key_of(name))
     if message := st.session_state.get(f"wrong-{name}"):
         st.caption(f":red[{message}]")
-    return with_values(state, {name: _told(state, name)})
+    return with_values(state, {name: _stated(state, name)})
 
 
 def wanted(name: str, state: State) -> bool:
@@ -88,7 +88,7 @@ def wanted(name: str, state: State) -> bool:
     return True
 
 
-def _told(state: State, name: str) -> Any:
+def _stated(state: State, name: str) -> Any:
     """What a widget holds as the state's value; of what was typed wrong, the state's own."""
     value = st.session_state[key_of(name)]
     if name not in TYPED:
