@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 MARKS ?= not browser
+ROUNDS ?= 5
 
 # processes of a run share what they compiled, and two workers do not ask for four threads
 export PYTHONDONTWRITEBYTECODE :=
@@ -43,7 +44,8 @@ check: setup  ## format, lint, types, import contracts
 	$(BIN)/lint-imports
 
 bench: setup  ## speed, as ratios to a reference in the same run; only wrong results fail it
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -s -m "$(MARKS)"
+	ROOFTREE_BENCH_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/benchmarks --benchmark-only -s -m "$(MARKS)" \
+	  --benchmark-min-rounds=$(ROUNDS)
 
 bench-browser: setup  ## how soon a slider's change shows in headless Chromium
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only -s -m browser

@@ -14,8 +14,10 @@ settings.register_profile("fast", deadline=None, max_examples=10, suppress_healt
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 
 ROOT = Path(__file__).resolve().parent.parent
-FAST = ("hardware_profiles", "traces", "costmodel", "simulator", "agreement", "app/exporters")
+FAST = ("hardware_profiles", "traces", "costmodel", "simulator", "app/exporters")
 LEFT_OUT = ("heavy", "model", "network")
+TOGETHER = (("tests/browser/",), ("tests/golden/test_left_out.py", "tests/golden/test_peers.py"))
+"""Files that share what is dear to make, a server or the answers of a table, and so a worker."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell starts what runs in its background without ears for Ctrl-C, and children inherit that
@@ -79,6 +81,20 @@ def pytest_collection_modifyitems(config, items):
         left_out = [item for item in items if any(item.get_closest_marker(name) for name in LEFT_OUT)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A file, or files that share what is dear, to a worker."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return next((group[0] for group in TOGETHER if nodeid.startswith(group)), nodeid.partition("::")[0])
+
+    return Scheduling(config, log)
 
 
 class _Spent:

@@ -27,6 +27,8 @@ from simulator.scenario.file import checked_scenario
 from traces.kinds.tree import Tree
 from traces.library import read_trace
 
+pytestmark = pytest.mark.heavy
+
 TREE = Tree.from_paths([(0,), (1,), (2,), (0, 0), (0, 1), (0, 0, 0)])
 RECORDINGS = Path("traces/recorded/level-3")
 POINTS = {"batch": np.array([1.0, 24.0]), "context": np.array([700.0, 9000.0])}

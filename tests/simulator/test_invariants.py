@@ -132,11 +132,12 @@ def many(random_scenario, seeds):
     return seen
 
 
-def test_three_hundred_scenarios_keep_every_rule(random_scenario, capsys):
-    seen = many(random_scenario, range(20_000, 20_300))
+@pytest.mark.heavy
+def test_a_hundred_scenarios_keep_every_rule(random_scenario, capsys):
+    seen = many(random_scenario, range(20_000, 20_100))
     with capsys.disabled():
-        print(f"\n300 scenarios: {dict(seen)}")
-    assert min(seen[name] for name in ("preemption", "prefix hits", "speculation", "rejection")) >= 30
+        print(f"\n100 scenarios: {dict(seen)}")
+    assert min(seen[name] for name in ("preemption", "prefix hits", "speculation", "rejection")) >= 10
 
 
 @pytest.mark.slow

@@ -12,6 +12,8 @@ import pytest
 
 from simulator.engine import simulate
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(scope="module")
 def check():

@@ -11,6 +11,8 @@ from costmodel.engine_library import load_engine
 from costmodel.method_library import load_method, method_names
 from hardware_profiles.errors import InputError, UnknownNameError
 
+pytestmark = pytest.mark.heavy
+
 GOLDEN = Path(__file__).parent / "golden"
 SCHEDULE = ((1, 16, 5), (17, 64, 3), (65, 512, 0))
 

@@ -119,6 +119,7 @@ def test_transformers_itself_reads_the_files(build, tmp_path):
             assert fresh.update(**settings) == {}
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("tokens", [2, 5])
 def test_transformers_drafts_exactly_the_exported_k(build, monkeypatch, tmp_path, tokens):
@@ -153,6 +154,7 @@ def test_transformers_drafts_exactly_the_exported_k(build, monkeypatch, tmp_path
     assert max(proposed) == tokens
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("method", ["speculative-decoding", "n-gram"])
 def test_the_exported_script_runs_as_it_stands(build, tmp_path, method):

@@ -46,6 +46,7 @@ def drawn(draw):
     }  # fmt: skip
 
 
+@pytest.mark.heavy
 @given(drawn())
 @settings(max_examples=25, deadline=None)
 def test_counts_equal_the_model_class(config):

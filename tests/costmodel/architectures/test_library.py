@@ -15,6 +15,8 @@ from costmodel.architectures.hf.config import MODEL_TYPES
 from costmodel.architectures.library import load_model, model_card, model_names
 from hardware_profiles.errors import InputError, UnknownNameError
 
+pytestmark = pytest.mark.heavy
+
 FOLDER = model_library._FOLDER
 NAMES = model_names()
 

@@ -24,6 +24,8 @@ from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import load_device
 from hardware_profiles.writer import write_device
 
+pytestmark = pytest.mark.heavy
+
 H100 = load_device("h100-sxm")
 TRUE_GEMM = {"gemm_launch_s": 7e-6, "gemm_compute_efficiency": 0.7, "gemm_bandwidth_efficiency": 0.65}
 

@@ -11,6 +11,8 @@ from costmodel.calibration.measurements import measurements
 from costmodel.calibration.timing import timed, timings
 from hardware_profiles.loader import load_device
 
+pytestmark = pytest.mark.heavy
+
 BARE = load_device("h100-sxm")
 BARE = replace(BARE, constants=replace(BARE.constants, corrections={}))
 

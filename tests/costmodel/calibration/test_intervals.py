@@ -18,6 +18,8 @@ from costmodel.passes.kernels.timing import Timing
 from hardware_profiles.fitted.residuals import MOST_REGIMES, Regimes, Residuals
 from hardware_profiles.loader import load_device
 
+pytestmark = pytest.mark.heavy
+
 H100 = load_device("h100-sxm")
 
 

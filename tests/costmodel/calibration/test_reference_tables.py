@@ -11,6 +11,8 @@ from costmodel.calibration.calibrate import calibrate
 from costmodel.calibration.tables import read_all
 from hardware_profiles.loader import load_device
 
+pytestmark = pytest.mark.heavy
+
 TABLES = {
     "h100-sxm": [
         "gemm_h100_sxm.csv", "attn_gen_bf16_h100_sxm.csv", "attn_ctx_bf16_h100_sxm.csv", "mla_gen_h100_sxm.csv",

@@ -71,6 +71,7 @@ def plain_length(trace, place, end, stop, k):
     return length, min(length + looks_on, k)
 
 
+@pytest.mark.heavy
 @settings(max_examples=200)
 @given(sure_texts(), STOPS, st.integers(1, 6))
 def test_a_stopped_chain_equals_a_plain_walk(trace, stop, k):

@@ -89,6 +89,7 @@ def test_unknown_methods_offer_the_nearest():
         drafter_source("eagle3x:0.5")
 
 
+@pytest.mark.heavy
 @given(st.text(max_size=40))
 @settings(max_examples=300)
 def test_any_text_is_a_source_or_an_error_of_ours(text):

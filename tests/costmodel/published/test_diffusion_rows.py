@@ -47,6 +47,7 @@ def milliseconds(row):
     return float(stated[1]), float(stated[2])
 
 
+@pytest.mark.heavy
 def test_every_row_has_an_error_or_a_reason(answers):
     assert len(answers) == 299
     assert all((each.predicted is None) == bool(each.reason) for each in answers)

@@ -38,6 +38,7 @@ def of(answers, system, words=""):
     return [each for each in answers if each.row.system.startswith(system) and words in each.row.source]
 
 
+@pytest.mark.heavy
 def test_every_row_is_answered_or_says_why(answers):
     assert len(answers) == 989 + 299
     assert all((each.predicted is None) == bool(each.reason) for each in answers)

@@ -22,6 +22,7 @@ def rows(constants):
     ]
 
 
+@pytest.mark.heavy
 def test_a_ratio_that_differs_is_found_again():
     truth = shipped() | {"sustained_ratio": shipped()["sustained_ratio"] * 0.85}
     found = fit(rows(truth))

@@ -145,7 +145,7 @@ def test_an_output_of_one_token_has_no_time_per_token():
     assert answer.reason is None
 
 
-@pytest.mark.heavy
+@pytest.mark.parametrize(("every", "slack"), [(5, 1.4), pytest.param(1, 1.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("table", "answered", "most", "held"),
     [
@@ -153,21 +153,25 @@ def test_an_output_of_one_token_has_no_time_per_token():
         ("silicon_sample_2", 0.87, {"tpot": 0.070, "ttft": 0.22}, {"tpot": (0.76, 0.85), "ttft": (0.81, 0.90)}),
     ],
 )
-def test_measured_serving_runs(reference_data, table, answered, most, held):
-    """Aggregated serving, each measurement once: median errors, and what share lies in the 80 % intervals."""
+def test_measured_serving_runs(reference_data, table, answered, most, held, every, slack):
+    """Aggregated serving, each measurement once: median errors, and what share lies in the 80 % intervals.
+
+    Of every fifth row, 57 measurements at least, two standard errors of a median error are a third of it, and those of
+    a share a tenth.
+    """
     import pyarrow.parquet as pq
 
     rows = [row for row in pq.read_table(reference_data / "serving" / f"{table}.parquet").to_pylist()
-            if row["mode"] == "agg"]  # fmt: skip
+            if row["mode"] == "agg"][::every]  # fmt: skip
     pairs = [(r, a) for r, a in zip(rows, answer_rows(rows, file=table), strict=True) if a.reason is None]
-    assert len(pairs) >= answered * len(rows)
+    assert len(pairs) >= answered * len(rows) / slack
     once = list({(row["silicon_tpot_ms"], row["silicon_ttft_ms"]): (row, answer) for row, answer in pairs}.values())
     for kind in ("tpot", "ttft"):
         measured = np.array([row[f"silicon_{kind}_ms"] for row, _ in once])
         predicted = np.array([getattr(answer, f"{kind}_ms") for _, answer in once])
         low, high = np.array([getattr(answer, f"{kind}_ms_interval") for _, answer in once]).T
-        assert np.median(abs(predicted / measured - 1.0)) <= most[kind]
-        least, largest = held[kind]
+        assert np.median(abs(predicted / measured - 1.0)) <= slack * most[kind]
+        least, largest = np.add(held[kind], (0.25 * (1.0 - slack), 0.25 * (slack - 1.0)))
         assert least <= np.mean((low <= measured) & (measured <= high)) <= largest
 
 

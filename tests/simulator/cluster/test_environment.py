@@ -12,6 +12,8 @@ from simulator.engine import collect, new_pool, simulate
 from simulator.loop.options import Disaggregation, Scenario, SchedulerOptions
 from simulator.loop.request import Workload
 
+pytestmark = pytest.mark.heavy
+
 
 def by_events(scenario):
     generator = np.random.default_rng(scenario.seed)

@@ -14,6 +14,8 @@ from simulator.loop.rank_time import RankTimer
 from simulator.loop.request import Workload
 from simulator.results.timeline import timeline_events
 
+pytestmark = pytest.mark.heavy
+
 
 def timed(ranks=2, token_s=1e-4, fullest_s=1e-5):
     """A launch, own rows and cache; together a price per token of all, and one per token of the fullest."""

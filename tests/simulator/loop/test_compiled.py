@@ -7,6 +7,7 @@ from dataclasses import astuple, replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from simulator import engine
 from simulator.engine import simulate
@@ -14,6 +15,8 @@ from simulator.loop import compiled
 from simulator.loop.compiled import Compiled, PlainWork, plain_rows, plain_tuple
 from simulator.loop.iteration import begin
 from simulator.loop.state import REQUEST, Prefixes, new_buffers, new_limits, new_replica
+
+pytestmark = pytest.mark.heavy
 
 
 def test_a_change_in_a_function_that_another_file_calls_is_noticed(tmp_path, root):

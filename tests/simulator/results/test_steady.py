@@ -22,6 +22,7 @@ def ran(count, every_s, output_tokens, *, most=64):
     return simulate(Scenario(workload=workload, scheduler=options, timer=timer))
 
 
+@pytest.mark.heavy
 def test_a_sustained_load_is_served_at_the_rate_that_it_arrives():
     result = ran(400, 0.02, 50)
     found = steady_window(result)

@@ -26,6 +26,7 @@ def prepared(speculation, **parts):
     return prepare(checked_scenario({"requests": TRAFFIC, "deployment": WHERE, "speculation": speculation} | parts))
 
 
+@pytest.mark.heavy
 def test_the_method_s_own_policy_is_walked_on_the_recorded_canvas():
     made = prepared(WALKED)
     blocks = made.refined.blocks

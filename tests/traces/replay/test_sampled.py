@@ -108,6 +108,7 @@ def drawn_text(length, seed):
     return text[1:]
 
 
+@pytest.mark.heavy
 def test_a_long_run_of_the_algorithm():
     """Draws and coins of a generator, no enumeration: tokens per step of 20 000 steps within four standard errors."""
     generator = np.random.default_rng(11)

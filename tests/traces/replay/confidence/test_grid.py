@@ -36,6 +36,7 @@ def same(one, other):
     assert (one.policy, one.how, one.boldest, one.prompts) == (other.policy, other.how, other.boldest, other.prompts)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", [4, 16, 40])
 @pytest.mark.parametrize("cache", ["none", "dual"])
 def test_a_grid_answers_as_each_policy_alone(block, cache):

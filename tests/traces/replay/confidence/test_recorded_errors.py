@@ -42,6 +42,7 @@ def errors(anchors):
     return found
 
 
+@pytest.mark.heavy
 def test_live_passes_are_met_in_the_mean(errors):
     """Within 2 % in the middle of all rules, 2.5 % up to 2.5 tokens a pass, and 7 % of rules that rewrite the text."""
     assert np.median([abs(error.signed) for error in errors]) < 0.02

@@ -43,6 +43,7 @@ def test_rules_by_count_take_the_passes_of_live_decoding(tokens, block):
     assert replay.steps.tolist() == live(policy, replay.prompts, 16)[0].tolist()
 
 
+@pytest.mark.heavy
 def test_unrecorded_policies_come_near_live_decoding():
     """Over 40 toys, whose confidence moves with every commit nearby: less near than with a trained model."""
     anchors = pooled(toy_trace(ANCHORS, prompts=40, length=32))
