@@ -26,7 +26,7 @@ def _cpu_s(call, rounds=5):
 
 @pytest.fixture(scope="session")
 def cpu_s():
-    """Least CPU seconds of a call, with the first call left out: (call, rounds=5); `ROOFTREE_BENCH_ROUNDS` allows fewer."""
+    """Least CPU seconds of a call, the first one left out: (call, rounds=5); `ROOFTREE_BENCH_ROUNDS` allows fewer."""
     return _cpu_s
 
 
