@@ -134,20 +134,22 @@ def layout_points(
 
 
 def every_point(
-    asked: DecodingConfiguration, chains: Sequence[Acceptance], *, context: int, batch: int
-) -> tuple[list[LayoutPoint], dict[Layout, str]]:
+    asked: DecodingConfiguration, chains: Sequence[Acceptance], *, context: int, batches: Sequence[int],
+    fewest: bool = False,
+) -> tuple[list[LayoutPoint], dict[Layout, str]]:  # fmt: skip
     """The points of all layouts of a model, and why layouts have none.
 
     Args:
         asked: model, device, engine, method, and the tensor group that belongs to the comparison.
         chains: what each draft length emits, K = 0 first.
         context: cached tokens per request.
-        batch: that belongs to the grid whatever else does.
+        batches: requests of the whole layout.
+        fewest: stop at the first layout that holds something, those of fewer devices first.
     """
     points: list[LayoutPoint] = []
     left_out: dict[Layout, str] = {}
-    for layout in layouts_of(asked.deployment.model, asked.deployment.tensor_parallel):
-        batches = sorted({*BATCHES, batch, *(each * layout.data for each in BATCHES[: BATCHES.index(256) + 1])})
+    layouts = layouts_of(asked.deployment.model, asked.deployment.tensor_parallel)
+    for layout in sorted(layouts, key=lambda each: each.devices) if fewest else layouts:
         try:
             found = layout_points(asked, chains, context=context, layout=layout, batches=batches)
         except InputError as error:
@@ -156,6 +158,8 @@ def every_point(
         if not found:
             left_out[layout] = "not one request fits"
         points += found
+        if fewest and points:
+            break
     return points, left_out
 
 

@@ -152,6 +152,7 @@ def search_policies(
     contexts: Sequence[int],
     floor: float,
     seed: int = 0,
+    played: Sequence[Played] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> RefiningSearch:
     """Replay and cost every policy.
@@ -164,6 +165,7 @@ def search_policies(
         contexts: cached tokens per request before the canvas.
         floor: least agreement, 0 to 1.
         seed: of the bootstrap over prompts.
+        played: what the policies do on the recordings (`played_policies`), in their order; None: they are replayed.
         progress: called with a line of text as work goes on.
 
     Raises:
@@ -174,9 +176,9 @@ def search_policies(
     if not policies:
         raise InputError("must be one policy at least", key="--commit")
     anchors = next(iter(recorded.values()))
-    if progress:
+    if progress and played is None:
         progress(f"replaying {len(policies)} policies")
-    played = played_policies(recorded, policies, seed=seed)
+    played = played_policies(recorded, policies, seed=seed) if played is None else played
     if len(played) == 1 and played[0].reason:
         raise InputError(played[0].reason)
     if progress:

@@ -133,10 +133,10 @@ def test_published_trees_stand_beside_the_chosen_one(opened):
 def test_a_table_is_sorted_by_a_press_on_its_head(opened):
     page = opened("page=hardware")
     table = page.get_by_role("region", name="Every device")
-    button = table.get_by_role("button", name="tokens/s")
+    button = table.get_by_role("button", name="tokens/s per device")
     for order in ("descending", "ascending"):
         button.click()
-        shown = [text.replace(",", "") for text in table.locator("tbody td:nth-child(2)").all_inner_texts()]
+        shown = [text.replace(",", "") for text in table.locator("tbody td:nth-child(6)").all_inner_texts()]
         values = [float(text) for text in shown if text != "–"]
         assert values == sorted(values, reverse=order == "descending")
         assert table.locator("th[aria-sort]").get_attribute("aria-sort") == order
@@ -145,8 +145,11 @@ def test_a_table_is_sorted_by_a_press_on_its_head(opened):
 def test_a_recording_is_uploaded_read_and_compared(opened):
     page = opened("page=trace&other_trace=" + RANKED)
     page.locator("input[type=file]").set_input_files(str(shipped_traces()[-1]))
-    page.get_by_text("uploaded: ").first.wait_for()
-    assert "uploaded: " in headline(page)
+    name = shipped_traces()[-1].name
+    page.get_by_text(f"{name}, tokens per step").wait_for()
+    assert name in headline(page) and RANKED in headline(page)
+    region = page.get_by_role("region", name="Side by side")
+    assert f"{RANKED}: tokens per step" in region.locator("thead").inner_text()
 
 
 def test_a_confidence_trace_is_uploaded_and_another_file_refused_in_words(opened):

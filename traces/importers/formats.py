@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_profiles.errors import InputError, UnknownNameError
-from traces.importers.recognition import Format, Sample, claimed_by, sample_of
+from traces.importers.recognition import Format, Sample, claimed_by, claims, known_otherwise, sample_of
 from traces.kinds.acceptance import AcceptanceTrace, RequestTrace
 
 _HERE = "traces.importers"
@@ -111,6 +111,26 @@ def detect(path: str | Path, name: str | None = None, among: Iterable[str] = (*R
 
 def _detected(sample: Sample, among: Iterable[str]) -> Format:
     return claimed_by(sample, {name: format_named(name) for name in among})
+
+
+def possible(path: str | Path) -> tuple[str, ...]:
+    """The names of the acceptance formats that a file may be in: those that claim it, or all where nothing tells.
+
+    Args:
+        path: the file.
+
+    Raises:
+        InputError: absent, damaged, or known to hold no acceptance.
+    """
+    sample = sample_of(path)
+    if found := claims(sample, {name: format_named(name) for name in READERS}):
+        return tuple(found)
+    if what := known_otherwise(sample):
+        raise InputError(what, file=path)
+    if found := claims(sample, {name: format_named(name) for name in REQUEST_READERS}):
+        rule = f"holds requests ({' or '.join(found)}) and no acceptance: `rooftree simulate --requests` plays them"
+        raise InputError(rule, file=path)
+    return tuple(READERS)
 
 
 def import_requests(format: str, path: str | Path) -> RequestTrace:

@@ -126,13 +126,18 @@ def _header(text: str) -> tuple[str, ...]:
         return ()
 
 
+def claims(sample: Sample, formats: Mapping[str, Format]) -> list[str]:
+    """The names of all formats that claim a sample."""
+    return [name for name, item in formats.items() if item.claims(sample)]
+
+
 def claimed_by(sample: Sample, formats: Mapping[str, Format]) -> Format:
     """The one format that claims a sample.
 
     Raises:
         InputError: none does, or several do.
     """
-    names = [name for name, item in formats.items() if item.claims(sample)]
+    names = claims(sample, formats)
     if len(names) == 1:
         return formats[names[0]]
     if names:
@@ -145,10 +150,14 @@ def unclaimed(sample: Sample, formats: Mapping[str, Format]) -> str:
     """Why a file that no format claims cannot be imported: what it is, where that is known."""
     if sample.ending == ".json" and sample.document is None and not sample.first:
         return "must be JSON"
-    for what, shows in _NOT_IMPORTED:
-        if shows(sample):
-            return what
+    if what := known_otherwise(sample):
+        return what
     return f"shows nothing of any format; if it is in one, name it with --format: {', '.join(formats)}"
+
+
+def known_otherwise(sample: Sample) -> str:
+    """What a sample is that holds neither acceptance nor requests; empty where that is not known."""
+    return next((what for what, shows in _NOT_IMPORTED if shows(sample)), "")
 
 
 def _adjacency(sample: Sample) -> bool:

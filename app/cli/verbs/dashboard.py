@@ -31,7 +31,16 @@ def dashboard(
         return 0
     if find_spec("streamlit") is None or find_spec("plotly") is None:
         raise InputError("streamlit and plotly are missing; pip install rooftree[app]")
-    return _served(server_words(sys.executable, host=host, port=port))
+    from app.dashboard.precompile import compiling
+
+    words = server_words(sys.executable, host=host, port=port)
+    beside = compiling(sys.executable)
+    try:
+        return _served(words)
+    finally:
+        if beside is not None:
+            beside.kill()
+            beside.wait()
 
 
 def _served(words: list[str]) -> int:

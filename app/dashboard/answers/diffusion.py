@@ -6,7 +6,6 @@ over thresholds, blocks and caches of its rule. Leaves out rules that need more 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -20,7 +19,13 @@ from app.dashboard.answers.diffusion_front import (
     searched,
     searched_shipped,
 )
-from app.dashboard.answers.diffusion_recordings import Recording, names_beside, recording_name, shipped_recording
+from app.dashboard.answers.diffusion_recordings import (
+    Recording,
+    names_beside,
+    own_recording,
+    recording_name,
+    shipped_recording,
+)
 from app.dashboard.state import State, command
 from app.figures.charts import batch_axis, digits, framed, line_of
 from app.figures.confidence_figures import confidence_figure, confidence_note
@@ -32,10 +37,9 @@ from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.kinds.confidence import ConfidenceTrace
 from traces.kinds.refine_policy import CACHES, COMMIT_RULES, RefinePolicy
-from traces.replay.confidence.anchors import pooled
 from traces.replay.confidence.passes import prompt_passes
 from traces.replay.confidence.summary import recorded_policies
-from traces.replay.confidence.walk import RefineReplay, replay_policy
+from traces.replay.confidence.walk import RefineReplay
 
 METHOD = "fast-dllm"  # an entry that refines one block after the other; the policy replaces its rule, block and cache
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -56,7 +60,7 @@ class _Speeds:
     over: Estimate
 
 
-def answer_diffusion(state: State, uploaded: ConfidenceTrace | None = None) -> Answer:
+def answer_diffusion(state: State, uploaded: ConfidenceTrace | Recording | None = None) -> Answer:
     """The page's answer for the state's policy.
 
     Args:
@@ -68,13 +72,11 @@ def answer_diffusion(state: State, uploaded: ConfidenceTrace | None = None) -> A
         InfeasibleError: the batch does not fit.
     """
     policy = policy_asked(state)
-    known = shipped_recording(recording_name(state)) if uploaded is None else Recording(
-        path=None, trace=uploaded, anchors=pooled(uploaded)
-    )  # fmt: skip
+    known = shipped_recording(recording_name(state)) if uploaded is None else own_recording(uploaded)
     prompts = len(known.anchors.prompts)
     if state.prompt > prompts:
         raise InputError(f"must lie in 1..{prompts}, the prompts of the recording", key="prompt", value=state.prompt)
-    replay = replay_policy(known.anchors, policy) if known.path is None else _replayed(known.path.stem, policy)
+    replay = known.replay(policy)
     passes = prompt_passes(known.anchors, policy, state.prompt - 1)
     asked = _scenario(state, policy, known.anchors.canvas_tokens)
     speeds = _speeds(state, asked, replay)
@@ -91,7 +93,7 @@ def answer_diffusion(state: State, uploaded: ConfidenceTrace | None = None) -> A
         tables=[("Recorded policies", _recorded(known.trace, state.seed))],
         notes=_notes(state, known.trace, replay),
         deferred=lambda: front_answer(
-            searched(_search(state, asked), {state.cache: known.anchors}) if known.path is None
+            searched(_search(state, asked), {state.cache: known}) if known.path is None
             else searched_shipped(_search(state, asked), names_beside(state, known)),
             policy, batch=state.batch, context=state.context, seed=state.seed,
         ),
@@ -117,11 +119,6 @@ def policy_asked(state: State) -> RefinePolicy:
     at = {first: state.threshold} if state.threshold else {}
     cache = CACHES[CACHES.index(state.cache)]
     return RefinePolicy(commit=state.commit, at=at, block_tokens=state.block, cache=cache)
-
-
-@lru_cache(maxsize=256)
-def _replayed(name: str, policy: RefinePolicy) -> RefineReplay:
-    return replay_policy(shipped_recording(name).anchors, policy)
 
 
 def _scenario(state: State, policy: RefinePolicy, canvas_tokens: int) -> DecodingConfiguration:

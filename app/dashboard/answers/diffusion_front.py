@@ -10,14 +10,13 @@ from functools import lru_cache
 
 from app.answers.refining import search_rows
 from app.dashboard.answer import Card, DeferredAnswer, Figure, Row
-from app.dashboard.answers.diffusion_recordings import shipped_recording
+from app.dashboard.answers.diffusion_recordings import Recording, shipped_recording
 from app.figures.charts import NEUTRAL, PALETTE, digits
 from app.figures.refining_figures import refining_figure
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.refining_grid import policy_grid
-from costmodel.optimizers.refining_search import RefiningSearch, search_policies
+from costmodel.optimizers.refining_search import Played, RefiningSearch, played_policies, search_policies
 from traces.kinds.refine_policy import RefinePolicy
-from traces.replay.confidence.anchors import Anchors
 
 MOST_ROWS = 12
 
@@ -43,20 +42,26 @@ class Search:
     seed: int
 
 
-def searched(search: Search, recorded: Mapping[str, Anchors]) -> RefiningSearch:
-    """Every usual policy of the rule, and the chosen one, on recordings by cache."""
-    policies = dict.fromkeys([*policy_grid(search.policy, recorded), search.policy])
+def searched(search: Search, recordings: Mapping[str, Recording]) -> RefiningSearch:
+    """Every usual policy of the rule, and the chosen one, on recordings by cache; what was replayed is not again."""
+    recorded = {cache: each.anchors for cache, each in recordings.items()}
+    policies = list(dict.fromkeys([*policy_grid(search.policy, recorded), search.policy]))
+    played: dict[RefinePolicy, Played] = {}
+    for cache, recording in recordings.items():
+        mine = [policy for policy in policies if policy.cache == cache]
+        played |= dict(zip(mine, recording.played(mine, search.seed), strict=True))
+    rest = [policy for policy in policies if policy not in played]  # which no recording can answer for
+    played |= dict(zip(rest, played_policies(recorded, rest, seed=search.seed), strict=True))
     return search_policies(
-        search.question, recorded, list(policies), batches=search.batches, contexts=[search.context],
-        floor=search.floor, seed=search.seed,
+        search.question, recorded, policies, batches=search.batches, contexts=[search.context], floor=search.floor,
+        seed=search.seed, played=[played[policy] for policy in policies],
     )  # fmt: skip
 
 
 @lru_cache(maxsize=32)
 def searched_shipped(search: Search, names: tuple[str, ...]) -> RefiningSearch:
     """The same on shipped recordings, of which each has a cache of its own."""
-    traces = [shipped_recording(name) for name in names]
-    return searched(search, {each.trace.policies[0].cache: each.anchors for each in traces})
+    return searched(search, {each.cache: each for each in map(shipped_recording, names)})
 
 
 def front_answer(

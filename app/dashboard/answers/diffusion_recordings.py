@@ -1,24 +1,72 @@
-"""Which confidence traces does the diffusion page look into? Leaves out reading uploads, and what a trace says."""
+"""Which confidence traces does the diffusion page look into, and what do policies do on them?
 
-from dataclasses import dataclass
+A replay depends on nothing but the trace and the policy: it is kept with the trace, so that another device, model or
+batch changes costs alone. Leaves out reading uploads, and what a trace says.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from app.dashboard.state import State
+from costmodel.optimizers.refining_search import Played, played_policies
 from hardware_profiles.errors import InputError
 from traces.kinds.confidence import ConfidenceTrace
+from traces.kinds.refine_policy import RefinePolicy
 from traces.library import shipped_confidence
 from traces.replay.confidence.anchors import Anchors, pooled
+from traces.replay.confidence.walk import RefineReplay, replay_policy
 from traces.storage.confidence_file import read_confidence
 
+MOST_REPLAYS = 4096  # kept with a recording
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Recording:
-    """A confidence trace and the states that a replay looks at; `path` is None for an upload."""
+    """A confidence trace, the states that a replay looks at, and what was replayed; `path` is None for an upload."""
 
     path: Path | None
     trace: ConfidenceTrace
     anchors: Anchors
+    _replays: dict[RefinePolicy, RefineReplay] = field(default_factory=dict, repr=False)
+    _played: dict[tuple[RefinePolicy, int], Played] = field(default_factory=dict, repr=False)
+
+    @property
+    def cache(self) -> str:
+        """What its passes read from a cache."""
+        return self.trace.policies[0].cache
+
+    def replay(self, policy: RefinePolicy) -> RefineReplay:
+        """What a policy does on all prompts.
+
+        Raises:
+            InputError: a policy that the trace cannot answer for.
+        """
+        if policy not in self._replays:
+            _trim(self._replays)
+            self._replays[policy] = replay_policy(self.anchors, policy)
+        return self._replays[policy]
+
+    def played(self, policies: Sequence[RefinePolicy], seed: int) -> list[Played]:
+        """What policies of the recording's cache do, with intervals over prompts."""
+        missing = [policy for policy in policies if (policy, seed) not in self._played]
+        if missing:
+            _trim(self._played)
+            made = played_policies({policy.cache: self.anchors for policy in missing}, missing, seed=seed)
+            self._played.update(((policy, seed), each) for policy, each in zip(missing, made, strict=True))
+        return [self._played[policy, seed] for policy in policies]
+
+
+def _trim(kept: dict[Any, Any]) -> None:
+    if len(kept) >= MOST_REPLAYS:
+        kept.clear()
+
+
+def own_recording(trace: ConfidenceTrace | Recording) -> Recording:
+    """A trace of somebody's own."""
+    return trace if isinstance(trace, Recording) else Recording(path=None, trace=trace, anchors=pooled(trace))
 
 
 @lru_cache(maxsize=8)

@@ -1,7 +1,7 @@
 """What would a device with other numbers do, and which device is best per dollar and per joule?
 
-One configuration of the state's method, on the device with its factors applied, beside a second device and all that
-are shipped. Leaves out searching configurations (`answers.run`).
+One configuration of the state's method, on the device with its factors applied, beside a second device; and every
+device that is shipped at its own best layout (`answers.every_device`). Leaves out searching (`answers.run`).
 """
 
 from collections.abc import Sequence
@@ -12,18 +12,25 @@ from typing import Any
 import numpy as np
 
 from app.answers.explanations import explanation, roofs_of
-from app.dashboard.answer import Answer, Card, DeferredAnswer, Figure, options, scenario, setting_of
+from app.dashboard.answer import Answer, Card, DeferredAnswer, options, scenario, setting_of
+from app.dashboard.answers.every_device import (
+    device_rows,
+    limit_words,
+    plan_command,
+    plan_row,
+    plan_rows,
+    planned_devices,
+    trade_card,
+)
 from app.dashboard.question import DRAFTED, acceptance_words, chain, drafter_options, drafters
-from app.dashboard.state import FACTORS, State, command, milliseconds, sold_devices, with_values
+from app.dashboard.state import FACTORS, State, command, with_values
 from app.dashboard.wording import said
-from app.figures.charts import PALETTE, digits, framed
+from app.figures.charts import digits
 from app.figures.roofline_chart import roofline_figure, step_bar_figure
-from costmodel.answers.capacity import plan
 from costmodel.answers.energy import step_draw, usd_per_million
 from costmodel.answers.estimate import Setting, estimate, footprint_of
 from costmodel.answers.explain import Explanation, explain, operation_shares
 from costmodel.answers.fit import require_fit
-from costmodel.answers.workload import Slo, load_of_means
 from costmodel.laws.acceptance import Acceptance
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.units import GIB, MILLI
@@ -35,10 +42,6 @@ CONFIGURED = (
 LOADED = (
     "model", "engine", "dtype", "kv_dtype", "tp", *DRAFTED, "draft_tokens", "rate", "prompt_tokens", "output_tokens",
     "slo_ttft_ms", "slo_tpot_ms", "seed", "device",
-)  # fmt: skip
-PLANNED = (
-    "devices", "80 % interval", "requests in flight", "utilisation (%)", "TTFT (ms)", "TPOT (ms)", "power (W)",
-    "$ per hour",
 )  # fmt: skip
 
 
@@ -81,25 +84,27 @@ def answer_hardware(state: State) -> Answer:
         tables=[("Side by side", beside)],
         notes=[f"{acceptance_words(drafters(state)[0])} It is taken to be the same on every device.",
                "Prices and power models are assumptions of the profiles; see rooftree devices."],
-        deferred=lambda: _deferred(state, title, here),
+        deferred=lambda: _deferred(state, title),
     )  # fmt: skip
 
 
-def _deferred(state: State, title: str, here: Row) -> DeferredAnswer:
-    """What would move the step, every device, and the capacity plan."""
+def _deferred(state: State, title: str) -> DeferredAnswer:
+    """What would move the step, every device at its best layout, and the cheapest of them for the load."""
     setting, a = setting_of(scenario(state, changed=True)), _acceptance(state)
     explained = explain(
         setting, a, batch=state.batch, context=state.context, generator=np.random.default_rng(state.seed)
     ).sentence  # fmt: skip
-    everywhere = _everywhere(_everywhere_state(state))
+    rows, plans, line = _every_device(_load_state(state))
     load = f"{digits(state.rate)} requests/s of {state.prompt_tokens:,} + {state.output_tokens:,} tokens"
+    asked = scenario(state, changed=True)
+    changed = [plan_row(title, asked, _chains(state), state)] if asked.deployment.overrides else []
     return DeferredAnswer(
-        notes=[explained, *_best(everywhere)],
-        cards=[Card(title="Price and energy of every device", note="Decode steps alone; lower left is better.",
-                    figure=_trade_figure(everywhere, (title, here)))],
+        notes=[explained, *_best(rows, plans, state)],
+        cards=[trade_card(rows, state)],
         tables=[
-            (f"Devices for {load}", _capacity(state, title)),
-            ("Every device", [_shown(name, row) for name, row in everywhere]),
+            (f"Devices for {load}", [*plans, *changed]),
+            (f"Every device at its best layout {limit_words(state)}, cheapest token first", rows),
+            ("What plans the devices for the load", [{"command": line}]),
         ],
     )  # fmt: skip
 
@@ -146,9 +151,25 @@ def _everywhere_state(state: State) -> State:
     return with_values(State(), {name: getattr(state, name) for name in CONFIGURED})
 
 
+def _load_state(state: State) -> State:
+    """The state without what the comparison of devices as they are sold does not depend on."""
+    return with_values(State(), {name: getattr(state, name) for name in (*CONFIGURED, *LOADED, "other_device")})
+
+
 @lru_cache(maxsize=64)
-def _everywhere(state: State) -> tuple[tuple[str, Row | str], ...]:
-    return tuple((name, _described(replace(state, device=name))) for name in sold_devices())
+def _every_device(state: State) -> tuple[list[Row], list[Row], str]:
+    """Every device at its best layout, plans of the cheapest for the load, and the command of these plans."""
+    asked, chains = scenario(state), _chains(state)
+    rows = device_rows(asked, chains, state)
+    devices = planned_devices(rows, state)
+    line = plan_command(asked, chains, devices, state, drafter_options(state, alone=True))
+    return rows, plan_rows(asked, chains, devices, state), line
+
+
+def _chains(state: State) -> list[Acceptance]:
+    """No drafting, and the state's draft length."""
+    source = drafters(state)[0]
+    return [chain(source, k, most=state.draft_tokens, seed=state.seed) for k in (0, state.draft_tokens)]
 
 
 def _shown(name: str, row: Row | str) -> Row:
@@ -173,64 +194,20 @@ def _dollars(value: float | None) -> str:
     return "no price known" if value is None else f"${digits(value)} per million tokens"
 
 
-def _best(everywhere: Sequence[tuple[str, Row | str]]) -> list[str]:
-    """Which device is best for this configuration, by price and by energy."""
-    known = [(name, row) for name, row in everywhere if isinstance(row, dict)]
-    priced = [(name, row) for name, row in known if row["usd"] is not None]
-    if not known:
+def _best(rows: Sequence[Row], plans: Sequence[Row], state: State) -> list[str]:
+    """Which device is best by price, by energy, and for the load."""
+    able = [row for row in rows if row["tokens/s per device"] is not None]
+    if not able:
         return []
-    text = f"Least energy per token takes {min(known, key=lambda each: float(each[1]['joules']))[0]}"
-    if priced:
-        text += f"; cheapest per token is {min(priced, key=lambda each: float(each[1]['usd']))[0]}"
-    return [f"{text}, of every device as it is sold."]
-
-
-def _capacity(state: State, title: str) -> list[Row]:
-    """Replicas for the load, on the changed device and on the other one."""
-    load = with_values(State(), {name: getattr(state, name) for name in LOADED})
-    changed = with_values(load, {name: getattr(state, name) for name in FACTORS})
-    return [
-        {"device": title, **_planned(changed)},
-        {"device": state.other_device, **_planned(replace(load, device=state.other_device))},
-    ]
-
-
-@lru_cache(maxsize=64)
-def _planned(state: State) -> Row:
-    """What the load needs on the state's device with its factors applied."""
-    load = load_of_means(
-        requests_per_s=state.rate, prompt_tokens=state.prompt_tokens, output_tokens=state.output_tokens
-    )
-    slo = Slo(ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms))
-    try:
-        made = plan(
-            setting_of(scenario(state, changed=True)), [_acceptance(state)], load, slo,
-            generator=np.random.default_rng(state.seed),
-        )  # fmt: skip
-    except (InfeasibleError, InputError) as error:
-        return dict.fromkeys(PLANNED) | {"bound by": said(error)}
-    low, high = made.replicas_bounds
-    values = (
-        made.devices, f"{low * state.tp}–{high * state.tp}", round(made.mean_batch, 1),
-        round(100 * made.utilisation_ratio, 1), round(made.ttft_s / MILLI, 1), round(made.tpot_s / MILLI, 2),
-        round(made.watts), _rounded(made.usd_per_hour, 2),
-    )  # fmt: skip
-    return dict(zip(PLANNED, values, strict=True)) | {"bound by": made.binds}
-
-
-def _trade_figure(everywhere: Sequence[tuple[str, Row | str]], here: tuple[str, Row]) -> Figure:
-    known = [(name, row) for name, row in everywhere if isinstance(row, dict) and row["usd"] is not None]
-    data: list[Figure] = [_points([*known], PALETTE[0], "circle", "as sold")]
-    if here[1]["usd"] is not None:
-        data.append(_points([here], PALETTE[1], "star", here[0]))
-    bottom = {"type": "log", "title": {"text": "$ per million tokens"}}
-    return framed(data, bottom, {"type": "log", "title": {"text": "J per token"}}, height=380)
-
-
-def _points(rows: Sequence[tuple[str, Row]], color: str, symbol: str, name: str) -> Figure:
-    return {
-        "type": "scatter", "mode": "markers+text", "name": name, "text": [each for each, _ in rows],
-        "textposition": "top center", "x": [row["usd"] for _, row in rows], "y": [row["joules"] for _, row in rows],
-        "marker": {"color": color, "symbol": symbol, "size": 12},
-        "hovertemplate": "%{text}<br>$%{x:.3g} per million tokens<br>%{y:.3g} J per token<extra></extra>",
-    }  # fmt: skip
+    least = min(able, key=lambda row: float(row["J per token"]))["device"]
+    first, notes = able[0], [f"Least energy per token {limit_words(state)} takes {least}."]
+    if first["$ per million tokens"] is not None:
+        notes.append(f"Cheapest token {limit_words(state)}: {first['device']} ({first['layout']}), "
+                     f"${digits(first['$ per million tokens'])} per million, priced {first['price of']}.")  # fmt: skip
+    if plans and plans[0]["devices"] is not None:
+        best = plans[0]
+        notes.append(
+            f"Cheapest of {len(plans)} devices for {digits(state.rate)} requests/s: {best['devices']} × "
+            f"{best['device']} ({best['layout']}, K {best['K']}), ${digits(best['$ per hour'])} per hour."
+        )
+    return notes

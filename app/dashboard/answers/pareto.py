@@ -17,11 +17,12 @@ from app.figures.charts import digits
 from app.figures.pareto_figure import pareto_figure, point_words
 from costmodel.answers.energy import usd_per_million
 from costmodel.configuration import DecodingConfiguration
-from costmodel.optimizers.layouts import Layout, LayoutPoint, every_point, front_of, most_per_device
+from costmodel.optimizers.layouts import BATCHES, Layout, LayoutPoint, every_point, front_of, most_per_device
 from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import MILLI
 
 MOST_ROWS = 14
+LARGE_BATCHES = (1536, 2048, 3072, 4096, 6144, 8192)  # of layouts with many copies
 
 
 def answer_pareto(state: State) -> Answer:
@@ -32,7 +33,8 @@ def answer_pareto(state: State) -> Answer:
         InfeasibleError: no layout holds one request.
     """
     asked, (_, chains) = scenario(state), chains_of(state)
-    points, left_out = every_point(asked, chains, context=state.context, batch=state.batch)
+    batches = sorted({*BATCHES, *LARGE_BATCHES, state.batch})
+    points, left_out = every_point(asked, chains, context=state.context, batches=batches)
     if not points:
         reason = "one request fits no layout that was tried"
         raise InfeasibleError(f"{reason}: {_names(left_out)}", key="model", value=state.model)

@@ -68,9 +68,8 @@ def answer_serving(state: State, report: Report) -> Answer:
             ("Output", f"{digits(first.tokens_per_s)} tokens/s ({digits(plain.tokens_per_s)} without)"),
             ("Goodput", f"{digits(first.goodput_per_s)} requests/s ({digits(plain.goodput_per_s)} without)"),
         ],
-        cards=_cards(cases, load),
-        tables=[("Percentiles", [row for case, window in zip(cases, windows, strict=True)
-                                 for row in _rows(case, window)])],
+        cards=_cards(cases, windows, load),
+        tables=[("With drafting, and without", _rows(cases, windows))],
         notes=["Both cases serve the same requests. Good requests meet the limits; without limits all that finish are.",
                _counted(first), *_growing(cases, windows), f"Requests draft as recorded in {name}."],
     )  # fmt: skip
@@ -143,18 +142,25 @@ def _ms(seconds: float | None) -> str:
     return "none finished" if seconds is None else f"{digits(seconds / MILLI)} ms"
 
 
-def _rows(case: Case, window: SteadyWindow) -> list[dict[str, object]]:
+def _rows(cases: Sequence[Case], windows: Sequence[SteadyWindow]) -> list[dict[str, object]]:
+    """Every number of the first case beside that of the second, which is the baseline."""
+    titles = ("time to first token", "time per output token", "time between deliveries, warm-up and all")
+    known = [(w.ttft_s, w.tpot_s, case.metrics["itl_s"]) for case, w in zip(cases, windows, strict=True)]
     rows = []
-    for known, title in ((window.ttft_s, "time to first token"), (window.tpot_s, "time per output token"),
-                         (case.metrics["itl_s"], "time between deliveries, warm-up and all")):  # fmt: skip
-        rows.append({"case": case.name, "time": title} | {
-            f"{each} (ms)": None if (value := known[each]) is None else round(value / MILLI, 3)
-            for each in ("mean", "p50", "p90", "p99")
-        })  # fmt: skip
+    for place, title in enumerate(titles):
+        for part in ("mean", "p50", "p90", "p99"):
+            values = [times[place][part] for times in known]
+            first, plain = values
+            rows.append({"time": title, "": part} | {
+                f"{case.name} (ms)": None if value is None else round(value / MILLI, 3)
+                for case, value in zip(cases, values, strict=True)
+            } | {"change (%)": round(100 * (first / plain - 1.0), 1) if first and plain else None})  # fmt: skip
     return rows
 
 
-def _cards(cases: list[Case], load: dict[str, list[tuple[float, float | None]]]) -> list[Card]:
+def _cards(
+    cases: list[Case], windows: Sequence[SteadyWindow], load: dict[str, list[tuple[float, float | None]]]
+) -> list[Card]:
     ttft = {case.name: _shares(case.result.ttft_s) for case in cases}
     tpot = {case.name: _shares(case.result.tpot_s) for case in cases}
     flying = {}
@@ -170,10 +176,22 @@ def _cards(cases: list[Case], load: dict[str, list[tuple[float, float | None]]])
              figure=_figure(ttft, "ms", "share of requests (%)")),
         Card(title="Time per output token", note="Share of requests that are no slower.",
              figure=_figure(tpot, "ms", "share of requests (%)")),
-        Card(title="Timeline", note="Requests in flight.", figure=_figure(flying, "time (s)", "requests in flight")),
+        Card(title="Timeline", note="Requests in flight; what arrives in the shaded time is counted, after the warm-up "
+             "and before the last arrival.", figure=_shaded(
+                 _figure(flying, "time (s)", "requests in flight"), windows)),
         Card(title="Goodput against load", note="Requests a second that finish within the limits.",
              figure=_figure(good, "requests/s that arrive", "good requests/s")),
     ]  # fmt: skip
+
+
+def _shaded(figure: Figure, windows: Sequence[SteadyWindow]) -> Figure:
+    """A timeline with the windows that are counted."""
+    figure["layout"]["shapes"] = [
+        {"type": "rect", "xref": "x", "yref": "paper", "x0": window.begin_s, "x1": window.end_s, "y0": 0, "y1": 1,
+         "line": {"width": 0}, "fillcolor": PALETTE[place], "opacity": 0.1, "layer": "below"}
+        for place, window in enumerate(windows)
+    ]  # fmt: skip
+    return figure
 
 
 def _shares(seconds: Any) -> tuple[list[float], list[float]]:

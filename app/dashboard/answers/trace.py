@@ -6,11 +6,13 @@ for speed (`answers.run`).
 
 import html
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from app.dashboard.answer import Answer, Card, Figure, shown_path, trace_path
 from app.dashboard.answers.chains import recorded
+from app.dashboard.answers.trace_pair import Pair, depth_rows, pair_note, pair_of, pair_rows, pair_words
 from app.dashboard.state import State, command
 from app.figures.charts import DASHES, PALETTE, digits, framed
 from hardware_profiles.errors import InputError
@@ -44,7 +46,8 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> Answe
     """
     if uploaded is not None and uploaded.summary is not None and not uploaded.level:
         return _counted(uploaded, uploaded.summary)
-    name = "uploaded" if uploaded is not None else state.trace or shipped_traces()[0].stem
+    own = None if uploaded is None else own_name(uploaded)
+    name = own or state.trace or shipped_traces()[0].stem
     found: dict[str, AcceptanceTrace] = {name: uploaded if uploaded is not None else recorded(name)}
     if state.other_trace and state.other_trace != name:
         found[state.other_trace] = recorded(state.other_trace)
@@ -55,13 +58,13 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> Answe
     first, k = found[name], state.draft_tokens
     replay = replay_chain(first, k)
     tokens = float(replay.tokens_per_step)
-    paths = ["YOUR-FILE" if each == "uploaded" else shown_path(trace_path(each)) for each in found]
+    paths = ["YOUR-FILE" if each == own else shown_path(trace_path(each)) for each in found]
     verb = ["traces", "compare", *paths] if len(found) > 1 else ["replay", *paths]
+    pair = pair_of(first, found[state.other_trace], k, seed=state.seed) if len(found) > 1 else None
     return Answer(
-        headline=f"{name}: {digits(tokens)} tokens per step with K = {k}, over {first.positions:,} positions of "
-                 f"{first.requests:,} texts",
+        headline=_alone(name, first, tokens, k) if pair is None else pair_words(list(found), pair, k),
         command=command(verb, {"draft-tokens": k}),
-        numbers=_numbers(first, k, tokens),
+        numbers=_numbers(first, k, tokens) if pair is None else _both(list(found), pair),
         cards=[
             Card(title="Acceptance by depth", note="Share of steps that keep at least so many draft tokens.",
                  figure=_lines({n: _by_depth(t) for n, t in found.items()}, "draft tokens kept", "share of steps (%)")),
@@ -77,9 +80,32 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> Answe
             Card(title="Law against replay", note="The law is fitted at K = 1; replay counts what happened.",
                  figure=_lines(_law(first), "draft tokens K", "tokens per step")),
         ],
-        tables=[("By kind of prompt", _kinds(first, k, state.seed))],
-        notes=_notes(first),
+        tables=[("By kind of prompt", _kinds(first, k, state.seed))] if pair is None else [
+            ("Side by side, by kind of prompt", pair_rows(found, k, seed=state.seed)),
+            ("Acceptance by depth", depth_rows({n: _by_depth(t) for n, t in found.items()})),
+        ],
+        notes=_notes(first) if pair is None else [pair_note(pair), *(
+            f"{each}: {note}" for each, trace in found.items() for note in _notes(trace))],
     )  # fmt: skip
+
+
+def own_name(trace: AcceptanceTrace) -> str:
+    """What an uploaded recording is called: its file, without folders."""
+    return Path(trace.file).name or "uploaded"
+
+
+def _alone(name: str, trace: AcceptanceTrace, tokens: float, k: int) -> str:
+    return (f"{name}: {digits(tokens)} tokens per step with K = {k}, over {trace.positions:,} positions of "
+            f"{trace.requests:,} texts")  # fmt: skip
+
+
+def _both(names: Sequence[str], pair: Pair) -> list[tuple[str, str]]:
+    low, high = pair.ratio_interval
+    return [
+        (f"{names[0]}, tokens per step", digits(pair.first)),
+        (f"{names[1]}, tokens per step", digits(pair.second)),
+        ("First over second (80 % interval)", f"{digits(pair.ratio)}× ({digits(low)}–{digits(high)}×)"),
+    ]
 
 
 def _counted(trace: AcceptanceTrace, counts: Summary) -> Answer:
@@ -97,7 +123,7 @@ def _counted(trace: AcceptanceTrace, counts: Summary) -> Answer:
                           figure=_lines(line, "window of the log", "tokens per step")))  # fmt: skip
     said = "acceptance without a mean" if mean is None else f"{digits(mean)} tokens per step"
     return Answer(
-        headline=f"uploaded: {said}, as an engine counted {'them' if mean is not None else 'it'}",
+        headline=f"{own_name(trace)}: {said}, as an engine counted {'them' if mean is not None else 'it'}",
         command=command(["traces", "inspect", "YOUR-FILE"], {}),
         numbers=[
             ("Tokens per step", digits(mean)), ("Level", "0, counters"),

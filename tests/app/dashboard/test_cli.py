@@ -1,6 +1,7 @@
 """`rooftree dashboard`: what it starts, and where that listens."""
 
 import importlib.util
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,9 @@ import pytest
 
 from app.cli.main import main
 from app.cli.verbs.dashboard import server_words
+from app.dashboard.precompile import compile_replays, is_compiled
 from hardware_profiles.errors import InputError
+from traces.replay.confidence.compiled_grid import walk_prompt
 
 
 def test_the_server_listens_on_this_machine_alone_by_default(monkeypatch):
@@ -60,3 +63,19 @@ def test_the_server_ends_with_the_command():
         verb.send_signal(signal.SIGTERM)
         assert verb.stdout.read() == ""
         assert verb.wait(timeout=60) != 0
+
+
+def test_what_was_compiled_is_not_again(tmp_path):
+    source, kept = tmp_path / "compiled_grid.py", tmp_path / "__pycache__" / "compiled_grid.walk_prompt-27.py311.1.nbc"
+    source.write_text("")
+    assert not is_compiled(source)
+    kept.parent.mkdir()
+    kept.write_bytes(b"")
+    assert is_compiled(source)
+    os.utime(kept, (0, 0))
+    assert not is_compiled(source), "the source has changed since"
+
+
+def test_compiling_covers_what_a_search_runs():
+    compile_replays()
+    assert walk_prompt.signatures, "the loop of every grid"

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from app.cli.main import main
+from app.dashboard.answers import diffusion_recordings
 from app.dashboard.answers.diffusion import answer_diffusion, policy_asked
+from app.dashboard.answers.diffusion_recordings import own_recording
 from app.dashboard.state import State
 from app.dashboard.uploads import parsed_upload
 from app.dashboard.wording import said
@@ -167,3 +169,22 @@ def test_an_upload_stands_in_for_the_recording(toy, tmp_path):
 def test_uploads_that_are_no_confidence_trace_are_refused_in_words(name, content):
     with pytest.raises(InputError, match="upload"):
         parsed_upload(name, content, "confidence")
+
+
+def test_a_replay_is_kept_with_its_recording(toy, monkeypatch):
+    """Another device, model or batch changes costs alone, on the page and in its search."""
+    known, replays = own_recording(toy), []
+    played, replayed = diffusion_recordings.played_policies, diffusion_recordings.replay_policy
+    monkeypatch.setattr(diffusion_recordings, "played_policies",
+                        lambda *args, **more: replays.append(args[1]) or played(*args, **more))  # fmt: skip
+    monkeypatch.setattr(diffusion_recordings, "replay_policy", lambda *args: replays.append(args[1]) or replayed(*args))
+    state = replace(PAGE, block=8)
+    answer_diffusion(state, known).deferred()
+    assert len(replays) >= 2
+    for changed in ({"device": "a100-sxm-80"}, {"model": "llama-3.2-1b"}, {"batch": 4}, {"context": 2048}):
+        del replays[:]
+        again = answer_diffusion(replace(state, **changed), known)
+        notes = again.deferred().notes
+        assert replays == [], changed
+        fresh = answer_diffusion(replace(state, **changed), toy)
+        assert (again.headline, notes) == (fresh.headline, fresh.deferred().notes)

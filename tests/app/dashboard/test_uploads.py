@@ -8,10 +8,11 @@ import pytest
 from app.dashboard import uploads
 from app.dashboard.answers.trace import answer_trace
 from app.dashboard.state import State
-from app.dashboard.uploads import MOST_BYTES, parsed_upload, work
+from app.dashboard.uploads import MOST_BYTES, PASTED, UnclearFormatError, parsed_upload, work
 from hardware_profiles.errors import InputError
-from tests.traces.importers.samples import ACCEPTANCE, VLLM_LOG
-from traces.library import read_trace, shipped_traces
+from tests.traces.importers.samples import ACCEPTANCE, VLLM_LOG, VLLM_SCRAPES
+from traces.importers.formats import READERS
+from traces.library import read_trace, shipped_confidence, shipped_traces
 
 
 @pytest.fixture
@@ -32,7 +33,8 @@ def test_a_recording_comes_back_whole_and_leaves_nothing_behind(temporary):
     ("name", "content", "rule"),
     [
         ("a.parquet", b"PAR1 and nothing else PAR1", "upload"), ("a.jsonl", b"{" * 1000, "upload"),
-        ("a.exe", b"MZ", "must end in one of"), ("a", b"x", "must end in one of"), ("a.json", b"", "must hold 1 to"),
+        ("a.exe", b"MZ", "shows nothing of any format"), ("a", b"x", "shows nothing of any format"),
+        ("a.json", b"", "must hold 1 to"), ("a.json", b'{"parents": [-1], "ranks": [0]}', "tree of rooftree's own"),
         ("a.log", b"\xff\x00" * 50, "upload"), ("a.json", b"[" * 100_000, "upload"),
     ],
 )  # fmt: skip
@@ -58,8 +60,40 @@ def test_an_engines_log_is_read_and_shown(temporary, name):
 def test_what_engines_and_benchmarks_write_is_shown(tmp_path, name):
     (tmp_path / name).write_text(ACCEPTANCE[name][1])
     answer = answer_trace(State(page="trace"), read_trace(tmp_path / name))
-    assert answer.headline.startswith("uploaded: ")
+    assert answer.headline.startswith(f"{name}: ")
     json.dumps([card.figure for card in answer.cards], allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["metrics", "no ending at all.", "server.gz.html", "strange.%~$"])
+def test_the_content_says_what_a_file_is(temporary, name):
+    assert parsed_upload(name, VLLM_SCRAPES[1].encode()).summary.accepted_tokens == 116
+    assert parsed_upload(name, shipped_traces()[0].read_bytes()).positions > 0
+
+
+def test_pasted_lines_are_read_and_called_so(temporary):
+    assert parsed_upload(PASTED, VLLM_LOG.encode()).file == PASTED
+    with pytest.raises(UnclearFormatError) as caught:
+        parsed_upload(PASTED, b"nothing that anybody prints")
+    assert str(caught.value).startswith("upload: pasted text: shows nothing")
+    assert set(caught.value.formats) == set(READERS)
+
+
+def test_a_format_that_is_in_doubt_is_asked_for_and_then_taken(temporary, monkeypatch):
+    counters = b"llamacpp:spec_decode_num_draft_tokens_total 20\nllamacpp:spec_decode_num_accepted_tokens_total 7\n"
+    both = counters + VLLM_LOG.encode()
+    with pytest.raises(UnclearFormatError, match="several formats") as caught:
+        parsed_upload("both.txt", both)
+    assert {"llama-cpp-metrics", "vllm-log"} <= set(caught.value.formats) < set(READERS)
+    assert parsed_upload("both.txt", both, format="vllm-log").summary.accepted_tokens == 9
+    assert parsed_upload("both.txt", both, format="llama-cpp-metrics").summary.accepted_tokens == 7
+
+
+def test_requests_and_confidence_traces_are_said_to_be_such(temporary):
+    table = b"TIMESTAMP,ContextTokens,GeneratedTokens\n2024-01-01 00:00:00,100,20\n"
+    with pytest.raises(InputError, match=r"requests \(azure\)"):
+        parsed_upload("a.csv", table)
+    with pytest.raises(InputError, match="diffusion page"):
+        parsed_upload("a.parquet", shipped_confidence()[0].read_bytes())
 
 
 def test_messages_name_the_persons_file(temporary):
@@ -100,7 +134,7 @@ def test_the_reading_tells_its_time_and_can_be_stopped(temporary, monkeypatch):
 
 def test_the_worker_tells_the_reason(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(uploads, "MOST_MEMORY_BYTES", -1)  # no limit for the process of the tests
-    (tmp_path / "bad.json").write_text("{}")
+    (tmp_path / "bad.json").write_text('{"parents": [-1], "ranks": [0]}')
     assert work(str(tmp_path / "bad.json"), str(tmp_path / "made.parquet")) == 2
     assert capsys.readouterr().out.strip()
     assert not (tmp_path / "made.parquet").exists()

@@ -1,7 +1,5 @@
 """Layouts: the front is what brute force finds, points are those of the cost model, and what cannot be says why."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +52,7 @@ def test_the_most_per_device_at_a_pace_lies_on_the_front(points, pace):
 @pytest.mark.parametrize(("model", "device"), [("llama-3.1-8b", "h100-sxm"), ("deepseek-v3", "h200-sxm")])
 def test_a_point_is_the_best_chain_of_its_layout_that_fits(model, device):
     question = asked(model, device=device)
-    points, left_out = every_point(question, CHAINS, context=2048, batch=5)
+    points, left_out = every_point(question, CHAINS, context=2048, batches=[1, 5, 64, 512])
     assert {p.layout for p in points} | set(left_out) == set(layouts_of(model))
     for point in points[:: max(len(points) // 12, 1)]:
         setting, at = build_setting(point.layout.on(question)), {"batch": point.batch, "context": 2048}
@@ -73,12 +71,13 @@ def test_experts_are_spread_where_there_are_any():
 
 
 def test_what_does_not_divide_or_fit_says_so():
-    points, left_out = every_point(asked("llama-3.1-70b", tensor_parallel=3), CHAINS, context=1024, batch=1)
+    points, left_out = every_point(asked("llama-3.1-70b", tensor_parallel=3), CHAINS, context=1024, batches=[1, 8])
     assert "heads" in left_out[Layout(tensor=3)]
     assert left_out[Layout(tensor=1)] == "not one request fits"
     assert {p.layout.tensor for p in points} == {2, 4, 8}
 
 
-def test_an_asked_batch_is_among_the_points():
-    points, _ = every_point(replace(asked("llama-3.1-8b"), batch=37), CHAINS, context=1024, batch=37)
-    assert {p.layout for p in points if p.batch == 37} == set(layouts_of("llama-3.1-8b"))
+def test_data_copies_have_a_request_each():
+    points, _ = every_point(asked("qwen3-30b-a3b"), CHAINS, context=1024, batches=[4, 16])
+    assert {p.layout.data for p in points if p.batch == 4} == {1}
+    assert {p.layout.data for p in points if p.batch == 16} == {1, 8, 16}

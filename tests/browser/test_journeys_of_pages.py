@@ -1,0 +1,91 @@
+"""Tasks in a real browser, each ending in an answer or a file that is what the command line says."""
+
+import csv
+import io
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
+
+from app.cli.main import main
+from tests.browser.screenshots import settled, simulated
+
+RANKED = "smollm2-135m--early-exit--greedy"
+LENGTHS = "smollm2-135m--prompt-lookup--greedy"
+
+
+def said(capsys, line, *more):
+    """The JSON answer of a command line that a page hands out."""
+    capsys.readouterr()
+    assert main([*shlex.split(line)[1:], "--json", *more]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def rows(page, name):
+    """A table of the page, a dictionary a row."""
+    region = page.get_by_role("region", name=name)
+    region.locator("tbody tr").first.wait_for()
+    heads = region.locator("thead button").all_inner_texts()
+    lines = [line.locator("th, td").all_inner_texts() for line in region.locator("tbody tr").all()]
+    return [dict(zip(heads, line, strict=True)) for line in lines]
+
+
+def number(text):
+    return float(text.replace(",", ""))
+
+
+def test_the_cheapest_of_eight_devices_for_20_requests_a_second(opened, capsys):
+    page = opened("page=hardware&rate=20&slo_tpot_ms=20&draft_tokens=3")
+    plans = rows(page, "Devices for 20")
+    assert len(plans) >= 8
+    best = said(capsys, rows(page, "What plans the devices")[0]["command"])["best"]
+    assert (plans[0]["device"], number(plans[0]["devices"]), plans[0]["layout"]) == (
+        best["device"], best["devices"], f"tp {best['tp']}"
+    )  # fmt: skip
+    assert f"{best['devices']} × {best['device']}" in page.locator("[data-part=why]").inner_text()
+
+
+def test_two_recordings_are_compared(opened, capsys):
+    page = opened(f"page=trace&trace={RANKED}&other_trace={LENGTHS}&draft_tokens=4")
+    command = page.get_by_test_id("stCode").inner_text()
+    told = said(capsys, command)["rows"]
+    table = rows(page, "Side by side")
+    for name in (RANKED, LENGTHS):
+        known = [number(row[f"{name}: tokens per step"]) for row in table]
+        assert any(known == pytest.approx([row["tokens_per_step"] for row in told[at : at + len(known)]], abs=6e-4)
+                   for at in range(len(told)))  # fmt: skip
+
+
+def test_50_requests_a_second_with_and_without_drafting(opened, capsys, tmp_path):
+    page = opened("page=serving&rate=50&count=60&prompt_tokens=64&output_tokens=16")
+    simulated(page)
+    body = said(capsys, page.get_by_test_id("stCode").inner_text(), "--out", str(tmp_path))
+    (case,) = [each for each in body["cases"] if each["name"].startswith("base")][:1] or body["cases"][:1]
+    told = case["metrics"]
+    table = {(row["time"], row[""]): row for row in rows(page, "With drafting, and without")}
+    shown = table["time between deliveries, warm-up and all", "mean"]
+    assert number(shown["K = 5 (ms)"]) == pytest.approx(1e3 * told["itl_s"]["mean"], rel=1e-3)
+    assert set(shown) == {"time", "", "K = 5 (ms)", "no speculation (ms)", "change (%)"}
+
+
+def test_the_front_is_taken_along(opened, capsys):
+    page = opened("page=pareto&batch=64")
+    line = page.locator(".rooftree-card [role=img]").first.evaluate(
+        "plot => {const on = plot.data.find(each => each.name === 'tp 2');"
+        "plot.emit('plotly_click', {points: [{customdata: on.customdata[5]}]}); return on.customdata[5]; }"
+    )
+    shown = page.locator(".rooftree-card .picked code")
+    shown.wait_for()
+    assert shown.inner_text() == line and "--tp 2" in line
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Download pareto.csv").click()
+    table = list(csv.DictReader(io.StringIO(Path(started.value.path()).read_text())))
+    (point,) = said(capsys, line)["predictions"]
+    assert any(float(row["tokens/s per device"]) == pytest.approx(point["tokens_per_s"] / 2, rel=1e-3) for row in table)
+    page.locator(".st-key-asked-draft_tokens input[type=range]").first.focus()
+    page.keyboard.press("ArrowLeft")
+    shown.wait_for(state="hidden")
+    settled(page)
