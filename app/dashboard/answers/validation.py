@@ -1,7 +1,7 @@
 """How far are predictions from what was measured?
 
-The committed results: whole passes against the cost model with the profile that they name, kernels, decoding runs, and
-loads of live servers. Leaves out measuring (`rooftree campaign`, `rooftree validate`).
+Published runs on GPUs, then the committed results: whole passes against the cost model with the profile that they
+name, kernels, decoding runs, masked models, and loads of live servers. Leaves out measuring (`rooftree validate`).
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from app.dashboard.answer import Answer, Card, Row, shown_path
-from app.dashboard.answers.validation_runs import run_cards, run_note, run_rows, validated
+from app.dashboard.answers.validation_masked import is_masked, masked_notes, masked_tables
+from app.dashboard.answers.validation_published import answer_published
+from app.dashboard.answers.validation_runs import Json, run_cards, run_note, run_rows, validated
 from app.dashboard.answers.validation_servers import replayed_loads
-from app.dashboard.measured import LOADS, measured_results
+from app.dashboard.measured import LOADS, PUBLISHED, measured_results
 from app.dashboard.state import command
 from app.figures.charts import PALETTE, SYMBOLS, Figure, digits, framed
 from app.reports.kernel_plots import attention_cards, gemm_cards
@@ -42,20 +44,22 @@ def answer_validation(seed: int, results: str = "") -> Answer:
         InputError: no such results, or damaged ones.
     """
     known = measured_results()
-    if not known:
-        raise InputError("this installation holds no measured results", key="results")
     if results and results not in known:
         raise UnknownNameError("results", results, list(known), key="measured")
     name = results or next(iter(known))
+    if name == PUBLISHED:
+        return answer_published()
     folder = known[name]
     trace, report, loads = read_results(folder), validated(folder), replayed_loads(folder)
     if trace is None and report is None and loads is None:
         raise InputError("hold nothing that was measured", file=folder)
-    page = _Page(command=command(["simulate"], {"beside": shown_path(folder / LOADS)}))
+    page = _Page(command=_command(folder, report))
     if report is not None:
         page.words.append(run_note(report))
         page.cards += run_cards(report)
         page.tables.append(("Predicted and measured decoding", run_rows(report)))
+        page.tables += masked_tables(report)
+        page.notes += masked_notes(report)
     if loads is not None:
         page.words.append(loads.sentence)
         page.cards += loads.cards
@@ -68,6 +72,13 @@ def answer_validation(seed: int, results: str = "") -> Answer:
         tables=page.tables,
         notes=[*(page.words if page.headline else ()), *page.notes, f"Results of {name.replace('.', ', ', 1)}."],
     )  # fmt: skip
+
+
+def _command(folder: Path, report: Json | None) -> str:
+    """What measures the same on one's own machine, or says the same of a load."""
+    if report is not None and is_masked(report):
+        return command(["validate"], {"method": "fast-dllm"})
+    return command(["simulate"], {"beside": shown_path(folder / LOADS)})
 
 
 @dataclass(kw_only=True, slots=True)

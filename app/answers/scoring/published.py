@@ -1,0 +1,124 @@
+"""How far were answers off on published serving runs of GPUs, overall and on those most like a question?
+
+A summary that is committed, made of the answer of `score`; the runs themselves are their publishers'. Leaves out what
+was measured by rooftree itself (`real_runs`).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costmodel.engine_library import load_engine
+from hardware_profiles.errors import InputError
+from hardware_profiles.loader import load_device
+
+FILE = Path(__file__).with_name("published_errors.json")
+LEAST_RUNS = 20  # fewer say little of the next one
+QUANTITIES = ("tpot", "ttft")
+DECILES = tuple(range(10, 100, 10))
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublishedErrors:
+    """Errors, |predicted / measured - 1|, on published runs of one engine, one device, both, or all.
+
+    Args:
+        engine: empty for all.
+        device: shipped name; empty for all.
+        runs: that were answered.
+        tpot: of the time per output token: `runs`, `median`, `p90`, `bias` (median of predicted / measured - 1),
+            `coverage` of 80 % intervals, and `deciles` from the first to the ninth; None where none states it.
+        ttft: the same of the time to the first token.
+    """
+
+    engine: str
+    device: str
+    runs: int
+    tpot: Json | None
+    ttft: Json | None
+
+
+@lru_cache(maxsize=1)
+def published_errors() -> tuple[PublishedErrors, ...]:
+    """All groups that were summarised, all runs first.
+
+    Raises:
+        InputError: a damaged installation.
+    """
+    try:
+        return tuple(PublishedErrors(**each) for each in json.loads(FILE.read_text(encoding="utf-8"))["groups"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"is damaged ({type(error).__name__}); reinstall", file=FILE) from None
+
+
+def most_like(engine: str, device: str) -> PublishedErrors:
+    """The narrowest group with enough runs: of this engine on this device, of the device, of the engine, or all.
+
+    Args:
+        engine: by name.
+        device: shipped name; of a device with other kernels (`NAME--KERNELS`) the plain one.
+    """
+    known = {(each.engine, each.device): each for each in published_errors()}
+    plain = device.partition("--")[0]
+    for key in ((engine, plain), ("", plain), (engine, ""), ("", "")):
+        found = known.get(key)
+        if found is not None and found.tpot is not None and found.tpot["runs"] >= LEAST_RUNS:
+            return found
+    return published_errors()[0]
+
+
+def summarised(score: Json) -> dict[str, Any]:
+    """What is committed of the answer of `score`: errors by engine and device.
+
+    Args:
+        score: with its `measurements`.
+    """
+    rows = [row | {"engine": load_engine(row["engine"]).name, "device": _device(row["device"])}
+            for row in score["measurements"]]  # fmt: skip
+    keys = [("", ""), *sorted({("", r["device"]) for r in rows} | {(r["engine"], "") for r in rows}
+                              | {(r["engine"], r["device"]) for r in rows})]  # fmt: skip
+    groups = [
+        _group(engine, device, [r for r in rows if engine in ("", r["engine"]) and device in ("", r["device"])])
+        for engine, device in keys
+    ]
+    return {"measurements": len(rows), "groups": groups}
+
+
+def _device(system: str) -> str:
+    """A device as it is shipped, however a table writes it."""
+    try:
+        return load_device(system.replace("_", "-")).name
+    except InputError:
+        return system
+
+
+def _group(engine: str, device: str, rows: Sequence[Json]) -> dict[str, Any]:
+    answered = [row for row in rows if row["reason"] is None]
+    return {"engine": engine, "device": device, "runs": len(answered)} | {
+        quantity: _errors(answered, quantity) for quantity in QUANTITIES
+    }
+
+
+def _errors(rows: Sequence[Json], quantity: str) -> dict[str, Any] | None:
+    known = [row for row in rows if row[f"measured_{quantity}_ms"] and row[f"{quantity}_ms"]]
+    if not known:
+        return None
+    measured = np.array([row[f"measured_{quantity}_ms"] for row in known], dtype=np.float64)
+    signed = np.array([row[f"{quantity}_ms"] for row in known], dtype=np.float64) / measured - 1.0
+    spans = [(m, row[f"{quantity}_ms_interval"]) for m, row in zip(measured, known, strict=True)]
+    held = [low <= m <= high for m, span in spans if span for low, high in [span]]
+    return {
+        "runs": len(known), "median": _rounded(np.median(abs(signed))), "p90": _rounded(np.quantile(abs(signed), 0.9)),
+        "bias": _rounded(np.median(signed)), "coverage": _rounded(np.mean(held)) if held else None,
+        "deciles": [_rounded(value) for value in np.percentile(abs(signed), DECILES)],
+    }  # fmt: skip
+
+
+def _rounded(value: Any) -> float:
+    return round(float(value), 4)

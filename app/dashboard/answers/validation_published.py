@@ -1,0 +1,117 @@
+"""How far off is the cost model on published measurements of GPUs?
+
+Serving runs by engine and device, as they were scored when this release was made, and the catalogue's published
+numbers, predicted now. Leaves out what was measured by rooftree itself.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from app.answers.reproduction import reproduction
+from app.answers.scoring.published import DECILES, PublishedErrors, most_like, published_errors
+from app.dashboard.answer import Answer, Card, DeferredAnswer, Figure, Row
+from app.dashboard.measured import PUBLISHED
+from app.dashboard.state import State, command
+from app.figures.charts import DASHES, PALETTE, framed
+from app.figures.reproduction_figures import LABELS, parts, reproduction_figure
+
+MOST_LINES = 6
+
+
+def badge_words(state: State) -> str:
+    """How far predictions of questions like this one were off, in a sentence."""
+    found = most_like(state.engine, state.device)
+    assert found.tpot is not None
+    where = " on ".join(part for part in (found.engine, found.device) if part) or "all GPUs and engines"
+    other = "" if found.device else f" (none of {state.device})" if where != "all GPUs and engines" else ""
+    return (
+        f"On {found.tpot['runs']:,} published runs of {where}{other}, times per output token are "
+        f"{found.tpot['median']:.1%} off in the median, {found.tpot['p90']:.0%} at the ninetieth percentile."
+    )
+
+
+def answer_published() -> Answer:
+    """Errors on published serving runs, and on published numbers of the catalogue.
+
+    Raises:
+        InputError: a damaged installation.
+    """
+    groups = published_errors()
+    whole = groups[0]
+    assert whole.tpot is not None and whole.ttft is not None
+    engines = [each for each in groups if each.engine and not each.device and each.tpot]
+    devices = [each for each in groups if each.device and not each.engine and each.tpot]
+    return Answer(
+        headline=f"On {whole.runs:,} published serving runs of GPUs, times per output token are "
+                 f"{whole.tpot['median']:.1%} off in the median, times to first token {whole.ttft['median']:.0%}",
+        command=command(["score", "YOUR-RUNS.csv"], {}),
+        numbers=[
+            ("TPOT, median error", f"{whole.tpot['median']:.1%}"), ("TPOT, p90", f"{whole.tpot['p90']:.1%}"),
+            ("TTFT, median error", f"{whole.ttft['median']:.1%}"), ("TTFT, p90", f"{whole.ttft['p90']:.1%}"),
+        ],
+        cards=[
+            Card(title="Time per output token, by engine", figure=_lines(engines, "engine"),
+                 note="Share of published runs whose error is at most so large."),
+            Card(title="Time per output token, by device", figure=_lines(_largest(devices), "device"),
+                 note="Share of published runs whose error is at most so large."),
+        ],
+        tables=[("By engine and device", [_row(each) for each in _largest(groups, len(groups))
+                                          if each.engine and each.device])],
+        notes=["The runs are those that engines' makers and benchmarks published. A few constants of the serving "
+               "simulation were fitted to them; without the model or device that is asked about they answer as well.",
+               "What your own runs say: the command below, with a table of them.", f"Results: {PUBLISHED}."],
+        deferred=_catalogue,
+    )  # fmt: skip
+
+
+def _largest(groups: Sequence[PublishedErrors], most: int = MOST_LINES) -> list[PublishedErrors]:
+    return sorted(groups, key=lambda each: -each.runs)[:most]
+
+
+def _lines(groups: Sequence[PublishedErrors], key: str) -> Figure:
+    data = [
+        {
+            "type": "scatter", "mode": "lines+markers", "name": f"{getattr(each, key)} ({each.tpot['runs']:,})",
+            "x": [100 * value for value in each.tpot["deciles"]], "y": list(DECILES), "marker": {"size": 6},
+            "line": {"color": PALETTE[place % len(PALETTE)], "dash": DASHES[place % len(DASHES)], "width": 2.5},
+        }
+        for place, each in enumerate(groups) if each.tpot is not None
+    ]  # fmt: skip
+    side = {"title": {"text": "share of runs (%)"}, "range": [0, 100]}
+    bottom = {"title": {"text": "error of the time per output token (%)"}, "rangemode": "tozero"}
+    return framed(data, bottom, side, height=320, showlegend=True)
+
+
+def _row(group: PublishedErrors) -> Row:
+    row: dict[str, object] = {"engine": group.engine, "device": group.device, "runs": group.runs}
+    for name, found in (("TPOT", group.tpot), ("TTFT", group.ttft)):
+        for part in ("median", "p90", "bias"):
+            row[f"{name} {part} (%)"] = None if found is None else round(100 * found[part], 1)
+    held = None if group.tpot is None else group.tpot["coverage"]
+    return row | {"80 % intervals of TPOT hold (%)": None if held is None else round(100 * held)}
+
+
+@lru_cache(maxsize=1)
+def _catalogue() -> DeferredAnswer:
+    """Published numbers of the catalogue's methods, predicted by the present cost model."""
+    from costmodel.published.predict import predictions
+    from costmodel.published.reported import reported_rows
+
+    table = reported_rows([])
+    body = reproduction([("", each) for each in predictions(table, table=table)], {})
+    rows = [row for row in body["rows"] if row["error_ratio"] is not None]
+    cards = [
+        Card(title=f"Published numbers of the catalogue: {LABELS[group].lower()}", figure=figure,
+             note="Speedups, rates and tokens of papers against what is predicted from the inputs beside them.")
+        for group in LABELS if (figure := reproduction_figure(body["rows"], group)) is not None
+    ]  # fmt: skip
+    found = [
+        {"inputs": LABELS[group], "what": label, "numbers": part["rows"],
+         "median (%)": round(100 * part["median_error_ratio"], 1), "p90 (%)": round(100 * part["p90_error_ratio"], 1)}
+        for group, own in body["groups"].items() for label, part in parts(own)
+        if part["median_error_ratio"] is not None
+    ]  # fmt: skip
+    return DeferredAnswer(
+        notes=[f"Of {len(body['rows']):,} published numbers in the catalogue {len(rows):,} are predicted."],
+        cards=cards[:1], tables=[("Published numbers of the catalogue", found)] if found else [],
+    )  # fmt: skip
