@@ -278,7 +278,13 @@ def test_simulations_serve_the_same_requests_and_tell_progress():
     answer = answer_serving(SERVED, lambda *args: told.append(args))
     assert {args[2] for args in told} == {6 * 12}, "two cases at three loads"
     assert [args[1] for args in told] == sorted(args[1] for args in told)
-    assert {row["case"] for row in answer.tables[0][1]} == {"K = 5", "no speculation"}
+    for row in answer.tables[0][1]:
+        drafted, plain = row["K = 5 (ms)"], row["no speculation (ms)"]
+        assert row["change (%)"] == pytest.approx(100 * (drafted / plain - 1), abs=0.1), (
+            "the baseline beside every number"
+        )
+    shaded = answer.cards[2].figure["layout"]["shapes"]
+    assert all(0 < each["x0"] < each["x1"] for each in shaded) and len(shaded) == 2
     assert len(answer.cards[3].figure["data"][0]["x"]) == 3, "half, once and twice the rate"
 
 
