@@ -94,7 +94,8 @@ def _deferred(state: State, title: str) -> DeferredAnswer:
     explained = explain(
         setting, a, batch=state.batch, context=state.context, generator=np.random.default_rng(state.seed)
     ).sentence  # fmt: skip
-    rows, plans, line = _every_device(_load_state(state))
+    compared = _every_device.__wrapped__ if state.upload else _every_device  # a session's recording is not kept
+    rows, plans, line = compared(_load_state(state))
     load = f"{digits(state.rate)} requests/s of {state.prompt_tokens:,} + {state.output_tokens:,} tokens"
     asked = scenario(state, changed=True)
     changed = [plan_row(title, asked, _chains(state), state)] if asked.deployment.overrides else []

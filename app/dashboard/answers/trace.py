@@ -91,7 +91,7 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> Answe
 
 def own_name(trace: AcceptanceTrace) -> str:
     """What an uploaded recording is called: its file, without folders."""
-    return Path(trace.file).name or "uploaded"
+    return Path(trace.file or "").name or "uploaded"
 
 
 def _alone(name: str, trace: AcceptanceTrace, tokens: float, k: int) -> str:

@@ -10,7 +10,7 @@ from app.dashboard.answers.every_device import MOST_PLANNED, price_date
 from app.dashboard.answers.hardware import answer_hardware
 from app.dashboard.state import State, sold_devices
 
-STATE = State(page="hardware", batch=16, rate=20.0, slo_tpot_ms=20.0, draft_tokens=3)
+STATE = State(page="hardware", method="eagle-3", known_by="rate", batch=16, rate=20.0, slo_tpot_ms=20.0, draft_tokens=3)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,9 @@ def test_a_row_is_what_predict_says(capsys, limited):
 
 
 def test_without_a_limit_the_fewest_devices_that_hold_the_batch():
-    later = answer_hardware(State(page="hardware", model="llama-3.1-70b", device="b200-sxm", batch=4)).deferred()
+    later = answer_hardware(
+        State(page="hardware", method="eagle-3", known_by="rate", model="llama-3.1-70b", device="b200-sxm", batch=4)
+    ).deferred()
     rows = {row["device"]: row for row in table(later, "Every device at its best layout at batch 4")}
     assert (rows["b200-sxm"]["layout"], rows["h200-sxm"]["layout"]) == ("tp 1", "tp 2")
     assert rows["h100-sxm"]["batch"] == 4
