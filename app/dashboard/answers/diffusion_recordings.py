@@ -59,9 +59,9 @@ class Recording:
         return [self._played[policy, seed] for policy in policies]
 
 
-def _trim(kept: dict[Any, Any]) -> None:
-    if len(kept) >= MOST_REPLAYS:
-        kept.clear()
+def _trim(memo: dict[Any, Any]) -> None:
+    if len(memo) >= MOST_REPLAYS:
+        memo.clear()
 
 
 def own_recording(trace: ConfidenceTrace | Recording) -> Recording:
