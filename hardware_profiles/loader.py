@@ -5,6 +5,7 @@ device has none of its own. Overrides are in `hardware_profiles.overrides`. Meas
 `rooftree calibrate`, which writes files of the same form into `data/measured/`.
 """
 
+import math
 import re
 import tomllib
 from collections.abc import Sequence
@@ -296,7 +297,7 @@ def _rescaled(numbers: dict[str, float], owner: "DeviceFile", heir: "DeviceFile"
     if shared is None:
         return numbers
     parts = (ours[shared].si, heir.processors.number, owner.processors.number, theirs[shared].si)
-    if min(parts) <= 0:
+    if not all(0 < part < math.inf for part in parts):
         return numbers  # the device that is made of them is refused
     speed = parts[0] / parts[1] * parts[2] / parts[3]
     return {name: each / speed if name.endswith("_tile_s") else each for name, each in numbers.items()}

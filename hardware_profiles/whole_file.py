@@ -126,6 +126,7 @@ def require_room(folder: Path) -> None:
         OSError: less than `LEAST_FREE_BYTES` are free, or the disk fails.
     """
     try:
+        _swept(os.path.abspath(folder))  # noqa: PTH100
         part, handle = _begun(folder / "room")
         try:
             with suppress(AttributeError):  # not on every system

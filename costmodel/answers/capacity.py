@@ -243,7 +243,7 @@ def _plan(
     utilisation: float,
 ) -> Plan:
     rate, a, space, curve, at = best
-    replicas = math.ceil(load.requests_per_s / (utilisation * rate) - 1e-9)
+    replicas = max(1, math.ceil(load.requests_per_s / (utilisation * rate) - 1e-9))
     share = load.requests_per_s / replicas  # requests per second of one replica
     mean = _mean_batch(curve, share)
     here = max(mean, 1.0)

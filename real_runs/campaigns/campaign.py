@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from hardware_profiles.errors import InputError, RooftreeError
-from hardware_profiles.whole_file import make_folder, require_room
+from hardware_profiles.whole_file import make_folder
 from real_runs.campaigns.decode_table import read_decode
 from real_runs.campaigns.file import Campaign, digest, read_campaign
 from real_runs.campaigns.job_process import ROWS, STATE, perform, work_folder
@@ -131,7 +131,6 @@ def run_campaign(
     _check_card(campaign.device)
     begun = time.monotonic()
     make_folder(out)
-    require_room(out)
     with locked(out) as lock, stopping() as stop:
         earlier = read_summary(out)
         if (earlier or kernel_files(out)) and not resume:

@@ -28,9 +28,10 @@ def campaign(
     quiet: Quiet = False,
 ) -> None:
     """Measure what a campaign file lists, most important first, until the budget is spent."""
-    from app.cli.output import emit_json, print_table, progress_lines, say
+    from app.cli.output import emit_json, print_table, progress_lines, require_folder, say
     from real_runs.campaigns.campaign import run_campaign
 
+    require_folder(out)
     path = shipped_campaign(file)
     report = run_campaign(
         path, budget_s=seconds(budget, "--budget"), out=out, resume=resume, isolate=isolate, model_file=model,
