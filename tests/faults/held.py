@@ -26,7 +26,7 @@ def recorded_values(folder):
 
 
 def steady_rows(folder):
-    """Measured rows, whose clock is steady, in any order; what a profiler called their kernels hangs on what ran before."""
+    """Measured rows, whose clock is steady, in any order; kernels are named by what a profiler saw first."""
     return sorted(str(replace(row, kernels="")) for row in read_results(folder).rows)
 
 
