@@ -6,6 +6,7 @@ Turns `SpeculationOptions` and `BlockOptions` into the arrays of `drafting`. Lea
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,10 @@ _SLOTS = {"alike": ALIKE, "likeliest": LIKELIEST, "by_request": BY_REQUEST}
 _RAGGED = {"split": SPLIT, "pad": PAD, "regroup": REGROUP}
 _NONE = np.zeros(0, dtype=np.int32)
 _EVERYBODY = 1 << 24
+_KEPT = 8  # recordings, each under one draft length
 _DRAWN_PLACES = 100_000  # of a recording and its copies: the draws of a walk then hardly move its mean
+Steps = tuple[Small, Small, Small, Byte, Byte]
+Rows = tuple[tuple[int, int, int], ...]
 _PLAIN = Drafts(
     decoder=PLAIN, controller=ALWAYS, most=0, weight=1.0, branches=0, parts=1, prunes=False, interference_ratio=0.0,
     steps=np.zeros((0, 2), np.int16),
@@ -124,12 +128,11 @@ def lookahead_tokens(scenario: Scenario) -> int:
 def place_requests(requests: Requests, drafts: Drafts, generator: np.random.Generator) -> None:
     """Give every request a place of its own on the recording, from which its walk begins."""
     if drafts.emits.size:
-        whole = np.arange(drafts.emits.size // drafts.states)  # texts begin in the first state
-        starts = whole
         if drafts.decoder == BLOCK:
             starts = np.nonzero(drafts.foreseen if drafts.canvas else drafts.left == 0)[0]
-        requests["place"] = starts[generator.integers(0, starts.size, requests.size)]
-        if drafts.decoder != BLOCK:
+            requests["place"] = starts[generator.integers(0, starts.size, requests.size)]
+        else:  # texts begin in the first state
+            requests["place"] = generator.integers(0, drafts.emits.size // drafts.states, requests.size)
             requests["emits"], requests["proposes"] = drafts.steps[requests["place"]].T
     requests["recent_accepted"] = drafts.most
     requests["pending"] = NOTHING if drafts.decoder == PARALLEL else WHOLE
@@ -143,7 +146,22 @@ def _by_batch(options: SpeculationOptions) -> Small:
     return table
 
 
-def _steps(options: SpeculationOptions, generator: np.random.Generator) -> tuple[Small, Small, Small, Byte, Byte]:
+def _steps(options: SpeculationOptions, generator: np.random.Generator) -> Steps:
+    """The steps along a recording; where nothing of them is drawn, those of the latest recordings are kept."""
+    trace, topology = options.trace, options.topology
+    certain = trace.match_rate is None or trace.drafted is not None
+    if certain and options.law.by_matching and isinstance(topology, int):
+        return _certain_steps(trace, topology, tuple(options.schedule), options.stop, options.batch)
+    return _read_steps(options, generator)
+
+
+@lru_cache(maxsize=_KEPT)
+def _certain_steps(trace: AcceptanceTrace, topology: int, rows: Rows, stop: Stop, batch: Batch) -> Steps:
+    options = SpeculationOptions(trace=trace, topology=topology, schedule=rows, stop=stop, batch=batch)
+    return _read_steps(options, np.random.default_rng(0))
+
+
+def _read_steps(options: SpeculationOptions, generator: np.random.Generator) -> Steps:
     """At every place where a step can start: tokens that it emits, that it drafts, and to the end of its text.
 
     And in how many branches a draft goes on from there, and whether one of them begins with the token there; where a

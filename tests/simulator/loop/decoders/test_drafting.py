@@ -327,3 +327,24 @@ def test_what_cannot_be_is_refused():
         run(speculation=SpeculationOptions(topology=2, trace=empty))
     with pytest.raises(InputError, match="tabulated"):
         run(speculation=SpeculationOptions(topology=2, trace=trace, stop=Stop(rule="goodput")))
+
+
+def test_steps_that_nothing_is_drawn_for_are_read_once():
+    """Another draft timer or policy walks along the same arrays, another length or recording along its own."""
+    trace = recorded(0.6)
+
+    def built(**options):
+        workload = Workload(arrival_s=np.zeros(1), prompt_tokens=np.array([5]), output_tokens=np.array([9]))
+        scenario = Scenario(
+            workload=workload, scheduler=SchedulerOptions(kv_blocks=100), timer=law,
+            speculation=SpeculationOptions(**({"topology": 3, "trace": trace} | options)),
+        )  # fmt: skip
+        return build_drafts(scenario, np.random.default_rng(0))
+
+    first = built()
+    assert built(draft=drafts, ema_weight=0.5).emits is first.emits
+    for other in ({"topology": 2}, {"trace": recorded(0.6)}, {"stop": Stop(rule="ema", most_tokens=2)}):
+        found = built(**other)
+        assert found.emits is not first.emits
+    drawn = recorded(0.6, match_rate=0.9)
+    assert built(trace=drawn).proposes is not built(trace=drawn).proposes
