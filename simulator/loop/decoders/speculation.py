@@ -57,7 +57,7 @@ _SLOTS = {"alike": ALIKE, "likeliest": LIKELIEST, "by_request": BY_REQUEST}
 _RAGGED = {"split": SPLIT, "pad": PAD, "regroup": REGROUP}
 _NONE = np.zeros(0, dtype=np.int32)
 _EVERYBODY = 1 << 24
-_KEPT = 8  # recordings, each under one draft length
+_CACHED = 8  # recordings, each under one draft length
 _DRAWN_PLACES = 100_000  # of a recording and its copies: the draws of a walk then hardly move its mean
 Steps = tuple[Small, Small, Small, Byte, Byte]
 Rows = tuple[tuple[int, int, int], ...]
@@ -155,7 +155,7 @@ def _steps(options: SpeculationOptions, generator: np.random.Generator) -> Steps
     return _read_steps(options, generator)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _certain_steps(trace: AcceptanceTrace, topology: int, rows: Rows, stop: Stop, batch: Batch) -> Steps:
     options = SpeculationOptions(trace=trace, topology=topology, schedule=rows, stop=stop, batch=batch)
     return _read_steps(options, np.random.default_rng(0))
