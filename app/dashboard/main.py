@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import TypeVar
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -141,10 +142,21 @@ def _served(state: State) -> Answer | None:
     return answer
 
 
+def _error_badge(state: State) -> None:
+    """How far predictions of such questions were off, with the page that says more."""
+    if state.page in ("validation", "trace"):  # which predict nothing
+        return
+    from app.dashboard.answers.validation_published import badge_words
+
+    link = f"validation?{urlencode(address(replace(state, page='validation')))}"
+    st.caption(f"{plain(badge_words(state))} [How far off predictions are]({link})")
+
+
 def _show(answer: Answer, state: State) -> None:
     """Words and charts first, then what takes longer, in its place between them."""
     query = json.dumps(address(state))
     chart_component.show("words", asked=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes)
+    _error_badge(state)
     _changes(answer.changes, "now")
     if answer.engine_command:
         st.code(answer.engine_command, language="bash", wrap_lines=True)

@@ -3,46 +3,92 @@
 Leaves out how a file is read without trusting it (`uploads`).
 """
 
+import hashlib
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import streamlit as st
 
 from app.dashboard.held import hold_recording
-from app.dashboard.uploads import MOST_BYTES, MOST_SECONDS, SUFFIXES, Kind, parsed_upload
+from app.dashboard.uploads import (
+    MOST_BYTES,
+    MOST_SECONDS,
+    PASTED,
+    SUFFIXES,
+    Kind,
+    UnclearFormatError,
+    parsed_upload,
+)
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
-from traces.kinds.confidence import ConfidenceTrace
 from traces.storage.acceptance_file import write_acceptance
+
+if TYPE_CHECKING:
+    from app.dashboard.answers.diffusion_recordings import Recording
+
+MOST_CHARACTERS = 1 << 20  # of pasted lines
 
 
 @overload
 def uploaded(kind: Literal["acceptance"], *, draw: bool = ...) -> AcceptanceTrace | None: ...
 @overload
-def uploaded(kind: Literal["confidence"], *, draw: bool = ...) -> ConfidenceTrace | None: ...
-def uploaded(kind: Kind, *, draw: bool = True) -> AcceptanceTrace | ConfidenceTrace | None:
-    """Draw the place for a file, and give the recording that it or an earlier one holds.
+def uploaded(kind: Literal["confidence"], *, draw: bool = ...) -> "Recording | None": ...
+def uploaded(kind: Kind, *, draw: bool = True) -> "AcceptanceTrace | Recording | None":
+    """Draw the place for a file or pasted lines, and give the recording that they or earlier ones hold.
 
     Args:
         kind: of recording.
         draw: the place; False where it stands elsewhere on the page.
 
     Raises:
-        InputError: the file holds no recording; asked again, the same error is raised without reading the file again.
+        InputError: no recording; asked again, the same error is raised without reading again.
     """
-    given = draw and st.file_uploader(
-        f"A file of your own, at most {MOST_BYTES >> 20} MiB: it stays in this session, not in the link",
-        type=list(SUFFIXES[kind]), key=f"file-of-{kind}", on_change=_chosen, args=(kind,),
-    )  # fmt: skip
-    file, found = st.session_state.get(f"uploaded-{kind}", (None, None))
-    if given and file != given.file_id:
-        found = _read(kind, given)
-        st.session_state[f"uploaded-{kind}"] = (given.file_id, found)
+    key = f"uploaded-{kind}"
+    given = _given(kind) if draw else None
+    mark, found = st.session_state.get(key, (None, None))
+    if given is not None and mark != given.mark:
+        mark, found = given.mark, _read(kind, given)
+        st.session_state[key] = (mark, found)
+    if given is not None and isinstance(found, UnclearFormatError):
+        chosen = st.selectbox("Its format", found.formats, index=None, placeholder="choose one",
+                              key=f"format-of-{given.mark}")  # fmt: skip
+        if chosen is not None:
+            st.session_state[key] = (mark, found := _read(kind, given, chosen))
     if isinstance(found, InputError):
         raise found
-    trace: AcceptanceTrace | ConfidenceTrace | None = found
+    trace: AcceptanceTrace | Recording | None = found
     return trace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Given:
+    """What was given: a name for messages, what tells it from another one, and its bytes."""
+
+    name: str
+    mark: str
+    content: bytes
+
+
+def _given(kind: Kind) -> _Given | None:
+    """A file, or lines that were pasted; the file goes before them."""
+    file = st.file_uploader(
+        f"A file of your own, at most {MOST_BYTES >> 20} MiB: it stays in this session, not in the link",
+        type=list(SUFFIXES[kind]) or None, key=f"file-of-{kind}", on_change=_changed, args=(kind,),
+    )  # fmt: skip
+    text = ""
+    if kind == "acceptance":
+        text = st.text_area(
+            "Or paste lines of an engine's log, or what its /metrics shows", key="pasted", height=68,
+            max_chars=MOST_CHARACTERS, on_change=_changed, args=(kind,),
+        )  # fmt: skip
+    if file is not None:
+        return _Given(name=file.name, mark=file.file_id, content=file.getvalue())
+    if text and text.strip():
+        content = text.encode()
+        return _Given(name=PASTED, mark=f"pasted-{hashlib.sha256(content).hexdigest()[:16]}", content=content)
+    return None
 
 
 def held_recording() -> str:
@@ -60,12 +106,12 @@ def held_recording() -> str:
     return name
 
 
-def _read(kind: Kind, given: "st.runtime.uploaded_file_manager.UploadedFile") -> object:
-    """The recording in a file, or what is wrong with it."""
+def _read(kind: Kind, given: _Given, format: str = "") -> object:
+    """The recording in what was given, or what is wrong with it."""
     place = st.empty()
     with place.container():
         bar = st.progress(0.0, text="reading")
-        st.button("Cancel", on_click=_leave, args=(kind, given.file_id))
+        st.button("Cancel", on_click=_leave, args=(kind, given.mark))
 
     def report(passed_s: float) -> None:
         # drawing is also where a press of the button, which reruns the script, ends this run
@@ -73,18 +119,22 @@ def _read(kind: Kind, given: "st.runtime.uploaded_file_manager.UploadedFile") ->
         bar.progress(min(passed_s / MOST_SECONDS, 1.0), text=message)
 
     try:
-        return parsed_upload(given.name, given.getvalue(), kind, report=report)
+        if kind == "confidence":
+            from app.dashboard.answers.diffusion_recordings import own_recording
+
+            return own_recording(parsed_upload(given.name, given.content, kind, report=report))
+        return parsed_upload(given.name, given.content, kind, format=format, report=report)
     except InputError as error:
         return error
     finally:
         place.empty()
 
 
-def _chosen(kind: Kind) -> None:
-    """A file that was taken away is forgotten."""
-    if st.session_state.get(f"file-of-{kind}") is None:
+def _changed(kind: Kind) -> None:
+    """What was taken away is forgotten."""
+    if st.session_state.get(f"file-of-{kind}") is None and not st.session_state.get("pasted"):
         st.session_state.pop(f"uploaded-{kind}", None)
 
 
-def _leave(kind: Kind, file: str) -> None:
-    st.session_state[f"uploaded-{kind}"] = (file, InputError("was not read to its end; choose it again", key="upload"))
+def _leave(kind: Kind, mark: str) -> None:
+    st.session_state[f"uploaded-{kind}"] = (mark, InputError("was not read to its end; give it again", key="upload"))

@@ -13,6 +13,7 @@ from app.dashboard.help_texts import HELP  # noqa: E402
 from app.dashboard.measured import measured_results  # noqa: E402
 from app.dashboard.state import FIELDS, PAGES, State, address, from_query  # noqa: E402
 from app.dashboard.wording import LABELS, SECTIONS, TITLES  # noqa: E402
+from tests.traces.importers.samples import LLAMA_COUNTERS, VLLM_LOG, VLLM_SCRAPES  # noqa: E402
 
 SCRIPT = Path(dashboard.__path__[0]) / "main.py"
 PATIENCE_S = 300
@@ -286,3 +287,31 @@ def test_a_first_visit_says_what_this_is_and_a_link_goes_to_its_answer():
     control(app, "batch").set_value(4).run()
     assert not app.info
     assert not opened(page="map").info
+
+
+@pytest.mark.parametrize("page", ["pareto", "hardware"])
+def test_every_prediction_says_how_far_off_such_are_and_links_there(page):
+    app = opened(page=page, batch=8)
+    (badge,) = [each.value for each in app.caption if "published runs" in each.value]
+    assert "(validation?" in badge and "batch=8" in badge and "h100" in badge
+
+
+def test_pasted_counters_are_read_and_stay_for_the_session():
+    app = opened(page="trace")
+    app.text_area[0].set_value(VLLM_SCRAPES[1]).run()
+    assert is_calm(app) and not app.warning
+    assert "pasted text" in boards(app)["words"]["headline"]
+    app.run()
+    assert "pasted text" in boards(app)["words"]["headline"]
+    app.text_area[0].set_value("").run()
+    assert "pasted text" not in boards(app)["words"]["headline"]
+
+
+def test_a_format_in_doubt_is_asked_for():
+    app = opened(page="trace")
+    app.text_area[0].set_value(f"{LLAMA_COUNTERS}\n{VLLM_LOG}").run()
+    assert "several formats" in app.warning[0].value
+    (which,) = [each for each in app.selectbox if each.label == "Its format"]
+    which.set_value("vllm-log").run()
+    assert is_calm(app) and not app.warning
+    assert "1.90 tokens per step" in boards(app)["words"]["headline"]
