@@ -77,12 +77,19 @@ def deployable(answer: Recommendation, engine: str, *, draft: str | None, contex
                 reasons.append(f"{method.slug}: {error.message}")
             else:
                 because = "; ".join(dict.fromkeys(reasons))
-                return Deployable(engine=engine, result=found, content=_content(candidate, approximate), reason=because)
+                return Deployable(
+                    engine=engine, result=found, content=content_words(candidate, approximate), reason=because
+                )
     return Deployable(engine=engine, result=None, reason="; ".join(dict.fromkeys(reasons)))
 
 
-def _content(exported: DecodingConfiguration, approximate: bool) -> str:
-    """What the files hold, in words."""
+def content_words(exported: DecodingConfiguration, approximate: bool) -> str:
+    """What exported files hold, in words.
+
+    Args:
+        exported: what they were made of.
+        approximate: something stands for what the engine cannot express.
+    """
     if not exported.speculates:
         return "plain decoding"
     nearly = " (approximation, see its notes)" if approximate else ""

@@ -51,6 +51,8 @@ def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic:
     environment: dict[str, str] = {}
     arguments = ["python3", "-m", "sglang.launch_server", "--model-path", dialect.target(chosen, notes)]
     arguments += deployment_flags(chosen, dialect, notes)
+    if chosen.token_budget is not None:
+        arguments += ["--chunked-prefill-size", str(chosen.token_budget)]
     if chosen.speculates:
         _check_spread(chosen, dialect)
         arguments += _running_requests(chosen, notes)

@@ -44,6 +44,8 @@ def export_tensorrt_llm(
         arguments += ["--max_batch_size", str(dialect.per_copy(chosen, chosen.largest_batch))]
     if chosen.max_length is not None:
         arguments += ["--max_seq_len", str(chosen.max_length)]
+    if chosen.token_budget is not None:
+        arguments += ["--max_num_tokens", str(chosen.token_budget)]
     config = _engine_options(chosen, dialect, notes)
     if chosen.speculates:
         config["speculative_config"] = _config(chosen, dialect, notes, approximate=approximate)

@@ -106,6 +106,8 @@ def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str
         flags += ["--max-model-len", str(chosen.max_length)]
     if (most := chosen.largest_batch) is not None:  # beyond a schedule's last batch nothing was compared
         flags += ["--max-num-seqs", str(dialect.per_copy(chosen, most))]
+    if chosen.token_budget is not None:
+        flags += ["--max-num-batched-tokens", str(chosen.token_budget)]
     return flags
 
 

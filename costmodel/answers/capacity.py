@@ -8,13 +8,14 @@ plan every device is taken to draw what one of a tensor-parallel group would tha
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from costmodel.answers.energy import Draw, idle_w, prefill_draw, step_draw, usd_per_million
-from costmodel.answers.estimate import Setting, estimate, mixed_prefill_s, prefill_s
+from costmodel.answers.estimate import Setting, estimate
 from costmodel.answers.fit import Room, require_room, room
+from costmodel.answers.replicas import Curve, Prompts, replica_curve, waiting_s
 from costmodel.answers.uncertainty import DRAWS, draw_steps, interval, paired
 from costmodel.answers.workload import Load, Slo
 from costmodel.laws.acceptance import Acceptance
@@ -24,29 +25,6 @@ from hardware_profiles.units import MILLI
 
 MOST_BATCH = 1024  # requests in flight per scheduler (vLLM's default limit)
 UTILISATION = 0.8  # share of a replica's highest rate that is planned with; ASSUMED, arrivals are never even
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Curve:
-    """One replica at every batch from 1 up; arrays over batches.
-
-    Args:
-        batch: requests in flight.
-        step_s: of a decode step.
-        prompt_s: mean time that a prompt adds.
-        prompt_square: mean of its square, s^2.
-        requests_per_s: that a busy replica finishes.
-        tpot_s: mean time per output token, with the prompts of others in between.
-        ttft_s: mean time to first token at the planned utilisation, waiting included.
-    """
-
-    batch: Array
-    step_s: Array
-    prompt_s: Array
-    prompt_square: Array
-    requests_per_s: Array
-    tpot_s: Array
-    ttft_s: Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -108,6 +86,8 @@ def plan(
     *,
     generator: np.random.Generator,
     utilisation: float = UTILISATION,
+    most_batch: int | None = None,
+    token_budget: int | None = None,
 ) -> Plan:
     """The fewest replicas for a load, with the best of several configurations.
 
@@ -129,6 +109,8 @@ def plan(
         slo: limits on means.
         generator: source of randomness for the interval.
         utilisation: share of a replica's highest rate to plan with, above 0 and below 1.
+        most_batch: most requests in flight of a replica; None: 1,024 of every scheduler.
+        token_budget: most query tokens of an iteration, into which prompts are split; None: prompts stay whole.
 
     Raises:
         InputError: a utilisation outside (0, 1).
@@ -136,11 +118,12 @@ def plan(
     """
     if not 0.0 < utilisation < 1.0:
         raise InputError("must lie between 0 and 1, both excluded", key="utilisation", value=utilisation)
+    most = most_batch or _most_batch(setting)
     refused: list[InfeasibleError] = []
     best: tuple[float, Acceptance, Room, Curve, int] | None = None
     for acceptance in acceptances:
         try:
-            space, curve, at = _best_batch(setting, acceptance, load, slo, utilisation)
+            space, curve, at = _best_batch(setting, acceptance, load, slo, utilisation, most, token_budget)
         except InfeasibleError as error:
             refused.append(error)
             continue
@@ -148,75 +131,18 @@ def plan(
             best = float(curve.requests_per_s[at]), acceptance, space, curve, at
     if best is None:
         raise refused[0]
-    return _plan(setting, best, load, slo, generator, utilisation)
+    return _plan(setting, best, load, slo, generator, utilisation, most)
 
 
-def replica_curve(setting: Setting, a: Acceptance, load: Load, *, largest: int, utilisation: float) -> Curve:
-    """One replica at every batch from 1 to `largest`, or at every multiple of its data copies.
-
-    A request stays for its prompt's and its steps' time, stretched by the prompts of the others; by Little's law a
-    batch of b finishes b requests in that time. It waits for one of b places (Sakasegawa's approximation of M/M/b),
-    for the prompts before its own (M/G/1), and for half a step. Under a plan the data copies and the stages each
-    process prompts of their own at the same time, and those of one copy and stage wait for each other.
-
-    Args:
-        setting: target, device, drafter and engine.
-        a: the configuration.
-        load: requests to serve; their lengths matter, not their rate.
-        largest: largest batch, >= 1.
-        utilisation: share of the highest rate at which requests arrive, for the waiting time.
-
-    Reference: Sakasegawa 1977, "An approximation formula Lq = a·rho^b/(1-rho)"; Pollaczek-Khinchine for M/G/1.
-    """
-    copies = 1 if setting.plan is None else setting.plan.data
-    b = np.arange(copies, largest + 1, copies, dtype=np.float64)
-    sharing = b / setting.parallel_prompts  # requests whose prompts wait for each other
-    step = np.asarray(estimate(setting, a, batch=b, context=load.decode_context).step_s)
-    drafts, rows = a.draft_tokens > 0, 1.0 + a.proposal_ratio * a.proposed_tokens
-    prompts = np.stack([_prompt_s(setting, length, sharing, rows, drafts) for length in load.prompt_tokens])
-    prompt, square = prompts.mean(axis=0), (prompts**2).mean(axis=0)
-    decode = load.output_tokens / a.tokens_per_step * step
-    stay = sharing * prompt + decode
-    rate = b / stay
-    return Curve(
-        batch=b,
-        step_s=step,
-        prompt_s=prompt,
-        prompt_square=square,
-        requests_per_s=rate,
-        tpot_s=(np.maximum(sharing - 1.0, 0.0) * prompt + decode) / load.output_tokens,
-        ttft_s=_ttft_s(
-            b, utilisation, arrivals=utilisation * rate / setting.parallel_prompts, step=step, prompt=prompt,
-            square=square, stay=stay,
-        ),
-    )  # fmt: skip
-
-
-def _ttft_s(
-    places: Array, utilisation: float, *, arrivals: Array, step: Array, prompt: Array, square: Array, stay: Array
-) -> Array:
-    """Mean time to first token: for a place, for earlier prompts, for the running step, and the prompt itself."""
-    full = utilisation ** (np.sqrt(2.0 * (places + 1.0)) - 1.0) / (places * (1.0 - utilisation)) * stay
-    before = arrivals * square / (2.0 * np.maximum(1.0 - arrivals * prompt, 1.0 - utilisation))
-    beside = np.where(places > 1.0, 1.5 * step, 0.0)  # half a step to wait, and the decode rows of its own
-    return np.asarray(full + before + prompt + beside)
-
-
-def _prompt_s(setting: Setting, length: float, b: Array, rows: float, drafts: bool) -> Array:
-    """Seconds that one prompt adds to a replica: alone at batch 1, else mixed into a step of the others."""
-    alone = prefill_s(setting, prompt_tokens=length, drafts=drafts)
-    beside = np.maximum(b - 1.0, 1.0) * rows
-    mixed = mixed_prefill_s(setting, prompt_tokens=length, decode_rows=beside, drafts=drafts)
-    return np.asarray(np.where(b > 1.0, mixed, alone))
-
-
-def _best_batch(setting: Setting, a: Acceptance, load: Load, slo: Slo, utilisation: float) -> tuple[Room, Curve, int]:
+def _best_batch(
+    setting: Setting, a: Acceptance, load: Load, slo: Slo, utilisation: float, most: int, token_budget: int | None
+) -> tuple[Room, Curve, int]:
     """Memory, curve and the index of the batch of highest rate within the limits."""
     space = room(setting, a, context=load.longest_context)
     require_room(setting, space)
     curve = replica_curve(
-        setting, a, load, largest=min(space.largest_batch, _most_batch(setting)), utilisation=utilisation
-    )  # fmt: skip
+        setting, a, load, largest=min(space.largest_batch, most), utilisation=utilisation, token_budget=token_budget
+    )
     meets = np.ones(curve.batch.shape, dtype=np.bool_)
     for name, limit, values in (("TTFT", slo.ttft_s, curve.ttft_s), ("TPOT", slo.tpot_s, curve.tpot_s)):
         if limit is None:
@@ -241,13 +167,14 @@ def _plan(
     slo: Slo,
     generator: np.random.Generator,
     utilisation: float,
+    most: int,
 ) -> Plan:
     rate, a, space, curve, at = best
     replicas = max(1, math.ceil(load.requests_per_s / (utilisation * rate) - 1e-9))
     share = load.requests_per_s / replicas  # requests per second of one replica
     mean = _mean_batch(curve, share)
     here = max(mean, 1.0)
-    step, prompt = _at(curve, curve.step_s, here), _at(curve, curve.prompt_s, here)
+    step, prompt = _at(curve, curve.step_s, here), _at(curve, curve.prompts.mean_s, here)
     steps = load.output_tokens / a.tokens_per_step
     decode, prefill = _draws(setting, a, load, here)
     decoding, prefilling = share * steps * step / here, share * prompt / setting.parallel_prompts  # shares of the time
@@ -262,17 +189,16 @@ def _plan(
         room=space,
         curve=curve,
         batch=int(curve.batch[at]),
-        binds=_binds(curve, at, slo, space, _most_batch(setting)),
+        binds=_binds(curve, at, slo, space, most),
         replicas=replicas,
         replicas_bounds=_replica_bounds(setting, a, load, curve, at, utilisation, generator),
         utilisation_ratio=share / rate,
         mean_batch=mean,
         tpot_s=_at(curve, curve.tpot_s, here),
         ttft_s=float(
-            _ttft_s(
+            waiting_s(
                 curve.batch[at], share / rate, arrivals=np.asarray(share / setting.parallel_prompts),
-                step=np.asarray(step), prompt=np.asarray(prompt),
-                square=np.asarray(_at(curve, curve.prompt_square, here)),
+                step=np.asarray(step), prompts=_prompts_at(curve, here),
                 stay=np.asarray(here / setting.parallel_prompts * prompt + steps * step),
             )
         ),
@@ -292,6 +218,12 @@ def _most_batch(setting: Setting) -> int:
 
 def _at(curve: Curve, values: Array, batch: float) -> float:
     return float(np.interp(batch, curve.batch, values))
+
+
+def _prompts_at(curve: Curve, batch: float) -> Prompts:
+    p = curve.prompts
+    here = (np.asarray(_at(curve, values, batch)) for values in (p.mean_s, p.square, p.iterations))
+    return replace(p, **dict(zip(("mean_s", "square", "iterations"), here, strict=True)))
 
 
 def _mean_batch(curve: Curve, requests_per_s: float) -> float:
@@ -339,7 +271,8 @@ def _replica_bounds(
     error = drawn.step_s[:, 0] / float(result.step_s)
     tokens = paired(a.samples, DRAWS, generator) if a.samples.size else np.full(DRAWS, a.tokens_per_step)
     each = (
-        curve.prompt_s[at] / setting.parallel_prompts + load.output_tokens / tokens * curve.step_s[at] / curve.batch[at]
+        curve.prompts.mean_s[at] / setting.parallel_prompts
+        + load.output_tokens / tokens * curve.step_s[at] / curve.batch[at]
     )
     low, high = interval(np.ceil(load.requests_per_s * error * each / utilisation - 1e-9))
     return math.floor(low), math.ceil(high)

@@ -120,7 +120,17 @@ def step_draw(setting: Setting, step: StepCost) -> Draw:
         setting: target, device, drafter and engine.
         step: a step at one point.
     """
-    return _draw(setting, [*step.draft_passes, *step.verify_passes], float(step.total_s))
+    return Draw(seconds=float(step.total_s), watts=float(step_watts(setting, step)))
+
+
+def step_watts(setting: Setting, step: StepCost) -> Array:
+    """Mean draw of one device over decode steps, W, at every point of the steps.
+
+    Args:
+        setting: target, device, drafter and engine.
+        step: steps at any number of points.
+    """
+    return _watts(setting, [*step.draft_passes, *step.verify_passes], step.total_s)
 
 
 def prefill_draw(setting: Setting, *, prompt_tokens: float) -> Draw:
@@ -128,23 +138,23 @@ def prefill_draw(setting: Setting, *, prompt_tokens: float) -> Draw:
     cost = pass_cost(
         setting.deployment, batch=1.0, query_tokens=prompt_tokens, context=0.0, logits="last", prefill=True
     )
-    return _draw(setting, [(1.0, cost)], float(cost.total_s) + setting.plain_overhead.step_s)
+    seconds = cost.total_s + setting.plain_overhead.step_s
+    return Draw(seconds=float(seconds), watts=float(_watts(setting, [(1.0, cost)], seconds)))
 
 
-def _draw(setting: Setting, passes: Iterable[WeightedPass], seconds: float) -> Draw:
-    device, run = setting.device, [(float(weight), cost) for weight, cost in passes]
+def _watts(setting: Setting, passes: Iterable[WeightedPass], seconds: Array) -> Array:
+    device, run = setting.device, list(passes)
     peak = device.peak(setting.deployment.precision.activations)
 
-    def total(of: str) -> float:
-        return sum(weight * float(_value(cost, of)) for weight, cost in run)
+    def total(of: str) -> Array:
+        return np.asarray(sum((weight * _value(cost, of) for weight, cost in run), start=np.zeros(())))
 
-    watts = board_power_w(
+    return board_power_w(
         device,
-        running=min(total("seconds") / seconds, 1.0),
+        running=np.minimum(total("seconds") / seconds, 1.0),
         memory=total("bytes") / (seconds * device.bandwidth_bytes_per_s),
         compute=total("flops") / (seconds * peak),
     )
-    return Draw(seconds=seconds, watts=float(watts))
 
 
 def _value(cost: PassCost, of: str) -> Array:

@@ -167,27 +167,41 @@ def prefill_s(setting: Setting, *, prompt_tokens: Number, batch: Number = 1.0, d
     return np.asarray(cost + setting.plain_overhead.step_s)
 
 
-def mixed_prefill_s(setting: Setting, *, prompt_tokens: float, decode_rows: Number, drafts: bool = True) -> Array:
-    """Seconds that a prompt adds to a step in which other requests decode: chunked prefill with mixed batches.
+def mixed_prefill_s(
+    setting: Setting,
+    *,
+    prompt_tokens: float,
+    decode_rows: Number,
+    drafts: bool = True,
+    chunk_tokens: Number = np.inf,
+) -> Array:
+    """Seconds that a prompt adds to steps in which other requests decode: chunked prefill with mixed batches.
 
-    The step reads the weights anyway; the prompt adds its rows to every matrix product, and its own attention. Of an
-    encoder-decoder the encoder's pass comes on top. The decoder's first token joins the step where the encoder reads
-    text; where it reads audio (Whisper), the prompt is the decoder's own and is billed with the encoder's pass.
+    A step reads the weights anyway; a chunk adds its rows to every matrix product, and its own attention, which reads
+    the chunks before it. Of an encoder-decoder, whose prompts stay whole, the encoder's pass comes on top. The
+    decoder's first token joins the step where the encoder reads text; where it reads audio (Whisper), the prompt is
+    the decoder's own and is billed with the encoder's pass.
 
     Args:
         setting: target, device, drafter and engine.
         prompt_tokens: tokens of the prompt.
         decode_rows: query tokens of the requests that decode in the same step, > 0.
         drafts: the drafter processes the prompt too (where it keeps a cache of its own), in a pass of its own.
+        chunk_tokens: most of its tokens that one step takes, >= 1; broadcasts with the rows.
 
     Reference: Agrawal et al. 2023, "SARATHI" (arXiv:2308.16369), section 4.2.
     """
     rows, target = np.asarray(decode_rows, dtype=np.float64), setting.target
     encodes = target.encoder is not None  # whose rows share no product with a decoder's
-    joining = float(not target.source_positions) if encodes else prompt_tokens
+    chunk: Number = prompt_tokens if encodes or np.all(chunk_tokens >= prompt_tokens) else np.minimum(
+        chunk_tokens, prompt_tokens
+    )  # fmt: skip
+    joining = float(not target.source_positions) if encodes else chunk
     together, alone = (_row_seconds(setting, rows + extra) for extra in (joining, 0.0))
-    own = _pass_seconds(setting, 1.0, prompt_tokens, logits="none" if encodes else "last", prefill=True)
+    own = _pass_seconds(setting, 1.0, chunk, context=(prompt_tokens - chunk) / 2.0, prefill=True,
+                        logits="none" if encodes else "last")  # fmt: skip
     added = together - alone + sum(own[name] for name in (own if encodes else _ATTENTION) if name in own)
+    added = added * (prompt_tokens / chunk)
     if drafts:
         added = added + prompt_draft_s(setting.deployment, setting.drafter, batch=1.0, prompt_tokens=prompt_tokens)
     return np.asarray(added)
@@ -203,13 +217,19 @@ def _row_seconds(setting: Setting, rows: Array) -> Array:
 
 
 def _pass_seconds(
-    setting: Setting, batch: Number, query_tokens: Number, *, logits: Logits, prefill: bool = False
+    setting: Setting,
+    batch: Number,
+    query_tokens: Number,
+    *,
+    logits: Logits,
+    context: Number = 0.0,
+    prefill: bool = False,
 ) -> Mapping[str, Array]:
-    """Seconds by operation of a pass without cached tokens; `batch` is that of every data copy of a plan."""
-    shape = {"batch": batch, "query_tokens": query_tokens}
+    """Seconds by operation of a pass; `batch` is that of every data copy of a plan."""
+    shape = {"batch": batch, "query_tokens": query_tokens, "context": context}
     if setting.plan is not None:
         return planned_pass_seconds(setting, setting.plan, **shape, logits=logits, prefill=prefill)
-    return pass_cost(setting.deployment, **shape, context=0.0, logits=logits, prefill=prefill).seconds
+    return pass_cost(setting.deployment, **shape, logits=logits, prefill=prefill).seconds
 
 
 def throughput_speedup(

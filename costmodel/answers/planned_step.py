@@ -81,22 +81,31 @@ def planned_step_cost(
 
 
 def planned_pass_seconds(
-    setting: Setting, plan: ParallelPlan, *, batch: Number, query_tokens: Number, logits: Logits, prefill: bool
+    setting: Setting,
+    plan: ParallelPlan,
+    *,
+    batch: Number,
+    query_tokens: Number,
+    context: Number = 0.0,
+    logits: Logits,
+    prefill: bool,
 ) -> Mapping[str, Array]:
-    """Seconds by operation of a pass without cached tokens under a plan.
+    """Seconds by operation of a pass under a plan.
 
     Args:
         setting: target and device.
         plan: how the target is spread.
         batch: requests of every data copy.
         query_tokens: new tokens per request.
+        context: cached tokens per request.
         logits: rows that reach the output head.
         prefill: use the prompt-processing form of attention.
     """
     requests = np.asarray(batch, dtype=np.float64) * plan.data
     return plan_cost(
-        setting.deployment, plan, batch=requests, query_tokens=query_tokens, context=0.0, logits=logits, prefill=prefill
-    ).seconds
+        setting.deployment, plan, batch=requests, query_tokens=query_tokens, context=context, logits=logits,
+        prefill=prefill,
+    ).seconds  # fmt: skip
 
 
 def planned_step(

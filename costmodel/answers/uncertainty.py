@@ -52,6 +52,7 @@ def draw_steps(
     generator: np.random.Generator,
     draws: int = DRAWS,
     alike: bool = False,
+    shared: Mapping[str, Array] | None = None,
 ) -> StepDraws:
     """Step times under errors of the cost model; what two passes share cancels in their ratio.
 
@@ -71,6 +72,8 @@ def draw_steps(
         draws: number of draws.
         alike: every point takes the same draws, those that it would take alone, so that its interval does not depend on
             which others are asked about.
+        shared: standard normal draws that steps of several settings have in common, shape [draws, 1], by operation
+            and for the engine's `host`; None: this call's own.
 
     Returns:
         Draws for every point of the broadcast of both steps.
@@ -79,7 +82,7 @@ def draw_steps(
     points = int(np.prod(shape)) if shape else 1
     residuals = residual_ratio if isinstance(residual_ratio, Residuals) else Residuals(residual_ratio)
     names = sorted({_family(name) for cost in (plain, step) for part in (cost.verify, cost.draft) for name in part})
-    common = {name: generator.standard_normal((draws, 1)) for name in names}
+    common = {name: generator.standard_normal((draws, 1)) for name in names} | dict(shared or {})
 
     def passes(seconds: Mapping[str, Array], runs: Sequence[WeightedPass], verifies: bool = False) -> Array:
         total = np.zeros((draws, points))
@@ -92,7 +95,8 @@ def draw_steps(
             total = total + np.broadcast_to(value, shape).reshape(1, points) * np.exp(error)
         return total
 
-    host = np.exp(np.log1p(overhead.spread_ratio) / HALF_WIDTH_SIGMA * generator.standard_normal((draws, 1)))
+    host_z = generator.standard_normal((draws, 1)) if shared is None else shared["host"]
+    host = np.exp(np.log1p(overhead.spread_ratio) / HALF_WIDTH_SIGMA * host_z)
 
     def fixed(cost: StepCost) -> Array:
         return np.asarray(np.broadcast_to(cost.overhead_s, shape).reshape(1, points) * host)

@@ -89,7 +89,7 @@ def load_of_means(*, requests_per_s: float, prompt_tokens: float, output_tokens:
     )
 
 
-def load_of_requests(trace: RequestTrace, *, requests_per_s: float | None = None) -> Load:
+def load_of_requests(trace: RequestTrace, *, requests_per_s: float | None = None, prompts: int = _QUANTILES) -> Load:
     """The load of recorded requests: their lengths, and their mean rate unless another is asked about.
 
     Requests are in flight in proportion to their outputs, so contexts are weighted by output length.
@@ -97,6 +97,7 @@ def load_of_requests(trace: RequestTrace, *, requests_per_s: float | None = None
     Args:
         trace: recorded requests.
         requests_per_s: R; None takes the recording's mean rate.
+        prompts: lengths that stand for those of all prompts; one where all are equally long.
 
     Raises:
         InputError: a recording without requests, or one that spans no time where its rate is needed.
@@ -110,7 +111,8 @@ def load_of_requests(trace: RequestTrace, *, requests_per_s: float | None = None
             raise InputError("the recorded requests span no time; state a rate", file=trace.file, key="arrival_s")
         rate = (trace.requests - 1) / span
     prompt, output = trace.prompt_tokens.astype(np.float64), trace.output_tokens.astype(np.float64)
-    places = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    prompts = 1 if prompt.min() == prompt.max() else prompts
+    places = (np.arange(prompts) + 0.5) / prompts
     shape = np.quantile(prompt, places)
     return Load(
         requests_per_s=rate,

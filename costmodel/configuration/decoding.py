@@ -40,6 +40,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "canvas_tokens": (1, MOST_CANVAS_TOKENS),
     "max_batch": (1, _MOST_REQUESTS),
     "max_length": (1, _MOST_REQUESTS),
+    "token_budget": (1, _MOST_REQUESTS),
     "stop.at": (0, MOST_DRAFT_TOKENS),
     "stop.least_tokens": (0, MOST_DRAFT_TOKENS),
     "stop.most_tokens": (0, MOST_DRAFT_TOKENS),
@@ -96,6 +97,7 @@ class DecodingConfiguration:
         context: cached tokens per request that it was chosen for; None: no number of its own.
         max_batch: most requests decoded at once; None leaves it to the engine.
         max_length: most tokens of a request, prompt and answer; None leaves it to the engine.
+        token_budget: most query tokens of an iteration of one scheduler; None leaves it to the engine.
         provenance: where it comes from, as short texts and numbers.
 
     Raises:
@@ -125,6 +127,7 @@ class DecodingConfiguration:
     context: int | None = None
     max_batch: int | None = None
     max_length: int | None = None
+    token_budget: int | None = None
     provenance: Mapping[str, str | float | int | None] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

@@ -30,6 +30,8 @@ from app.cli.question.asked import asked
 from app.cli.question.drafts import StopRule, stop_rule
 from app.cli.question.planned import Data, Expert, Pipeline
 from app.cli.question.refining import refines
+from app.cli.question.unnamed import DEFAULT_TREES, unnamed
+from app.cli.verbs.optimize_joint import Joint
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 
 DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
 DEFAULT_OUT = Path("rooftree-out")
-DEFAULT_TREES = "4,8,16,32,64"
 DEFAULT_FLOOR = 0.95
 DEFAULT_MASKED_MODEL = "llada-8b"
 
@@ -49,6 +50,7 @@ def optimize(
     drafting: Drafting,
     accepted: Accepted,
     refining: Refining,
+    joint: Joint,
     after: Annotated[
         Path | None, typer.Argument(metavar="[AFTER]", help="The second scrape of --metrics.", show_default=False)
     ] = None,
@@ -145,6 +147,13 @@ def optimize(
         }  # fmt: skip
         questions = [(cell, asked(None, {**given, "method": searched.method, **cell})) for cell in cells]
         return optimize_refining(searched, questions, inputs, {"json": json, "out": out, "csv": csv, "quiet": quiet})
+    if joint.is_full({"--stop": stop, "--metrics": metrics or after, "--explain": explain}):
+        from app.cli.verbs.optimize_joint import Drafts, full_search
+
+        lengths = draft_lengths(draft_tokens, least=1)
+        drafts = Drafts(method=method, trace=trace or (), lengths=lengths, trees=tree_nodes)
+        asks = {**given, "model": model, "slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "seed": seed}
+        return full_search(joint, asks, accepted, drafts, {"json": json, "out": out, "csv": csv, "quiet": quiet})
     contexts, lengths = whole_numbers(context, "--context", least=0), draft_lengths(draft_tokens, least=1)
     limits = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
     running = running_engine(files, model) if (files := scrapes(metrics, after)) else None
@@ -165,7 +174,7 @@ def optimize(
             return asks, [counted, *sources]
         if sources:
             return asks, sources
-        return _unnamed(asks, method, trees=tree_nodes, stop=stop, match_rate=accepted.match_rate)
+        return unnamed(asks, method, trees=tree_nodes, stop=stop, match_rate=accepted.match_rate)
 
     cells = cells_of({**given, "model": model})
     with progress_line(quiet) as progress:
@@ -237,17 +246,3 @@ def _searched(
             found.append(answer)
             rows += unmet_rows(answer.optimum.unmet, grid["limits"])
     return found, rows
-
-
-def _unnamed(
-    question: "DecodingConfiguration", method: str, *, trees: str, stop: str, match_rate: float | None
-) -> "tuple[DecodingConfiguration, list[Source]]":
-    """The question and its drafters where options name none: trees and stop rules need recordings with positions."""
-    from costmodel.optimizers.default_drafters import default_drafters, recorded_drafters
-    from costmodel.optimizers.named_drafters import published_source
-
-    if method:
-        return question, [published_source(question.method, question.deployment.model, match_rate=match_rate)]
-    if stop or trees not in (DEFAULT_TREES, "0"):
-        return question, recorded_drafters()
-    return default_drafters(question)

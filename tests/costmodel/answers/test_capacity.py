@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.answers.capacity import plan, replica_curve
+from costmodel.answers.capacity import plan
 from costmodel.answers.energy import idle_w
 from costmodel.answers.estimate import estimate, prefill_s
 from costmodel.answers.fit import room
+from costmodel.answers.replicas import replica_curve
 from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Slo, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -78,13 +79,13 @@ def test_a_plan_keeps_its_promises(rate, tpot):
 def test_littles_law_holds_on_the_curve():
     found = curve()
     stay = found.batch / found.requests_per_s
-    assert np.allclose(stay, found.prompt_s + 200 * found.tpot_s)
-    assert np.allclose(found.requests_per_s[0], 1.0 / (found.prompt_s[0] + 200 * found.step_s[0]))
+    assert np.allclose(stay, found.prompts.mean_s + 200 * found.tpot_s)
+    assert np.allclose(found.requests_per_s[0], 1.0 / (found.prompts.mean_s[0] + 200 * found.step_s[0]))
 
 
 def test_alone_a_request_takes_its_prompt_and_its_steps():
     found = curve()
-    assert found.prompt_s[0] == pytest.approx(float(prefill_s(PLAIN, prompt_tokens=800, drafts=False)))
+    assert found.prompts.mean_s[0] == pytest.approx(float(prefill_s(PLAIN, prompt_tokens=800, drafts=False)))
     assert found.step_s[0] == pytest.approx(float(estimate(PLAIN, OFF, batch=1, context=900).step_s))
     assert found.tpot_s[0] == pytest.approx(found.step_s[0])
 
@@ -108,7 +109,7 @@ def test_a_rare_request_leaves_its_replica_idle():
     assert found.replicas == 1 and found.mean_batch < 0.01
     assert found.watts == pytest.approx(idle_w(PLAIN.device), rel=0.02)
     assert found.tpot_s == pytest.approx(float(found.curve.tpot_s[0]))
-    assert found.ttft_s == pytest.approx(float(found.curve.prompt_s[0] + 1.5 * found.curve.step_s[0]), rel=0.02)
+    assert found.ttft_s == pytest.approx(float(found.curve.prompts.mean_s[0] + 1.5 * found.curve.step_s[0]), rel=0.02)
 
 
 def test_drafting_saves_devices_where_tokens_must_come_fast():
@@ -185,7 +186,8 @@ def test_data_copies_of_a_dense_model_multiply_a_replica(copies, k):
     single = replica_curve(one, a, load, largest=24, utilisation=0.7)
     several = replica_curve(many, a, load, largest=24 * copies, utilisation=0.7)
     assert several.batch == pytest.approx(copies * single.batch)
-    for name in ("step_s", "prompt_s", "tpot_s"):
+    assert several.prompts.mean_s == pytest.approx(single.prompts.mean_s, rel=1e-9)
+    for name in ("step_s", "tpot_s"):
         assert getattr(several, name) == pytest.approx(getattr(single, name), rel=1e-9), name
     assert several.requests_per_s == pytest.approx(copies * single.requests_per_s, rel=1e-9)
     assert np.all(several.ttft_s <= single.ttft_s + 1e-12)  # a place in any copy will do

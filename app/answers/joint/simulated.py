@@ -1,0 +1,148 @@
+"""What do short simulations say of designs that a search has found?
+
+One replica of a design serves its share of the load: as many users as its batch cap where nothing is stated of a rate,
+else arrivals at that share. What is simulated is put beside what the law predicts of the same replica. Leaves out
+which designs are simulated (`app.answers.joint.answer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costmodel.optimizers.joint.search import Design
+from costmodel.optimizers.joint.space import JointQuestion
+from hardware_profiles.errors import RooftreeError
+from simulator.engine import simulate
+from simulator.results.metrics import SimulationResult
+from simulator.results.steady import steady_window
+from simulator.scenario.build import Prepared, prepare
+from simulator.scenario.configured import sections_of
+from simulator.scenario.file import checked_scenario
+
+WAVES = 5  # requests of a user, two of which warm up
+WARM_UP_WAVES = 2
+LEAST_REQUESTS = 32
+OPEN_REQUESTS = 240  # of a replica where a rate is stated
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """The requests that designs are simulated with.
+
+    Args:
+        requests: recorded ones; None: drawn.
+        count: of recorded ones that are simulated.
+        prompt_tokens: law of the prompt's tokens.
+        output_tokens: law of the output's tokens.
+    """
+
+    requests: Path | None
+    count: int = OPEN_REQUESTS
+    prompt_tokens: str
+    output_tokens: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Simulations of one design.
+
+    Args:
+        ratios: simulated over predicted objective, by seed.
+        tokens_per_s: of one replica, mean over seeds.
+        tpot_s: mean time per output token.
+        ttft_s: mean time to first token.
+        good_ratio: share of requests within both limits.
+        meets: whether the means are within the limits.
+    """
+
+    ratios: tuple[float, ...]
+    tokens_per_s: float
+    tpot_s: float
+    ttft_s: float
+    good_ratio: float
+    meets: bool
+
+
+def simulated(question: JointQuestion, design: Design, traffic: Traffic, seeds: Sequence[int]) -> Run | str:
+    """Simulations of one replica of a design, or why there are none.
+
+    Args:
+        question: what is asked.
+        design: of a search.
+        traffic: of the load.
+        seeds: of the simulations, at least one.
+    """
+    try:
+        prepared = prepare(checked_scenario(_sections(question, design, traffic), None))
+        found = [_one(question, design, prepared, seed) for seed in seeds]
+    except RooftreeError as error:
+        return str(error)
+    ratios, rates, tpot, ttft, good = (np.array(column) for column in zip(*found, strict=True))
+    slo = question.slo
+    meets = (slo.tpot_s is None or tpot.mean() <= slo.tpot_s) and (slo.ttft_s is None or ttft.mean() <= slo.ttft_s)
+    return Run(
+        ratios=tuple(ratios.tolist()), tokens_per_s=float(rates.mean()), tpot_s=float(tpot.mean()),
+        ttft_s=float(ttft.mean()), good_ratio=float(good.mean()), meets=bool(meets),
+    )  # fmt: skip
+
+
+def _sections(question: JointQuestion, design: Design, traffic: Traffic) -> dict[str, Any]:
+    drawn: dict[str, Any] = {"prompt_tokens": traffic.prompt_tokens, "output_tokens": traffic.output_tokens}
+    requests: dict[str, Any] = drawn if traffic.requests is None else {"file": str(traffic.requests)}
+    if traffic.requests is not None and question.rate_stated:
+        requests |= {"count": traffic.count, "arrivals": "recorded"}  # sped up to the share of a replica
+    elif question.rate_stated:
+        requests |= {"count": OPEN_REQUESTS, "arrivals": "poisson", "rate_per_s": _share(question, design)}
+    else:
+        count = max(WAVES * design.batch, WARM_UP_WAVES * design.batch + LEAST_REQUESTS)
+        requests |= {"count": count, "arrivals": "closed", "users": design.batch}
+    slo = {"ttft_s": question.slo.ttft_s, "tpot_s": question.slo.tpot_s}
+    return {
+        **sections_of(design.configuration), "requests": requests, "slo": slo,
+        "scheduler": {"token_budget": design.token_budget, "max_requests": design.batch_cap},
+    }  # fmt: skip
+
+
+def _share(question: JointQuestion, design: Design) -> float:
+    """Requests per second of one replica; no more than it is planned to carry."""
+    share = question.load.requests_per_s / design.replicas
+    return min(share, question.utilisation * design.requests_per_s / design.replicas)
+
+
+def _one(question: JointQuestion, design: Design, prepared: Prepared, seed: int) -> tuple[float, ...]:
+    """Simulated over predicted objective, tokens per second, mean times, and the share of good requests."""
+    share = _share(question, design) if question.rate_stated else None
+    result = simulate(prepared.scenario(seed, rate_per_s=share))
+    slo = question.slo
+    if question.rate_stated:
+        window = steady_window(result)
+        counted = result.finished & (result.arrival_s >= window.begin_s)
+        rate = float(window.tokens_per_s or 0.0)
+        planned = (share or 0.0) * float(result.output_tokens.mean())
+        carried = min(1.0, rate / planned) if window.is_growing else 1.0
+    else:
+        counted, rate = _settled(result, design.batch)
+        predicted = design.requests_per_s / design.replicas * float(result.output_tokens.mean())
+        carried = rate / predicted
+    ttft, tpot = result.ttft_s[counted], result.tpot_s[counted]
+    good = np.ones(ttft.shape, dtype=bool)
+    good &= True if slo.ttft_s is None else ttft <= slo.ttft_s
+    good &= True if slo.tpot_s is None else ~(tpot > slo.tpot_s)
+    within = float(good.mean()) if good.size else 0.0
+    ratio = carried * within if question.maximise == "goodput" else carried
+    return ratio, rate, float(np.nanmean(tpot)), float(np.mean(ttft)), within
+
+
+def _settled(result: SimulationResult, users: int) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], float]:
+    """Requests after the warm-up of a closed loop, and tokens per second: whoever leaves is followed at once."""
+    arrivals = np.sort(result.arrival_s)
+    first = WARM_UP_WAVES * users
+    begin, end = float(arrivals[first]), float(arrivals[-1])
+    counted = result.finished & (result.arrival_s >= begin)
+    rate = (arrivals.size - 1 - first) / (end - begin) if end > begin else 0.0
+    return counted, rate * float(result.output_tokens.mean())

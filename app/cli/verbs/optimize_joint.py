@@ -1,0 +1,264 @@
+"""`optimize --search full`: layouts, formats, devices, batch caps and token budgets beside drafters and drafts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options import OutputTokens, PromptTokens, Rate, RequestFile, whole_numbers
+from app.cli.output import Answered
+
+if TYPE_CHECKING:
+    from app.answers.deployables import Deployable
+    from app.answers.joint.simulated import Traffic
+    from app.cli.option_groups import Accepted
+    from costmodel.answers.workload import Load
+    from costmodel.configuration import DecodingConfiguration
+    from costmodel.optimizers.joint.space import JointQuestion, Layout
+    from costmodel.optimizers.sources import Source
+
+PROMPT_TOKENS, OUTPUT_TOKENS = "1024", "uniform:128:384"
+_LOAD_REQUESTS = 2000  # drawn to say what lengths a law has
+_PROMPTS = 4  # lengths that stand for all prompts of a load
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joint:
+    """What a joint search varies beside the drafts, and the load that it serves."""
+
+    search: Annotated[
+        str,
+        typer.Option(
+            "--search",
+            help="drafts: drafters and draft lengths at every --batch; full: devices, layouts, formats, batch caps and "
+            "token budgets too, under a load, the best confirmed by simulation. With full --device, --dtype and "
+            "--kv-dtype take several by commas.",
+        ),
+    ] = "drafts"
+    maximise: Annotated[
+        str,
+        typer.Option("--maximise", help="With --search full: tokens, goodput, tokens-per-dollar or tokens-per-joule."),
+    ] = "tokens"
+    devices: Annotated[
+        int, typer.Option("--devices", min=1, help="With --search full: most devices of a kind, all replicas together.")
+    ] = 1
+    layouts: Annotated[
+        str | None,
+        typer.Option(
+            "--layouts",
+            help="With --search full: of a replica, such as tp1,tp2,tp2dp4ep8; default: powers of two that --devices "
+            "hold, with experts whole or shared.",
+        ),
+    ] = None
+    batch_caps: Annotated[
+        str | None, typer.Option("--batch-caps", help="With --search full: most requests in flight of a scheduler.")
+    ] = None
+    token_budgets: Annotated[
+        str | None,
+        typer.Option("--token-budgets", help="With --search full: most query tokens of an iteration (chunk sizes)."),
+    ] = None
+    simulate: Annotated[
+        bool, typer.Option("--simulate/--no-simulate", help="With --search full: confirm the best by simulation.")
+    ] = True
+    requests: RequestFile = None
+    rate: Rate = None
+    prompt_tokens: PromptTokens = None
+    output_tokens: OutputTokens = None
+
+    def is_full(self, others: Mapping[str, Any]) -> bool:
+        """Whether the search is a full one.
+
+        Args:
+            others: by option, what only a search of drafts takes.
+
+        Raises:
+            InputError: options that go with the other kind of search, or `--search` is neither.
+        """
+        from hardware_profiles.errors import InputError
+
+        if self.search not in ("drafts", "full"):
+            raise InputError("must be drafts or full", key="--search", value=self.search)
+        usual = Joint()
+        for name, value in asdict(self).items():
+            if self.search == "drafts" and value != getattr(usual, name):
+                raise InputError("goes with --search full", key=f"--{name.replace('_', '-')}", value=str(value))
+        for option, value in others.items():
+            if self.search == "full" and value:
+                raise InputError("goes with --search drafts", key=option, value=str(value))
+        return self.search == "full"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drafts:
+    """What is drafted: the method, traces and shapes that options name."""
+
+    method: str
+    trace: Sequence[Path]
+    lengths: Sequence[int] | None
+    trees: str
+
+
+def full_search(
+    joint: Joint, given: Mapping[str, Any], accepted: "Accepted", drafts: Drafts, shown: Mapping[str, Any]
+) -> Answered:
+    """Answer `--search full`.
+
+    Args:
+        joint: what is varied beside the drafts.
+        given: other options of the verb.
+        accepted: what is known of acceptance.
+        drafts: what is drafted.
+        shown: json, out, csv and quiet, as the verb takes them.
+    """
+    from app.answers.deployables import file_paths
+    from app.answers.joint.answer import joint_answer
+    from app.answers.joint.exports import joint_deployables
+    from app.answers.joint.rows import joint_object
+    from app.cli.output import deliver
+    from app.cli.progress import counting
+    from app.cli.question.accepted import as_given
+    from app.cli.shown.joint import print_joint
+
+    question, traffic = joint_question(joint, given, accepted, drafts)
+    with counting(shown["quiet"]) as report:
+        answer = joint_answer(question, traffic, simulate=joint.simulate, report=report)
+    out = shown["out"]
+    entries = joint_deployables(answer.finalists[0].design.configuration, draft=given["draft"])
+    inputs = {
+        **given, **asdict(joint), "model": question.question.deployment.model, "method": drafts.method,
+        "requests": None if joint.requests is None else str(joint.requests), "rate": joint.rate,
+        "prompt_tokens": traffic.prompt_tokens, "output_tokens": traffic.output_tokens,
+        "trace": [str(path) for path in drafts.trace], "drafter": accepted.drafter or [],
+        "acceptance": as_given(accepted.acceptance), "tokens_per_step": accepted.tokens_per_step,
+    }  # fmt: skip
+    body = joint_object(answer, inputs, file_paths(entries, out) if out is not None else {})
+    return deliver(
+        body, name="recommendation", json=shown["json"], out=out, quiet=shown["quiet"], csv=shown["csv"],
+        rows=["choices", "alternatives", "front", "unmet"], show=lambda: print_joint(body, entries, out),
+        also=lambda folder: _write(body, entries, folder),
+    )  # fmt: skip
+
+
+def joint_question(
+    joint: Joint, given: Mapping[str, Any], accepted: "Accepted", drafts: Drafts
+) -> "tuple[JointQuestion, Traffic]":
+    """What is asked, and the requests that designs are simulated with.
+
+    Args:
+        joint: what is varied beside the drafts.
+        given: other options of the verb.
+        accepted: what is known of acceptance.
+        drafts: what is drafted.
+
+    Raises:
+        InputError: several models or engines, or values out of range.
+    """
+    from app.cli.options import MOST_DRAFT_TOKENS, milliseconds
+    from costmodel.answers.workload import Slo
+    from costmodel.optimizers.joint.objective import objective_named
+    from costmodel.optimizers.joint.space import BATCH_CAPS, TOKEN_BUDGETS, JointQuestion
+    from hardware_profiles.errors import InputError
+
+    load, traffic = load_and_traffic(joint)
+    question, sources = _drafters(given, accepted, drafts)
+    budgets, caps = joint.token_budgets, joint.batch_caps
+    return JointQuestion(
+        question=question, sources=[each.asked_on(question.deployment.model) for each in sources],
+        device_names=_names(given["device"], "--device"), most_devices=joint.devices,
+        layouts=_layouts(joint, question), weight_formats=_formats(given, "dtype"),
+        cache_formats=_formats(given, "kv_dtype"),
+        batch_caps=whole_numbers(caps, "--batch-caps", least=1) if caps else BATCH_CAPS,
+        token_budgets=whole_numbers(budgets, "--token-budgets", least=1) if budgets else TOKEN_BUDGETS, load=load,
+        rate_stated=joint.rate is not None or joint.requests is not None,
+        slo=Slo(**{f"{name}_s": milliseconds(given[f"slo_{name}"], f"--slo-{name}") for name in ("ttft", "tpot")}),
+        maximise=objective_named(joint.maximise), draft_tokens=drafts.lengths,
+        tree_sizes=[n for n in whole_numbers(drafts.trees, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS) if n],
+        seed=given["seed"],
+    ), traffic  # fmt: skip
+
+
+def _drafters(
+    given: Mapping[str, Any], accepted: "Accepted", drafts: Drafts
+) -> "tuple[DecodingConfiguration, Sequence[Source]]":
+    """The question on one device and its drafters."""
+    from app.cli.question.accepted import named_sources
+    from app.cli.question.asked import asked
+    from app.cli.question.unnamed import unnamed
+    from hardware_profiles.errors import InputError
+
+    for name in ("model", "engine"):
+        if len(_names(given[name], f"--{name}")) > 1:
+            raise InputError("one at a time with --search full", key=f"--{name}", value=given[name])
+    one = {**given, "method": drafts.method, "device": _names(given["device"], "--device")[0], "dtype": None,
+           "kv_dtype": None}  # fmt: skip
+    question = asked(None, one)
+    sources = named_sources(accepted, drafts.trace, method=drafts.method, model=given["model"],
+                            lengths=drafts.lengths or ())  # fmt: skip
+    if not sources:
+        return unnamed(question, drafts.method, trees=drafts.trees, stop="", match_rate=accepted.match_rate)
+    model = given["model"] or next((each.model for each in sources if each.trace is not None), "")
+    if not model:
+        raise InputError("must be named: no trace says on which model it was recorded", key="--model")
+    return replace(question, deployment=replace(question.deployment, model=model)), sources
+
+
+def load_and_traffic(joint: Joint) -> "tuple[Load, Traffic]":
+    """The load of the options, and the requests that simulations serve.
+
+    Args:
+        joint: options.
+
+    Raises:
+        InputError: lengths beside a file that has its own, or forms that are none.
+    """
+    import numpy as np
+
+    from app.answers.joint.simulated import Traffic
+    from costmodel.answers.workload import load_of_requests
+    from hardware_profiles.errors import InputError
+    from simulator.scenario.arrivals import drawn_lengths
+    from traces.importers.formats import read_requests_any
+
+    if joint.requests is not None and (joint.prompt_tokens or joint.output_tokens):
+        raise InputError("--requests has its own lengths; leave out --prompt-tokens and --output-tokens")
+    traffic = Traffic(requests=joint.requests, prompt_tokens=joint.prompt_tokens or PROMPT_TOKENS,
+                      output_tokens=joint.output_tokens or OUTPUT_TOKENS)  # fmt: skip
+    if joint.requests is not None:
+        recorded = read_requests_any(joint.requests, None)
+        load = load_of_requests(recorded, requests_per_s=joint.rate, prompts=_PROMPTS)
+        return load, replace(traffic, count=min(traffic.count, recorded.requests))
+    drawn = drawn_lengths(traffic.prompt_tokens, traffic.output_tokens, _LOAD_REQUESTS, np.random.default_rng(0))
+    return load_of_requests(drawn, requests_per_s=joint.rate or 1.0, prompts=_PROMPTS), traffic
+
+
+def _layouts(joint: Joint, question: "DecodingConfiguration") -> "list[Layout]":
+    from costmodel.optimizers.joint.space import Layout, layout_named, usual_layouts
+
+    if joint.layouts:
+        return [layout_named(text.strip()) for text in joint.layouts.split(",")]
+    where = question.deployment
+    stated = Layout(where.tensor_parallel, where.data_parallel, where.expert_parallel, where.pipeline_parallel)
+    return [stated] if stated != Layout() else usual_layouts(where.model, joint.devices)
+
+
+def _names(text: str, option: str) -> list[str]:
+    from app.cli.cells import names_of
+
+    return names_of(text, option)
+
+
+def _formats(given: Mapping[str, Any], name: str) -> list[str | None]:
+    """Formats separated by commas; None for the usual one."""
+    return [None] if given[name] is None else [*_names(given[name], f"--{name.replace('_', '-')}")]
+
+
+def _write(body: Mapping[str, Any], entries: "list[Deployable]", folder: Path) -> None:
+    from app.answers.deployables import write_all
+    from app.reports.joint_page import write_joint_page
+    from app.reports.page import plots_available
+
+    write_all(entries, folder)
+    if plots_available():
+        write_joint_page(body, folder / "report.html")

@@ -1,0 +1,243 @@
+"""What do all designs of a node reach, and how much at best?
+
+A node is a drafter on a placement. Its draft shapes, token budgets and batch caps are evaluated together, as arrays of
+shape [shapes, budgets, caps]. Leaves out which nodes are looked at (`search`) and how sure the numbers are
+(`comparison`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.answers.chains import step_seconds
+from costmodel.answers.energy import idle_w, prefill_draw, step_watts
+from costmodel.answers.estimate import Setting, step_cost
+from costmodel.answers.fit import Room, room
+from costmodel.answers.replicas import Speeds, most_sharing, replica_prompts, replica_speeds, step_rows
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.joint.floors import Floor
+from costmodel.optimizers.joint.objective import objective_value
+from costmodel.optimizers.joint.space import JointQuestion, Placement
+from costmodel.passes.ops import Array, Mask, Number
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Node:
+    """A drafter on a placement, with the shapes that it may draft.
+
+    Args:
+        placement: where.
+        asked: its configuration, without a shape.
+        setting: of the configuration.
+        shapes: what is compared.
+        source: place of the drafter among those asked about; None: plain decoding.
+        batch: requests in flight of a replica, one for each batch cap.
+        floor: of the placement; None where there is none.
+    """
+
+    placement: Placement
+    asked: DecodingConfiguration
+    setting: Setting
+    shapes: Sequence[Acceptance]
+    source: int | None
+    batch: Array
+    floor: Floor | None
+
+    def up_to(self, batch: float) -> "Node":
+        """The node with no larger batches than this one."""
+        count = int((self.batch <= batch).sum())
+        floor = None if self.floor is None else self.floor.first(count)
+        return replace(self, batch=self.batch[:count], floor=floor)
+
+    def with_budget(self, token_budget: int) -> Setting:
+        """The setting whose engine sets buffers up for iterations of so many tokens."""
+        return budgeted(self.setting, token_budget)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Evaluation:
+    """Designs of a node; arrays of shape [shapes, budgets, caps].
+
+    Args:
+        node: whose designs.
+        speeds: of a busy replica.
+        replicas: that are run.
+        value: of the objective; -inf where a design does not fit or misses a limit.
+        fits: where memory and token budget hold it.
+        meets: where it also meets the limits.
+    """
+
+    node: Node
+    speeds: Speeds
+    replicas: Array
+    value: Array
+    fits: Mask
+    meets: Mask
+
+
+def budgeted(setting: Setting, token_budget: int) -> Setting:
+    """A setting whose engine sets buffers up for iterations of so many tokens.
+
+    Args:
+        setting: target, device, drafter and engine.
+        token_budget: most query tokens of an iteration.
+    """
+    engine = setting.engine
+    if engine.scheduler is None:
+        return setting
+    return replace(setting, engine=replace(engine, scheduler=replace(engine.scheduler, batch_tokens=token_budget)))
+
+
+def node_steps(question: JointQuestion, node: Node) -> Array:
+    """Seconds of a step of every shape with every batch, shape [shapes, caps]."""
+    return step_seconds(node.setting, node.shapes, batch=node.batch, context=question.load.decode_context)
+
+
+def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) -> Evaluation:
+    """All designs of a node.
+
+    Args:
+        question: what is asked.
+        node: a drafter on a placement.
+        steps: its `node_steps`, where they are known already.
+    """
+    budgets = np.array(question.token_budgets, dtype=np.float64)[None, :, None]
+    steps = node_steps(question, node) if steps is None else steps
+    speeds = law(question, node, steps[:, None, :], budgets)
+    copies = node.placement.layout.data
+    rows = np.array([step_rows(a) for a in node.shapes])[:, None, None]
+    most = np.array([[space.largest_batch for space in row] for row in _rooms(question, node)])[:, :, None]
+    tokens = np.array([a.tokens_per_step for a in node.shapes])[:, None, None]
+    room_for = most_sharing(question.load, rows, budgets, question.load.output_tokens / tokens)
+    fits = (node.batch <= most) & (node.batch / copies <= room_for)
+    meets = fits & _meets(question, speeds)
+    replicas = replicas_of(question, node, speeds.requests_per_s)
+    watts: Number = 0.0
+    if question.maximise == "tokens-per-joule":
+        watts = node_watts(question, node, node.shapes, steps[:, None, :], speeds.requests_per_s)
+    value = served_value(question, node, speeds.requests_per_s, replicas, watts)
+    return Evaluation(
+        node=node, speeds=speeds, replicas=replicas, value=np.where(meets, value, -np.inf), fits=fits, meets=meets
+    )
+
+
+def law(
+    question: JointQuestion,
+    node: Node,
+    step_s: Array,
+    budgets: Array,
+    *,
+    tokens_per_step: Array | None = None,
+    slower: Number = 1.0,
+    shapes: Sequence[Acceptance] | None = None,
+) -> Speeds:
+    """What a replica does, never faster than its floor; arrays broadcast to [shapes, budgets, caps].
+
+    Args:
+        question: what is asked.
+        node: a drafter on a placement.
+        step_s: of decode steps.
+        budgets: most query tokens of an iteration.
+        tokens_per_step: in place of those of the shapes.
+        slower: ratio by which all passes take longer.
+        shapes: in place of those of the node.
+    """
+    drafted = node.shapes if shapes is None else shapes
+    rows = np.array([step_rows(a) for a in drafted]).reshape(-1, *(1,) * (budgets.ndim - 1))
+    tokens = tokens_per_step
+    if tokens is None:
+        tokens = np.array([a.tokens_per_step for a in drafted]).reshape(rows.shape)
+    load, ratio = question.load, np.asarray(slower)
+    prompts = replica_prompts(
+        node.setting, load, batch=node.batch, rows=rows, drafts=node.source is not None, token_budget=budgets
+    ).slower(ratio)
+    speeds = replica_speeds(
+        node.setting, node.batch, step_s * ratio, prompts, output_tokens=load.output_tokens, tokens_per_step=tokens,
+        utilisation=question.utilisation if question.rate_stated else None,
+    )  # fmt: skip
+    if node.floor is None:
+        return speeds
+    steps = load.output_tokens / tokens
+    most = node.batch / (node.floor.stay_s(steps) * np.minimum(ratio, 1.0))
+    least = node.floor.decode_s(steps) * np.minimum(ratio, 1.0) / load.output_tokens
+    return Speeds(np.minimum(speeds.requests_per_s, most), np.maximum(speeds.tpot_s, least), speeds.ttft_s)
+
+
+def replicas_of(question: JointQuestion, node: Node, requests_per_s: Array) -> Array:
+    """Replicas that are run: all that the devices hold, or the fewest that carry the stated rate.
+
+    Args:
+        question: what is asked.
+        node: whose layout counts.
+        requests_per_s: that one replica finishes.
+    """
+    held = question.most_devices // node.placement.layout.devices
+    if not question.rate_stated:
+        return np.full(np.shape(requests_per_s), float(held))
+    needed = np.ceil(question.load.requests_per_s / (question.utilisation * requests_per_s) - 1e-9)
+    return np.minimum(np.maximum(needed, 1.0), float(held))
+
+
+def served_value(
+    question: JointQuestion, node: Node, requests_per_s: Array, replicas: Array, watts: Number
+) -> Array:  # fmt: skip
+    """The objective of so many replicas.
+
+    Args:
+        question: what is asked.
+        node: a drafter on a placement.
+        requests_per_s: that one replica finishes.
+        replicas: that are run.
+        watts: mean draw of a busy device; counts for joules.
+    """
+    served = replicas * requests_per_s
+    if question.rate_stated:
+        served = np.minimum(question.load.requests_per_s, question.utilisation * served)
+        idle = 1.0 - served / (replicas * requests_per_s)
+        watts = (1.0 - idle) * watts + idle * idle_w(node.setting.device)
+    return objective_value(
+        question.maximise, node.setting.device, requests_per_s=served, output_tokens=question.load.output_tokens,
+        devices=replicas * node.placement.layout.devices, watts=watts,
+    )  # fmt: skip
+
+
+def _meets(question: JointQuestion, speeds: Speeds) -> Mask:
+    slo, allowed = question.slo, np.ones(speeds.tpot_s.shape, dtype=np.bool_)
+    if slo.tpot_s is not None:
+        allowed &= speeds.tpot_s <= slo.tpot_s
+    if slo.ttft_s is not None:
+        allowed &= speeds.ttft_s <= slo.ttft_s
+    return allowed
+
+
+def _rooms(question: JointQuestion, node: Node) -> list[list[Room]]:
+    """Memory by shape and token budget; chains of as many draft tokens take the same."""
+    settings = [node.with_budget(budget) for budget in question.token_budgets]
+    known: dict[int, list[Room]] = {}
+    for a in node.shapes:
+        if a.draft_tokens not in known:
+            known[a.draft_tokens] = [room(each, a, context=question.load.longest_context) for each in settings]
+    return [known[a.draft_tokens] for a in node.shapes]
+
+
+def node_watts(
+    question: JointQuestion, node: Node, shapes: Sequence[Acceptance], step_s: Array, requests_per_s: Array
+) -> Array:  # fmt: skip
+    """Mean draw of a busy device, W: decode steps for their share of the time, prompts for the rest.
+
+    Args:
+        question: what is asked.
+        node: a drafter on a placement.
+        shapes: what is drafted, along the first axis of the other arrays, or one.
+        step_s: of decode steps; broadcasts with the rates.
+        requests_per_s: that a replica finishes.
+    """
+    load, setting, axes = question.load, node.setting, (1,) * (step_s.ndim - 2)
+    costs = [step_cost(setting, a, batch=node.batch, context=load.decode_context) for a in shapes]
+    decode_w = np.stack([np.broadcast_to(step_watts(setting, cost), node.batch.shape) for cost in costs])
+    prompt_w = prefill_draw(setting, prompt_tokens=load.mean_prompt_tokens).watts
+    steps = np.array([load.output_tokens / a.tokens_per_step for a in shapes]).reshape(-1, *axes, 1)
+    share = np.clip(steps * step_s * requests_per_s / node.batch, 0.0, 1.0)
+    return np.asarray(share * decode_w.reshape(-1, *axes, node.batch.size) + (1.0 - share) * prompt_w)

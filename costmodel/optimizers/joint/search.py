@@ -1,0 +1,317 @@
+"""Which design is the best of all, and which lie on the front, without looking at every one?
+
+Nodes are looked at in the order of what their floors allow at most. One is left out where that is less than what the
+best others reach, and where none of its batches could lie on the front: what is found is what looking at every node
+would find. Leaves out simulation (`app.answers.joint`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from costmodel.answers.energy import idle_w
+from costmodel.answers.estimate import Setting
+from costmodel.answers.fit import require_room, room
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance
+from costmodel.method import Stop
+from costmodel.optimizers.joint.evaluation import (
+    Evaluation,
+    Node,
+    budgeted,
+    evaluate,
+    node_steps,
+    replicas_of,
+    served_value,
+)
+from costmodel.optimizers.joint.floors import floor_of
+from costmodel.optimizers.joint.front import Front
+from costmodel.optimizers.joint.objective import refusal
+from costmodel.optimizers.joint.space import PLAIN, JointQuestion, Placement, batches_of
+from costmodel.passes.ops import Array
+from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
+
+KEPT_NODES = 8
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Design:
+    """One design, and what the law says of it.
+
+    Args:
+        node: a drafter on a placement.
+        acceptance: what is drafted.
+        configuration: the same by name, its batch cap included.
+        token_budget: most query tokens of an iteration of one scheduler.
+        batch_cap: most requests in flight of one scheduler.
+        replicas: that are run.
+        requests_per_s: that all replicas finish at most.
+        tpot_s: mean time per output token.
+        ttft_s: mean time to first token.
+        value: of the objective; -inf where it misses a limit.
+        meets: whether it meets the limits.
+    """
+
+    node: Node
+    acceptance: Acceptance
+    configuration: DecodingConfiguration
+    token_budget: int
+    batch_cap: int
+    replicas: int
+    requests_per_s: float
+    tpot_s: float
+    ttft_s: float
+    value: float
+    meets: bool
+
+    @property
+    def batch(self) -> int:
+        """Requests in flight of one replica at most."""
+        return self.batch_cap * self.node.placement.layout.data
+
+    @property
+    def devices(self) -> int:
+        """Of all replicas."""
+        return self.replicas * self.node.placement.layout.devices
+
+    def tokens_per_s_per_device(self, output_tokens: float) -> float:
+        """Output tokens per second of one busy device."""
+        return self.requests_per_s * output_tokens / self.devices
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unplaced:
+    """A placement that cannot run, and why."""
+
+    placement: Placement
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class JointOptimum:
+    """Answer of a joint search.
+
+    Args:
+        ranked: the best design of the best nodes, best first; the best node has its second-best shape, too.
+        front: designs on the front, from the fastest for a user to the most of a device.
+        unplaced: placements that cannot run.
+        considered: designs of all nodes that can run.
+        evaluated: of them, designs that were evaluated.
+        nodes: that can run.
+        pruned: of them, nodes that were left out.
+    """
+
+    ranked: list[Design]
+    front: list[Design]
+    unplaced: list[Unplaced]
+    considered: int
+    evaluated: int
+    nodes: int
+    pruned: int
+
+
+class NoDesignError(InfeasibleError):
+    """Nothing fits, or nothing meets the limits.
+
+    Args:
+        unplaced: placements that cannot run.
+        message: what the rest misses; empty where there is no rest.
+    """
+
+    def __init__(self, unplaced: list[Unplaced], message: str) -> None:
+        super().__init__(message or unplaced[0].reason)
+        self.unplaced = unplaced
+
+
+def joint_search(
+    question: JointQuestion,
+    *,
+    kept: int = KEPT_NODES,
+    prune: bool = True,
+    progress: Progress = lambda name, done, total: None,
+) -> JointOptimum:
+    """The best designs of a question, and its front.
+
+    Args:
+        question: what is asked.
+        kept: nodes whose best design is wanted.
+        prune: leave nodes out that cannot be among the best nor on the front; the answer is the same without.
+        progress: called with what is done, how many nodes of how many.
+
+    Raises:
+        NoDesignError: no placement runs, or no design meets the limits.
+        InputError: an unknown name.
+    """
+    nodes, unplaced = _nodes(question)
+    bounds = [_bound(question, node) for node in nodes]
+    order = sorted(range(len(nodes)), key=lambda at: (-bounds[at][0], at))
+    best: list[tuple[float, int]] = []  # of the nodes looked at, value and place, best first
+    front, seen = Front(), {}
+    for done, at in enumerate(order):
+        progress("searching", done, len(order))
+        value, x, y = bounds[at]
+        if prune and len(best) >= kept and value < best[kept - 1][0] and front.covers(x, y):
+            continue
+        steps = node_steps(question, nodes[at])
+        if prune and len(best) >= kept:
+            value, x, y = _bound_of_steps(question, nodes[at], steps)
+            if value < best[kept - 1][0] and front.covers(x, y):
+                continue
+        seen[at] = found = evaluate(question, nodes[at], steps)
+        best = sorted([*best, (float(np.max(found.value)), at)], key=lambda pair: (-pair[0], pair[1]))
+        _enter(question, front, at, found)
+    if not best or best[0][0] == -np.inf:
+        raise NoDesignError(unplaced, _missed(question, seen) if seen else "")
+    sizes = {at: len(node.shapes) * len(question.token_budgets) * node.batch.size for at, node in enumerate(nodes)}
+    return JointOptimum(
+        ranked=_ranked(question, seen, [at for value, at in best[:kept] if value > -np.inf]),
+        front=[design_at(question, seen[name[0]], name[1:]) for name in reversed(front.names)],
+        unplaced=unplaced, considered=sum(sizes.values()), evaluated=sum(sizes[at] for at in seen), nodes=len(nodes),
+        pruned=len(nodes) - len(seen),
+    )  # fmt: skip
+
+
+def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
+    """Every drafter on every placement that holds at least one request, and why other placements do not."""
+    nodes: list[Node] = []
+    unplaced = []
+    for placement in question.placements():
+        try:
+            plain = build_setting(placement.asked(question.question))
+            batch = _batches(question, placement, plain)
+            floor = floor_of(plain, question.load, batch)
+            own = []
+            for base, shapes, source in question.contenders:
+                asked = placement.asked(base)
+                setting = plain if source is None else build_setting(asked)
+                own.append(Node(placement=placement, asked=asked, setting=setting, shapes=shapes, source=source,
+                                batch=batch, floor=floor))  # fmt: skip
+        except UnknownNameError:
+            raise
+        except (InputError, InfeasibleError) as error:
+            unplaced.append(Unplaced(placement=placement, reason=str(error)))
+            continue
+        nodes += own
+    return nodes, unplaced
+
+
+def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> Array:
+    """Requests in flight of a replica at every cap that memory holds with plain decoding, which takes the least.
+
+    Raises:
+        InputError: the objective is not known on such a device.
+        InfeasibleError: not even one request fits, or none of the caps does.
+    """
+    if reason := refusal(question.maximise, plain.device):
+        raise InputError(reason)
+    space = room(budgeted(plain, question.token_budgets[0]), PLAIN, context=question.load.longest_context)
+    require_room(plain, space)
+    batch = batches_of(placement.layout, question.batch_caps)
+    if batch[0] > space.largest_batch:
+        raise InfeasibleError(f"memory holds {space.largest_batch} requests, fewer than any of the batch caps")
+    return batch[batch <= space.largest_batch]
+
+
+def _bound(question: JointQuestion, node: Node) -> tuple[float, Array, Array]:
+    """What no design of a node exceeds: the objective, and by batch what a user and what a device gets."""
+    if node.floor is None:
+        everything = np.full(node.batch.shape, np.inf)
+        return np.inf, everything, everything
+    load = question.load
+    steps = load.output_tokens / max(a.tokens_per_step for a in node.shapes)
+    stay, decode = node.floor.stay_s(steps), node.floor.decode_s(steps)
+    rate, user = node.batch / stay, load.output_tokens / decode
+    watts = node.floor.joules(node.setting.device, steps, stay) / stay
+    value = served_value(question, node, rate, replicas_of(question, node, rate), watts)
+    meets = np.ones(rate.shape, bool) if question.slo.tpot_s is None else 1.0 / user <= question.slo.tpot_s
+    best = float(np.max(np.where(meets, value, -np.inf)))
+    return best * (1.0 + 1e-9), user, rate * load.output_tokens / node.placement.layout.devices
+
+
+def _bound_of_steps(question: JointQuestion, node: Node, steps: Array) -> tuple[float, Array, Array]:
+    """The same once the steps of its shapes are known: prompts take no less than nothing, nor than their floor."""
+    load = question.load
+    count = np.array([load.output_tokens / a.tokens_per_step for a in node.shapes])[:, None]
+    stay = decode = count * steps
+    if node.floor is not None:
+        stay, decode = np.maximum(stay, node.floor.stay_s(count)), np.maximum(decode, node.floor.decode_s(count))
+    rate, user = node.batch / stay, load.output_tokens / decode
+    watts: Array | float = idle_w(node.setting.device)
+    if node.floor is not None:
+        watts = node.floor.joules(node.setting.device, count, stay) / stay
+    value = served_value(question, node, rate, replicas_of(question, node, rate), watts)
+    if question.slo.tpot_s is not None:
+        value = np.where(1.0 / user <= question.slo.tpot_s, value, -np.inf)
+    device = rate * load.output_tokens / node.placement.layout.devices
+    return float(np.max(value)) * (1.0 + 1e-9), user.reshape(-1), device.reshape(-1)
+
+
+def _enter(question: JointQuestion, front: Front, at: int, found: Evaluation) -> None:
+    shape, budget, cap = np.nonzero(found.fits)
+    if not shape.size:
+        return
+    x = 1.0 / found.speeds.tpot_s[found.fits]
+    y = found.speeds.requests_per_s[found.fits] * question.load.output_tokens / found.node.placement.layout.devices
+    front.add(x, y, [(at, *name) for name in zip(shape.tolist(), budget.tolist(), cap.tolist(), strict=True)])
+
+
+def _ranked(question: JointQuestion, seen: dict[int, Evaluation], best: list[int]) -> list[Design]:
+    """The best design of each of these nodes, and the next-best shape of the first of them."""
+    places = [(at, shape) for at in best for shape in _shapes(seen[at])[: 2 if at == best[0] else 1]]
+    designs = [_best_design(question, seen[at], shape) for at, shape in places]
+    return sorted(designs, key=lambda design: -design.value)
+
+
+def _shapes(found: Evaluation) -> list[int]:
+    """Shapes of a node that meet the limits, best first."""
+    values = found.value.max(axis=(1, 2))
+    return [at for at in np.argsort(-values, kind="stable").tolist() if values[at] > -np.inf]
+
+
+def _best_design(question: JointQuestion, found: Evaluation, shape: int) -> Design:
+    """The best budget and cap of a shape; of equal ones that with the most to spare."""
+    values, rates = found.value[shape], found.speeds.requests_per_s[shape]
+    equal = values >= values.max() * (1.0 - 1e-9)
+    budget, cap = np.unravel_index(int(np.argmax(np.where(equal, rates, -np.inf))), values.shape)
+    return design_at(question, found, (shape, int(budget), int(cap)))
+
+
+def design_at(question: JointQuestion, found: Evaluation, name: tuple[int, ...]) -> Design:
+    """A design of an evaluated node.
+
+    Args:
+        question: what is asked.
+        found: designs of the node.
+        name: places of its shape, token budget and batch cap.
+    """
+    shape, _, cap = name
+    node, a = found.node, found.node.shapes[shape]
+    batch, layout = int(node.batch[cap]), node.placement.layout
+    budget = question.token_budgets[name[1]]
+    chosen = replace(
+        node.asked, draft_tokens=a.draft_tokens, shape=a.tree or a.shape, stop=a.stop or Stop(), max_batch=batch,
+        token_budget=budget, batch=batch, context=round(question.load.decode_context),
+    )  # fmt: skip
+    replicas = int(found.replicas[name])
+    return Design(
+        node=node, acceptance=a, configuration=chosen, token_budget=budget, batch_cap=batch // layout.data,
+        replicas=replicas, requests_per_s=replicas * float(found.speeds.requests_per_s[name]),
+        tpot_s=float(found.speeds.tpot_s[name]), ttft_s=float(found.speeds.ttft_s[name]),
+        value=float(found.value[name]), meets=bool(found.meets[name]),
+    )  # fmt: skip
+
+
+def _missed(question: JointQuestion, seen: dict[int, Evaluation]) -> str:
+    """What the designs that fit miss."""
+    fitting = [found for found in seen.values() if found.fits.any()]
+    if not fitting:
+        return "no design fits: every batch cap or token budget is beyond what memory and passes hold"
+    least = {
+        "TTFT": min(float(found.speeds.ttft_s[found.fits].min()) for found in fitting),
+        "TPOT": min(float(found.speeds.tpot_s[found.fits].min()) for found in fitting),
+    }
+    words = ", ".join(f"{name} {seconds * 1e3:.3g} ms" for name, seconds in least.items())
+    return f"SLO: no design meets the limits; the least means of any: {words}"

@@ -1,0 +1,184 @@
+"""Which designs compete: device kinds and counts, layouts, formats, drafters, batch caps and token budgets?
+
+A placement is a model in given formats on a layout of devices of one kind; with a drafter it is a node of the search,
+whose draft shapes, batch caps and token budgets are evaluated together. Leaves out what a node does (`evaluation`).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel.answers.capacity import MOST_BATCH, UTILISATION
+from costmodel.answers.workload import Load, Slo
+from costmodel.architectures.library import load_model
+from costmodel.configuration import DecodingConfiguration
+from costmodel.laws.acceptance import Acceptance, geometric
+from costmodel.method_library import load_method
+from costmodel.optimizers.candidates import TREE_SIZES
+from costmodel.optimizers.joint.objective import Maximise
+from costmodel.optimizers.recommend import candidates_of, drafter_question
+from costmodel.optimizers.sources import Source
+from hardware_profiles.errors import InputError
+
+BATCH_CAPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+PLAIN = geometric(0.0, 0)
+TOKEN_BUDGETS = (1024, 2048, 4096, 8192)
+MOST_DEVICES = 1024
+_LAYOUT = re.compile(r"(?:(tp|pp|dp|ep)([0-9]{1,4}))")
+
+
+class Layout(NamedTuple):
+    """How one replica is spread: devices that share layers, data copies, devices that share experts, stages."""
+
+    tensor: int = 1
+    data: int = 1
+    expert: int = 1
+    pipeline: int = 1
+
+    @property
+    def devices(self) -> int:
+        """Of one replica."""
+        return self.tensor * self.data * self.pipeline
+
+    def __str__(self) -> str:
+        sizes = zip(("dp", "ep", "pp"), (self.data, self.expert, self.pipeline), strict=True)
+        return f"tp{self.tensor}" + "".join(f"{name}{size}" for name, size in sizes if size > 1)
+
+
+def layout_named(text: str) -> Layout:
+    """The layout that a text such as `tp2` or `tp2dp4ep8` names.
+
+    Example:
+        >>> layout_named("tp2dp4ep8").devices
+        8
+
+    Raises:
+        InputError: anything else.
+    """
+    parts = _LAYOUT.findall(text)
+    sizes = {name: int(size) for name, size in parts}
+    if "".join(name + size for name, size in parts) != text or len(sizes) != len(parts) or 0 in sizes.values():
+        raise InputError("must be layouts such as tp2 or tp2dp4ep8", key="--layouts", value=text)
+    layout = Layout(sizes.get("tp", 1), sizes.get("dp", 1), sizes.get("ep", 1), sizes.get("pp", 1))
+    if not text or layout.devices % layout.expert or layout.devices > MOST_DEVICES:
+        raise InputError("must spread experts over devices of the layout", key="--layouts", value=text)
+    return layout
+
+
+def usual_layouts(model: str, most: int) -> list[Layout]:
+    """Powers of two of tensor devices up to `most`; of a model with experts also spread experts and data copies.
+
+    Args:
+        model: target, by name or path.
+        most: devices of a replica at most, >= 1.
+    """
+    powers = [2**n for n in range(most.bit_length())]
+    found = [Layout(tensor) for tensor in powers]
+    if not load_model(model).is_moe:
+        return found
+    spread = [Layout(tp, dp, tp * dp) for dp, tp in product(powers, powers) if 1 < tp * dp <= most]
+    return [*found, *spread]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointQuestion:
+    """What is asked of a joint search.
+
+    Args:
+        question: model, engine and what is the same for all designs.
+        sources: drafters that compete, on that model; plain decoding always does.
+        device_names: kinds of devices.
+        most_devices: of one kind, all replicas together.
+        layouts: of a replica; those that need more devices are left out.
+        weight_formats: None is the checkpoint's own.
+        cache_formats: None is the usual one.
+        batch_caps: most requests in flight of one scheduler, rising.
+        token_budgets: most query tokens of an iteration of one scheduler, rising.
+        load: requests to serve; without a stated rate its rate does not count.
+        rate_stated: the load's rate is to be served, by as few replicas as can; else all replicas are kept busy.
+        slo: limits on means.
+        maximise: the objective.
+        utilisation: share of a replica's highest rate to plan with, where a rate is stated.
+        draft_tokens: chain lengths to compare; None: the usual ones.
+        tree_sizes: draft tokens of trees, where a recording tells of them.
+        seed: of the bootstrap of acceptance.
+    """
+
+    question: DecodingConfiguration
+    sources: Sequence[Source]
+    device_names: Sequence[str]
+    most_devices: int
+    layouts: Sequence[Layout]
+    weight_formats: Sequence[str | None] = (None,)
+    cache_formats: Sequence[str | None] = (None,)
+    batch_caps: Sequence[int] = BATCH_CAPS
+    token_budgets: Sequence[int] = TOKEN_BUDGETS
+    load: Load
+    rate_stated: bool = False
+    slo: Slo = field(default_factory=Slo)
+    maximise: Maximise = "tokens"
+    utilisation: float = UTILISATION
+    draft_tokens: Sequence[int] | None = None
+    tree_sizes: Sequence[int] = TREE_SIZES
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.most_devices <= MOST_DEVICES:
+            raise InputError(f"must lie in 1..{MOST_DEVICES}", key="--devices", value=self.most_devices)
+        if not 0.0 < self.utilisation < 1.0:
+            raise InputError("must lie between 0 and 1, both excluded", key="--utilisation", value=self.utilisation)
+        for key, values in (("--batch-caps", self.batch_caps), ("--token-budgets", self.token_budgets)):
+            if not values or values[0] < 1 or sorted(set(values)) != list(values):
+                raise InputError("must be whole numbers >= 1, rising", key=key, value=list(values))
+        if not [each for each in self.layouts if each.devices <= self.most_devices]:
+            raise InputError("no layout takes so few devices", key="--devices", value=self.most_devices)
+
+    @cached_property
+    def contenders(self) -> "list[tuple[DecodingConfiguration, list[Acceptance], int | None]]":
+        """What is asked of each drafter, its draft shapes, and its place among the sources; plain decoding first."""
+        shared = any(load_method(source.method).needs_draft_model for source in self.sources)
+        plain = replace(self.question, method="plain-decoding", draft_model=None)
+        found: list[tuple[DecodingConfiguration, list[Acceptance], int | None]] = [(plain, [PLAIN], None)]
+        seeds = np.random.SeedSequence(self.seed).spawn(len(self.sources))
+        for place, source in enumerate(self.sources):
+            generator = np.random.default_rng(seeds[place])
+            shapes = candidates_of(source, None, self.draft_tokens, self.tree_sizes, None, generator)
+            asked = drafter_question(self.question, source, draft_models=shared)
+            found.append((asked, [each for each in shapes if each.draft_tokens], place))
+        return found
+
+    def placements(self) -> "Iterator[Placement]":
+        """Every kind of device with every layout and format."""
+        fitting = [each for each in self.layouts if each.devices <= self.most_devices]
+        axes = product(self.device_names, fitting, self.weight_formats, self.cache_formats)
+        for device, layout, weights, cache in axes:
+            yield Placement(device=device, layout=layout, weights=weights, cache=cache)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placement:
+    """A model on devices: the kind, the layout of one replica, and the formats of weights and cache."""
+
+    device: str
+    layout: Layout
+    weights: str | None
+    cache: str | None
+
+    def asked(self, base: DecodingConfiguration) -> DecodingConfiguration:
+        """A configuration that is placed so."""
+        where = replace(
+            base.deployment, device=self.device, dtype=self.weights, kv_dtype=self.cache,
+            tensor_parallel=self.layout.tensor, data_parallel=self.layout.data, expert_parallel=self.layout.expert,
+            pipeline_parallel=self.layout.pipeline,
+        )  # fmt: skip
+        return replace(base, deployment=where)
+
+
+def batches_of(layout: Layout, caps: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Requests in flight of a replica whose every scheduler has one of the caps."""
+    return np.array([cap * layout.data for cap in caps if cap <= MOST_BATCH], dtype=np.float64)

@@ -1,0 +1,91 @@
+"""`optimize --search full`: its object, its page, its files, and what it refuses."""
+
+import json
+
+import pytest
+
+SMALL = ("optimize", "--search", "full", "--model", "llama-3.1-8b", "--drafter", "eagle-3:0.78,0.61,0.48",
+         "--draft-tokens", "2,3", "--devices", "2", "--batch-caps", "1,8,32", "--token-budgets", "2048")  # fmt: skip
+KEYS = {
+    "layout": str, "dtype": str, "kv_dtype": str, "drafter": str, "draft": str, "batch_cap": int, "token_budget": int,
+    "replicas": int, "devices": int, "tokens_per_s_per_user": float, "tokens_per_s_per_device": float, "tpot_s": float,
+    "ttft_s": float, "objective": float, "predicted_objective": float, "meets_limits": bool, "configuration": dict,
+}  # fmt: skip
+
+
+@pytest.fixture
+def asked(rooftree, tmp_path):
+    """The object that a small search answers with."""
+
+    def ask(*words):
+        done = rooftree(*SMALL, "--out", tmp_path / "answer", *words, "--json")
+        assert done.code == 0, done.err
+        return done.answer
+
+    return ask
+
+
+def test_the_object_names_a_winner_runners_up_a_front_and_what_being_wrong_costs(asked, tmp_path):
+    out = tmp_path / "answer"
+    answer = asked("--device", "h100-sxm,l4", "--slo-tpot", "40")
+    (winner,), others = answer["choices"], answer["alternatives"]
+    for row in (winner, *others, *answer["front"]):
+        for key, kind in KEYS.items():
+            assert isinstance(row[key], kind), key
+    low, high = winner["objective_interval"]
+    assert low <= winner["objective"] <= high
+    assert all(row["objective"] <= winner["objective"] for row in others if row["meets_limits"])
+    assert all(0.0 <= row["loses_to_winner_probability"] <= 1.0 for row in others)
+    assert sum(row["best_probability"] for row in (winner, *others)) == pytest.approx(1.0)
+    assert answer["expected_regret"] >= 0.0 and winner["simulated"]["seeds"] == 3
+    users = [row["tokens_per_s_per_user"] for row in answer["front"]]
+    devices = [row["tokens_per_s_per_device"] for row in answer["front"]]
+    assert users == sorted(users, reverse=True) and devices == sorted(devices)
+    assert answer["search"]["simulations"] > 0
+    served = (out / "vllm" / "vllm-serve.sh").read_text()
+    assert "--max-num-batched-tokens 2048" in served and f"--max-num-seqs {winner['batch']}" in served
+    page = (out / "report.html").read_text()
+    assert "tokens/s per user" in page and winner["device"] in page
+    again = json.loads((out / "recommendation.json").read_text())
+    assert again["choices"] == answer["choices"]
+
+
+def test_the_same_seed_gives_the_same_answer(asked):
+    one, again, other = (asked("--device", "h100-sxm", "--seed", seed) for seed in ("5", "5", "6"))
+    assert one == again
+    assert one["expected_regret"] != other["expected_regret"]
+
+
+def test_a_rate_is_served_and_every_objective_is_known(asked):
+    for objective in ("tokens", "goodput", "tokens-per-dollar", "tokens-per-joule"):
+        answer = asked("--device", "h100-sxm", "--rate", "4", "--maximise", objective, "--no-simulate")
+        (winner,) = answer["choices"]
+        assert winner["objective"] > 0 and winner["simulated"] is None and winner["devices"] <= 2
+    (winner,) = asked("--device", "h100-sxm", "--rate", "4", "--slo-ttft", "2000")["choices"]
+    assert winner["simulated"]["good_ratio"] > 0.9 and winner["meets_limits"]
+
+
+def test_a_placement_that_does_not_fit_is_a_marked_row(rooftree, tmp_path):
+    large = ("optimize", "--search", "full", "--model", "llama-3.3-70b", "--drafter", "n-gram:0.5", "--no-simulate")
+    few = ("--device", "h100-sxm,l4", "--devices", "4", "--draft-tokens", "2", "--batch-caps", "8", "--json")
+    answer = rooftree(*large, *few, "--out", tmp_path).answer
+    marked = {(row["device"], row["layout"]): row["reason"] for row in answer["unmet"]}
+    assert "memory" in marked["l4", "tp4"] and all(row["feasible"] is False for row in answer["unmet"])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("optimize", "--devices", "4"), "--devices: goes with --search full"),
+        (("optimize", "--search", "all"), "--search: must be drafts or full"),
+        ((*SMALL, "--maximise", "speed"), "--maximise: must be one of"),
+        ((*SMALL, "--layouts", "two"), "--layouts: must be layouts"),
+        ((*SMALL, "--stop", "product:0.3"), "--stop: goes with --search drafts"),
+        ((*SMALL, "--model", "llama-3.1-8b,qwen3-32b"), "--model: one at a time"),
+        ((*SMALL, "--batch-caps", "0"), "--batch-caps"),
+        ((*SMALL, "--device", "h100-sxn"), "h100-sxm"),
+    ],
+)
+def test_refusals_name_the_option(rooftree, words, says):
+    done = rooftree(*words, "--json")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1) and says in done.err

@@ -1,0 +1,27 @@
+"""Small joint questions."""
+
+from dataclasses import replace
+
+from costmodel.answers.workload import Slo, load_of_means
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.optimizers.joint.space import JointQuestion, usual_layouts
+from costmodel.optimizers.sources import rates_source
+
+EAGLE = rates_source("eagle-3", (0.78, 0.61, 0.48, 0.37))
+LOOKUP = rates_source("n-gram", (0.5,), match_rate=0.4)
+
+
+def question(model="llama-3.1-8b", *, prompt=1024, output=256, rate=10.0, **changes):
+    """Two kinds of devices, at most two of each, two drafters."""
+    usual = JointQuestion(
+        question=DecodingConfiguration(deployment=DeploymentNames(model=model)), sources=[EAGLE, LOOKUP],
+        device_names=["h100-sxm", "l4"], most_devices=2, layouts=usual_layouts(model, 2),
+        batch_caps=(1, 4, 16, 64, 256), token_budgets=(1024, 4096), draft_tokens=(1, 3),
+        load=load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output),
+    )  # fmt: skip
+    return replace(usual, **changes)
+
+
+def slo(tpot_ms=None, ttft_ms=None):
+    """Limits in milliseconds."""
+    return Slo(tpot_s=tpot_ms and tpot_ms / 1e3, ttft_s=ttft_ms and ttft_ms / 1e3)

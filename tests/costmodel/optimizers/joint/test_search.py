@@ -1,0 +1,147 @@
+"""A joint search finds what looking at every design finds, and marks what cannot run."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from costmodel.answers.estimate import step_cost
+from costmodel.answers.fit import room
+from costmodel.answers.replicas import most_sharing, replica_prompts, replica_speeds, step_rows
+from costmodel.optimizers.joint.evaluation import budgeted, evaluate, node_steps
+from costmodel.optimizers.joint.front import Front
+from costmodel.optimizers.joint.search import NoDesignError, _bound, _bound_of_steps, _nodes, joint_search
+from costmodel.optimizers.joint.space import layout_named, usual_layouts
+from hardware_profiles.errors import InputError
+from tests.costmodel.optimizers.joint.joint_questions import question, slo
+
+QUESTIONS = st.builds(
+    question,
+    st.sampled_from(["llama-3.1-8b", "qwen3-30b-a3b"]),
+    prompt=st.sampled_from([64, 1024, 6000]), output=st.sampled_from([16, 256]), rate=st.sampled_from([0.5, 20.0]),
+    maximise=st.sampled_from(["tokens", "goodput", "tokens-per-dollar", "tokens-per-joule"]),
+    rate_stated=st.booleans(), slo=st.builds(slo, st.sampled_from([None, 15.0, 60.0]), st.sampled_from([None, 900.0])),
+    device_names=st.sampled_from([["h100-sxm", "l4"], ["a100-sxm-80", "h200-sxm"]]),
+    weight_formats=st.sampled_from([(None,), ("fp8", "bf16")]),
+)  # fmt: skip
+
+
+def described(designs):
+    return [(d.configuration, d.token_budget, d.batch_cap, d.replicas, d.value, d.tpot_s, d.ttft_s) for d in designs]
+
+
+@settings(max_examples=6, deadline=None)
+@given(asked=QUESTIONS, kept=st.integers(1, 4))
+def test_pruning_changes_nothing_that_is_found(asked, kept):
+    try:
+        every = joint_search(asked, kept=kept, prune=False)
+    except NoDesignError:
+        with pytest.raises(NoDesignError):
+            joint_search(asked, kept=kept)
+        return
+    pruned = joint_search(asked, kept=kept)
+    assert described(pruned.ranked) == described(every.ranked)
+    assert described(pruned.front) == described(every.front)
+    assert pruned.considered == every.considered == every.evaluated and every.pruned == 0
+
+
+@settings(max_examples=6, deadline=None)
+@given(asked=QUESTIONS)
+def test_bounds_are_never_below_what_designs_reach(asked):
+    for node in _nodes(asked)[0]:
+        steps = node_steps(asked, node)
+        found = evaluate(asked, node, steps)
+        user, device = 1.0 / found.speeds.tpot_s, found.speeds.requests_per_s * asked.load.output_tokens
+        device = device / node.placement.layout.devices
+        for value, *most in (_bound(asked, node), _bound_of_steps(asked, node, steps)):
+            assert value >= found.value.max()
+            x, y = (each.reshape(-1, 1, node.batch.size) for each in most)
+            assert np.all(np.where(found.fits, user, 0.0) <= x * (1 + 1e-9))
+            assert np.all(np.where(found.fits, device, 0.0) <= y * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-30b-a3b"])
+def test_brute_force_over_a_small_grid(model):
+    """The best of all designs, each costed by itself with the public laws."""
+    asked = question(model, slo=slo(tpot_ms=30.0), layouts=usual_layouts(model, 2)[:2])
+    values = {}
+    for node in _nodes(asked)[0]:
+        for a in node.shapes:
+            for budget in asked.token_budgets:
+                space = room(budgeted(node.setting, budget), a, context=asked.load.longest_context)
+                most = most_sharing(asked.load, step_rows(a), budget, asked.load.output_tokens / a.tokens_per_step)
+                for batch in node.batch[node.batch <= min(space.largest_batch, float(most))].tolist():
+                    b = np.array(batch)
+                    step = step_cost(node.setting, a, batch=b, context=asked.load.decode_context).total_s
+                    prompts = replica_prompts(node.setting, asked.load, batch=b, rows=step_rows(a),
+                                              drafts=a.draft_tokens > 0, token_budget=float(budget))  # fmt: skip
+                    speeds = replica_speeds(node.setting, b, step, prompts, output_tokens=256.0,
+                                            tokens_per_step=a.tokens_per_step, utilisation=None)  # fmt: skip
+                    if speeds.tpot_s <= 0.03:
+                        replicas = 2 // node.placement.layout.devices
+                        key = (node.placement.device, str(node.placement.layout), node.asked.method, a.draft_tokens)
+                        rate = replicas * float(speeds.requests_per_s) * 256.0
+                        values[(*key, budget, batch)] = rate
+    best = joint_search(asked).ranked[0]
+    where = best.node.placement
+    key = (where.device, str(where.layout), best.configuration.method, best.acceptance.draft_tokens)
+    assert best.value == pytest.approx(max(values.values()), rel=1e-9)
+    assert values[(*key, best.token_budget, best.batch)] == pytest.approx(best.value, rel=1e-9)
+
+
+def test_what_does_not_fit_is_a_marked_placement():
+    found = joint_search(question("llama-3.3-70b", device_names=["h100-sxm", "l4"], most_devices=4,
+                                  layouts=usual_layouts("llama-3.3-70b", 4), slo=slo(tpot_ms=200.0)))  # fmt: skip
+    marked = {(each.placement.device, str(each.placement.layout)): each.reason for each in found.unplaced}
+    assert "memory" in marked["l4", "tp4"] and "memory" in marked["h100-sxm", "tp1"]
+    assert {each.node.placement.device for each in found.ranked} == {"h100-sxm"}
+    with pytest.raises(NoDesignError, match="memory"):
+        joint_search(question("llama-3.3-70b", device_names=["l4"]))
+
+
+def test_a_layout_that_does_not_divide_is_marked_and_a_format_without_a_peak_is():
+    odd = joint_search(question(layouts=[layout_named("tp1"), layout_named("tp3")], most_devices=3))
+    assert {str(each.placement.layout) for each in odd.unplaced} == {"tp3"}
+    formats = joint_search(question(device_names=["a100-sxm-80", "h100-sxm"], weight_formats=["fp4"]), kept=2)
+    assert all(each.reason for each in formats.unplaced)
+
+
+def test_an_objective_that_is_not_known_marks_the_device():
+    asked = question(device_names=["h100-sxm", "h20"], maximise="tokens-per-dollar")
+    assert {each.placement.device for each in joint_search(asked).unplaced} == {"h20"}
+
+
+def test_limits_that_nothing_meets_say_the_least():
+    with pytest.raises(NoDesignError, match="TPOT"):
+        joint_search(question(slo=slo(tpot_ms=0.01)))
+
+
+def test_a_stated_rate_is_served_by_the_fewest_replicas_that_carry_it():
+    few = joint_search(question(maximise="tokens-per-dollar", rate_stated=True, rate=0.5)).ranked[0]
+    many = joint_search(question(maximise="tokens-per-dollar", rate_stated=True, rate=1000.0)).ranked[0]
+    assert few.devices <= many.devices <= 2
+    assert few.requests_per_s * 0.8 >= 0.5
+
+
+@settings(max_examples=50)
+@given(points=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=30))
+def test_the_front_holds_what_nothing_beats(points):
+    x, y = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    whole, parts = Front(), Front()
+    names = [(at, 0, 0, 0) for at in range(len(points))]
+    whole.add(x, y, names)
+    for at, name in enumerate(names):
+        parts.add(x[at : at + 1], y[at : at + 1], [name])
+    unbeaten = {(a, b) for a, b in points if not any((c >= a and d >= b) and (c, d) != (a, b) for c, d in points)}
+    assert {*zip(whole.x.tolist(), whole.y.tolist(), strict=True)} == {(float(a), float(b)) for a, b in unbeaten}
+    assert whole.names == parts.names
+    assert whole.covers(x, y) and not whole.covers(x.max(keepdims=True) + 1, y[:1])
+
+
+def test_layouts_have_names_and_sizes():
+    assert str(layout_named("tp2dp4ep8")) == "tp2dp4ep8" and layout_named("tp2dp4ep8").devices == 8
+    for wrong in ("", "tp0", "tp2tp4", "x2", "tp2ep3", "2"):
+        with pytest.raises(InputError):
+            layout_named(wrong)
+    assert [str(each) for each in usual_layouts("llama-3.1-8b", 5)] == ["tp1", "tp2", "tp4"]
+    assert "dp2ep2" in {str(each).removeprefix("tp1") for each in usual_layouts("qwen3-30b-a3b", 2)}
