@@ -14,7 +14,7 @@ from app.answers.joint.answer import Finalist, JointAnswer
 from costmodel.optimizers.joint.objective import UNITS
 from costmodel.optimizers.joint.search import Unplaced
 from costmodel.optimizers.joint.space import JointQuestion
-from costmodel.optimizers.sources import names_of
+from costmodel.optimizers.named_drafters import names_of
 
 Json = dict[str, Any]
 

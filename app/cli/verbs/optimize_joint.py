@@ -159,7 +159,6 @@ def joint_question(
     from costmodel.answers.workload import Slo
     from costmodel.optimizers.joint.objective import objective_named
     from costmodel.optimizers.joint.space import BATCH_CAPS, TOKEN_BUDGETS, JointQuestion
-    from hardware_profiles.errors import InputError
 
     load, traffic = load_and_traffic(joint)
     question, sources = _drafters(given, accepted, drafts)
