@@ -42,7 +42,7 @@ def test_four_kinds_of_devices(benchmark, cpu_s, aim, model):
 def test_short_simulations(benchmark, cpu_s, aim):
     """Designs one after another, each prepared anew and run on three seeds."""
     asked = replace(question("llama-3.1-8b"), device_names=["h100-sxm"], weight_formats=(None,), cache_formats=(None,))
-    designs = [each for each in joint_search(asked, kept=50).front if each.batch <= 128]
+    designs = [each for each in joint_search(asked, ranked=50).front if each.batch <= 128]
 
     def runs():
         return [simulated(asked, design, TRAFFIC, range(3)) for design in designs]

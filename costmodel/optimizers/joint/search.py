@@ -33,7 +33,7 @@ from costmodel.optimizers.joint.space import PLAIN, JointQuestion, Placement, ba
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
 
-KEPT_NODES = 8
+RANKED_NODES = 8
 Progress = Callable[[str, int, int], None]
 
 
@@ -129,7 +129,7 @@ class NoDesignError(InfeasibleError):
 def joint_search(
     question: JointQuestion,
     *,
-    kept: int = KEPT_NODES,
+    ranked: int = RANKED_NODES,
     prune: bool = True,
     progress: Progress = lambda name, done, total: None,
 ) -> JointOptimum:
@@ -137,7 +137,7 @@ def joint_search(
 
     Args:
         question: what is asked.
-        kept: nodes whose best design is wanted.
+        ranked: nodes whose best design is wanted.
         prune: leave nodes out that cannot be among the best nor on the front; the answer is the same without.
         progress: called with what is done, how many nodes of how many.
 
@@ -153,12 +153,12 @@ def joint_search(
     for done, at in enumerate(order):
         progress("searching", done, len(order))
         value, x, y = bounds[at]
-        if prune and len(best) >= kept and value < best[kept - 1][0] and front.covers(x, y):
+        if prune and len(best) >= ranked and value < best[ranked - 1][0] and front.covers(x, y):
             continue
         steps = node_steps(question, nodes[at])
-        if prune and len(best) >= kept:
+        if prune and len(best) >= ranked:
             value, x, y = _bound_of_steps(question, nodes[at], steps)
-            if value < best[kept - 1][0] and front.covers(x, y):
+            if value < best[ranked - 1][0] and front.covers(x, y):
                 continue
         seen[at] = found = evaluate(question, nodes[at], steps)
         best = sorted([*best, (float(np.max(found.value)), at)], key=lambda pair: (-pair[0], pair[1]))
@@ -167,7 +167,7 @@ def joint_search(
         raise NoDesignError(unplaced, _missed(question, seen) if seen else "")
     sizes = {at: len(node.shapes) * len(question.token_budgets) * node.batch.size for at, node in enumerate(nodes)}
     return JointOptimum(
-        ranked=_ranked(question, seen, [at for value, at in best[:kept] if value > -np.inf]),
+        ranked=_ranked(question, seen, [at for value, at in best[:ranked] if value > -np.inf]),
         front=[design_at(question, seen[name[0]], name[1:]) for name in reversed(front.names)],
         unplaced=unplaced, considered=sum(sizes.values()), evaluated=sum(sizes[at] for at in seen), nodes=len(nodes),
         pruned=len(nodes) - len(seen),
@@ -249,12 +249,13 @@ def _bound_of_steps(question: JointQuestion, node: Node, steps: Array) -> tuple[
     return float(np.max(value)) * (1.0 + 1e-9), user.reshape(-1), device.reshape(-1)
 
 
-def _enter(question: JointQuestion, front: Front, at: int, found: Evaluation) -> None:
-    shape, budget, cap = np.nonzero(found.fits)
+def _enter(question: JointQuestion, front: Front, at: int, evaluation: Evaluation) -> None:
+    shape, budget, cap = np.nonzero(evaluation.fits)
     if not shape.size:
         return
-    x = 1.0 / found.speeds.tpot_s[found.fits]
-    y = found.speeds.requests_per_s[found.fits] * question.load.output_tokens / found.node.placement.layout.devices
+    speeds, fits = evaluation.speeds, evaluation.fits
+    devices = evaluation.node.placement.layout.devices
+    x, y = 1.0 / speeds.tpot_s[fits], speeds.requests_per_s[fits] * question.load.output_tokens / devices
     front.add(x, y, [(at, *name) for name in zip(shape.tolist(), budget.tolist(), cap.tolist(), strict=True)])
 
 
@@ -265,42 +266,42 @@ def _ranked(question: JointQuestion, seen: dict[int, Evaluation], best: list[int
     return sorted(designs, key=lambda design: -design.value)
 
 
-def _shapes(found: Evaluation) -> list[int]:
+def _shapes(evaluation: Evaluation) -> list[int]:
     """Shapes of a node that meet the limits, best first."""
-    values = found.value.max(axis=(1, 2))
+    values = evaluation.value.max(axis=(1, 2))
     return [at for at in np.argsort(-values, kind="stable").tolist() if values[at] > -np.inf]
 
 
-def _best_design(question: JointQuestion, found: Evaluation, shape: int) -> Design:
+def _best_design(question: JointQuestion, evaluation: Evaluation, shape: int) -> Design:
     """The best budget and cap of a shape; of equal ones that with the most to spare."""
-    values, rates = found.value[shape], found.speeds.requests_per_s[shape]
+    values, rates = evaluation.value[shape], evaluation.speeds.requests_per_s[shape]
     equal = values >= values.max() * (1.0 - 1e-9)
     budget, cap = np.unravel_index(int(np.argmax(np.where(equal, rates, -np.inf))), values.shape)
-    return design_at(question, found, (shape, int(budget), int(cap)))
+    return design_at(question, evaluation, (shape, int(budget), int(cap)))
 
 
-def design_at(question: JointQuestion, found: Evaluation, name: tuple[int, ...]) -> Design:
+def design_at(question: JointQuestion, evaluation: Evaluation, name: tuple[int, ...]) -> Design:
     """A design of an evaluated node.
 
     Args:
         question: what is asked.
-        found: designs of the node.
+        evaluation: designs of the node.
         name: places of its shape, token budget and batch cap.
     """
     shape, _, cap = name
-    node, a = found.node, found.node.shapes[shape]
+    node, a = evaluation.node, evaluation.node.shapes[shape]
     batch, layout = int(node.batch[cap]), node.placement.layout
     budget = question.token_budgets[name[1]]
     chosen = replace(
         node.asked, draft_tokens=a.draft_tokens, shape=a.tree or a.shape, stop=a.stop or Stop(), max_batch=batch,
         token_budget=budget, batch=batch, context=round(question.load.decode_context),
     )  # fmt: skip
-    replicas = int(found.replicas[name])
+    replicas = int(evaluation.replicas[name])
     return Design(
         node=node, acceptance=a, configuration=chosen, token_budget=budget, batch_cap=batch // layout.data,
-        replicas=replicas, requests_per_s=replicas * float(found.speeds.requests_per_s[name]),
-        tpot_s=float(found.speeds.tpot_s[name]), ttft_s=float(found.speeds.ttft_s[name]),
-        value=float(found.value[name]), meets=bool(found.meets[name]),
+        replicas=replicas, requests_per_s=replicas * float(evaluation.speeds.requests_per_s[name]),
+        tpot_s=float(evaluation.speeds.tpot_s[name]), ttft_s=float(evaluation.speeds.ttft_s[name]),
+        value=float(evaluation.value[name]), meets=bool(evaluation.meets[name]),
     )  # fmt: skip
 
 

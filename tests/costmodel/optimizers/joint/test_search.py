@@ -31,15 +31,15 @@ def described(designs):
 
 
 @settings(max_examples=6, deadline=None)
-@given(asked=QUESTIONS, kept=st.integers(1, 4))
-def test_pruning_changes_nothing_that_is_found(asked, kept):
+@given(asked=QUESTIONS, ranked=st.integers(1, 4))
+def test_pruning_changes_nothing_that_is_found(asked, ranked):
     try:
-        every = joint_search(asked, kept=kept, prune=False)
+        every = joint_search(asked, ranked=ranked, prune=False)
     except NoDesignError:
         with pytest.raises(NoDesignError):
-            joint_search(asked, kept=kept)
+            joint_search(asked, ranked=ranked)
         return
-    pruned = joint_search(asked, kept=kept)
+    pruned = joint_search(asked, ranked=ranked)
     assert described(pruned.ranked) == described(every.ranked)
     assert described(pruned.front) == described(every.front)
     assert pruned.considered == every.considered == every.evaluated and every.pruned == 0
@@ -102,7 +102,7 @@ def test_what_does_not_fit_is_a_marked_placement():
 def test_a_layout_that_does_not_divide_is_marked_and_a_format_without_a_peak_is():
     odd = joint_search(question(layouts=[layout_named("tp1"), layout_named("tp3")], most_devices=3))
     assert {str(each.placement.layout) for each in odd.unplaced} == {"tp3"}
-    formats = joint_search(question(device_names=["a100-sxm-80", "h100-sxm"], weight_formats=["fp4"]), kept=2)
+    formats = joint_search(question(device_names=["a100-sxm-80", "h100-sxm"], weight_formats=["fp4"]), ranked=2)
     assert all(each.reason for each in formats.unplaced)
 
 
