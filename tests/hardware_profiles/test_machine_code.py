@@ -56,6 +56,7 @@ def files(folder):
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.heavy
 def test_two_versions_share_a_cache_and_never_run_each_others_code(installed):
     assert installed.asks(2, FIRST) == (17, 0, 1)
     assert installed.asks(2, SECOND) == (35, 0, 1)
@@ -65,6 +66,7 @@ def test_two_versions_share_a_cache_and_never_run_each_others_code(installed):
     assert [file.read_bytes() for file in files(installed.kept)] == held
 
 
+@pytest.mark.heavy
 def test_what_is_damaged_or_left_by_another_release_is_made_anew(installed):
     installed.asks(2, FIRST)
     first = files(installed.kept)
@@ -80,6 +82,7 @@ def test_what_is_damaged_or_left_by_another_release_is_made_anew(installed):
     assert installed.asks(2, FIRST) == (17, 1, 0)
 
 
+@pytest.mark.heavy
 def test_code_for_other_types_is_another_file_and_is_checked(tmp_path, monkeypatch):
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
     added = cached_njit(__file__)(add)

@@ -42,6 +42,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["folder"]
 
 
+@pytest.mark.heavy
 def test_two_writers_never_tear_a_file(tmp_path):
     """Processes that write one path: what stands there is always one writer's whole content."""
     path = tmp_path / "a.txt"
@@ -63,6 +64,7 @@ def test_two_writers_never_tear_a_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.heavy
 def test_parts_of_the_dead_are_swept_and_those_of_the_living_stay(tmp_path):
     code = (
         "import sys, time; from pathlib import Path\n"
