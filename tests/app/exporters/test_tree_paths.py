@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.exporters.tree_paths import children_by_level, depth, is_chain, rank_paths, widest
@@ -48,6 +48,7 @@ def test_level_uniform_trees_are_recognised_and_rebuilt_from_their_counts(counts
 
 
 @given(trees())
+@example(Tree(parents=(-1, 0, 0, 1, 1), ranks=(0, 0, 1, 0, 1)))  # one child a node on average, and none has one
 def test_counts_per_level_exist_exactly_where_they_rebuild_the_tree(built):
     paths = set(rank_paths(built))
     counts = children_by_level(tuple(sorted(paths, key=lambda path: (len(path), path))))

@@ -19,6 +19,16 @@ def test_known_sizes():
     assert float(kv_bytes(deepseek, BF16, batch=1, context=16)) == 16 * 61 * 576 * 2  # latent: 70 KB a token
 
 
+def test_key_value_heads_are_copied_where_there_are_more_devices_than_heads():
+    eight, sixteen = (float(kv_bytes(LLAMA, BF16, batch=1, context=16, tensor_parallel=n)) for n in (8, 16))
+    assert eight == sixteen == 16 * 131_072 / 8
+
+
+def test_draft_tokens_need_room_until_they_are_judged():
+    held = footprint(LLAMA, BF16, batch=2, context=1000, query_tokens=8, page_tokens=1)
+    assert float(held.cache_bytes) == 2 * 1008 * 131_072
+
+
 def test_pages_round_up():
     assert kv_bytes(LLAMA, BF16, batch=1, context=1) == kv_bytes(LLAMA, BF16, batch=1, context=16)
 
