@@ -88,6 +88,7 @@ def _files() -> dict[str, Path]:
     return {path.stem: path for folder in (DATA, DATA / "measured") for path in folder.glob("*.toml")}
 
 
+@cache
 def _resolved(name: str) -> str:
     files = _files()
     if name in files:

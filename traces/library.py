@@ -5,7 +5,15 @@ from pathlib import Path
 from hardware_profiles.errors import InputError
 from traces.importers.formats import read_trace_any as read_trace
 
-__all__ = ["default_traces", "read_trace", "shipped_confidence", "shipped_traces", "trace_file", "trace_name"]
+__all__ = [
+    "default_traces",
+    "is_confidence",
+    "read_trace",
+    "shipped_confidence",
+    "shipped_traces",
+    "trace_file",
+    "trace_name",
+]
 
 _FOLDER = Path(__file__).parent / "recorded"
 
@@ -47,6 +55,18 @@ def trace_name(path: Path) -> str:
     """What names a recording on any machine: the name of a shipped one, else its path."""
     names = {shipped.resolve(): name for name, shipped in _by_name().items()}
     return names.get(path.resolve(), str(path))
+
+
+def is_confidence(path: str | Path) -> bool:
+    """Whether a file is a confidence trace; what is wrong with any other file its reader says.
+
+    What reads Parquet is loaded for Parquet alone.
+    """
+    if Path(path).suffix.lower() != ".parquet":
+        return False
+    from traces.storage.confidence_file import holds_confidence
+
+    return holds_confidence(path)
 
 
 def _by_name() -> dict[str, Path]:

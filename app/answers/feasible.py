@@ -84,7 +84,8 @@ def nearest_changes(
         names = {_FIELDS[option]: value for option, value in change.items() if option in _FIELDS}
         at = int(change.get("--batch", batch)), int(change.get("--context", context))
         try:
-            changed = replace(asked, deployment=replace(asked.deployment, **names))  # type: ignore[arg-type]
+            placed = replace(asked.deployment, **names) if names else asked.deployment  # type: ignore[arg-type]
+            changed = replace(asked, deployment=placed) if names else asked
             return test(changed, setting_of(changed.deployment), *at)
         except InputError:
             return False  # a format that the device lacks, heads that do not divide

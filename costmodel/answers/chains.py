@@ -10,12 +10,19 @@ import numpy as np
 
 from costmodel.answers.estimate import step_cost
 from costmodel.answers.setting import Setting
-from costmodel.answers.step import chain_step
+from costmodel.answers.step import StepCost, chain_step
 from costmodel.laws.acceptance import Acceptance
 from costmodel.passes.ops import Array, Number
 
 
-def step_seconds(setting: Setting, configurations: Sequence[Acceptance], *, batch: Number, context: Number) -> Array:
+def step_seconds(
+    setting: Setting,
+    configurations: Sequence[Acceptance],
+    *,
+    batch: Number,
+    context: Number,
+    plain: StepCost | None = None,
+) -> Array:
     """Seconds of a step of every configuration at every point, shape [configurations, *points].
 
     Example:
@@ -33,11 +40,15 @@ def step_seconds(setting: Setting, configurations: Sequence[Acceptance], *, batc
         configurations: what is run.
         batch: requests, > 0; broadcasts with `context`.
         context: cached tokens per request, >= 0.
+        plain: cost of a plain step at the same points, where it is known already.
     """
     points = np.broadcast_shapes(np.shape(batch), np.shape(context))
     seconds = np.empty((len(configurations), *points))
     for group in _alike(setting, configurations):
         first = configurations[group[0]]
+        if plain is not None and first.draft_tokens == 0:
+            seconds[group] = plain.total_s
+            continue
         if len(group) == 1:
             seconds[group] = step_cost(setting, first, batch=batch, context=context).total_s
             continue

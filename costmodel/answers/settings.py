@@ -19,7 +19,6 @@ from costmodel.method import Method
 from costmodel.method_library import load_method, method_names, named_transforms, require_priced
 from costmodel.parallel.plan import plan_of
 from costmodel.passes.forward import Deployment
-from costmodel.passes.measured import add_results
 from costmodel.passes.memory import kv_bytes
 from costmodel.passes.precision import Precision, precision
 from costmodel.passes.transform import apply
@@ -46,6 +45,8 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     target = load_model(names.model)
     device = load_device(names.device, names.overrides)
     if names.fidelity == "measured" and names.device.casefold().endswith(".toml"):
+        from costmodel.passes.measured import add_results  # which reads tables
+
         add_results(Path(names.device).parent)  # passes that were measured lie beside the profile made of them
     engine = load_engine(names.engine).on(device)
     split = engine.splits_verify(device) if names.split_verify is None else names.split_verify

@@ -68,7 +68,12 @@ class ModelCard:
 
 def model_names() -> list[str]:
     """Names of the shipped models, sorted; no file is opened."""
-    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+    return list(_sorted_names())
+
+
+@cache
+def _sorted_names() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
 def load_model(name_or_path: str | Path) -> Architecture:
@@ -219,7 +224,7 @@ def model_card(name: str) -> ModelCard:
 
 def _shipped_as(name: str) -> ModelCard | None:
     wanted = name.casefold()
-    stem = next((each for each in model_names() if each.casefold() == wanted), None)
+    stem = next((each for each in _sorted_names() if each.casefold() == wanted), None)
     if stem is not None:
         return _shipped(stem)
     # Searching the text before parsing keeps an alias as cheap as a name: one file is parsed, not all.

@@ -69,8 +69,13 @@ def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
+@cache
+def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(hint), get_args(hint)
+
+
 def _holds(value: object, hint: Any) -> bool:
-    origin, inner = get_origin(hint), get_args(hint)
+    origin, inner = _parts(hint)
     if origin in (Union, types.UnionType):
         return any(_holds(value, each) for each in inner)
     if origin is Literal:

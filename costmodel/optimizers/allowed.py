@@ -86,7 +86,16 @@ class NothingAllowedError(InfeasibleError):
         self.unmet = unmet
 
 
-def allowed(setting: Setting, candidate: Acceptance, step_s: Array, b: Array, c: Array, limits: Limits) -> Mask:
+def allowed(
+    setting: Setting,
+    candidate: Acceptance,
+    step_s: Array,
+    b: Array,
+    c: Array,
+    limits: Limits,
+    *,
+    fitting: bool | None = None,
+) -> Mask:
     """Where a configuration fits and meets the limits, over batches and contexts.
 
     Args:
@@ -96,8 +105,9 @@ def allowed(setting: Setting, candidate: Acceptance, step_s: Array, b: Array, c:
         b: batches.
         c: contexts.
         limits: latency limits.
+        fitting: it is known to fit everywhere; None: not known.
     """
-    mask = fits(setting, candidate, batch=b, context=c)
+    mask = fits(setting, candidate, batch=b, context=c) if fitting is None else np.full(step_s.shape, fitting)
     if candidate.holds_at is not None:
         mask = mask & (b == candidate.holds_at[0]) & (c == candidate.holds_at[1])
     if limits.tpot_s is not None:

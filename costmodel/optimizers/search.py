@@ -13,6 +13,7 @@ import numpy as np
 from costmodel.answers.chains import step_seconds
 from costmodel.answers.estimate import Estimate, Intervals, estimate, intervals
 from costmodel.answers.fit import fits
+from costmodel.answers.step import StepCost
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.method import Stop
@@ -292,7 +293,7 @@ def _by_topology(contender: Contender, rates: Array, batch: int, context: int) -
     return list(found.values())
 
 
-def rates_at(contender: Contender, b: Array, c: Array, limits: Limits) -> Array:
+def rates_at(contender: Contender, b: Array, c: Array, limits: Limits, *, plain: StepCost | None = None) -> Array:
     """Tokens per second of every candidate over batches and contexts; -inf where one is not allowed.
 
     Args:
@@ -300,14 +301,18 @@ def rates_at(contender: Contender, b: Array, c: Array, limits: Limits) -> Array:
         b: batches; broadcasts with `c`.
         c: contexts.
         limits: latency limits.
+        plain: cost of a plain step at the same points, where it is known already.
 
     Returns:
         Shape [candidates, *points].
     """
-    seconds = step_seconds(contender.setting, contender.candidates, batch=b, context=c)
+    setting = contender.setting
+    seconds = step_seconds(setting, contender.candidates, batch=b, context=c, plain=plain)
     rates = np.empty_like(seconds)
+    longest = max(contender.candidates, key=lambda each: each.draft_tokens)
+    roomy = bool(np.all(fits(setting, longest, batch=b, context=c)))  # then every shorter draft fits, too
     for place, (candidate, step_s) in enumerate(zip(contender.candidates, seconds, strict=True)):
-        meets = allowed(contender.setting, candidate, step_s, b, c, limits)
+        meets = allowed(setting, candidate, step_s, b, c, limits, fitting=True if roomy else None)
         rates[place] = np.where(meets, b * candidate.tokens_per_step / step_s, -np.inf)
     return rates
 

@@ -23,8 +23,7 @@ from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.refine_policy import RefinePolicy
-from traces.library import read_trace, trace_file, trace_name
-from traces.storage.confidence_file import is_confidence, read_confidence
+from traces.library import is_confidence, read_trace, trace_file, trace_name
 
 Kind = Literal["recorded", "counted", "stated", "published"]
 
@@ -186,6 +185,7 @@ def confidence_source(
         InputError: no confidence trace, or one that cannot answer for the method.
     """
     from costmodel.laws.replayed_refining import replayed_refining
+    from traces.storage.confidence_file import read_confidence
 
     if not method:
         raise InputError("a confidence trace needs the method that is asked about", file=path, key="--method")

@@ -62,8 +62,9 @@ def refined(written: ScenarioFile) -> Refined | None:
     section = written.speculation
     if section is None or (section.trace is None and section.refine is None):
         return None
+    from traces.library import is_confidence
     from traces.replay.confidence.block_passes import block_passes
-    from traces.storage.confidence_file import is_confidence, read_confidence
+    from traces.storage.confidence_file import read_confidence
 
     path = trace_file(section.trace or "")
     if not is_confidence(path):

@@ -82,10 +82,8 @@ def confidence_table(trace: ConfidenceTrace) -> pa.Table:
     return pa.table(columns).replace_schema_metadata({METADATA_KEY: header_bytes(header, trace.provenance)})
 
 
-def is_confidence(path: str | Path) -> bool:
-    """Whether a file is a confidence trace, by its footer; what is wrong with any other file its reader says."""
-    if Path(path).suffix.lower() != ".parquet":
-        return False
+def holds_confidence(path: str | Path) -> bool:
+    """Whether a Parquet file is a confidence trace, by its footer."""
     try:
         with opened_parquet(path) as parquet:
             decode_header((parquet.schema_arrow.metadata or {}).get(METADATA_KEY), str(path), kinds=(KIND,))

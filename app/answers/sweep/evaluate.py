@@ -16,7 +16,7 @@ import numpy as np
 from app.answers.sweep.cells import PLAIN, Cells, Group
 from app.answers.sweep.file import Sweep, recorded_source
 from app.answers.sweep.table import table_of
-from costmodel.answers.estimate import estimate, intervals, needed_bytes, prefill_s
+from costmodel.answers.estimate import estimate, intervals, needed_bytes, prefill_s, step_cost
 from costmodel.answers.fit import require_fit
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from costmodel.answers.estimate import Setting
+    from costmodel.answers.step import StepCost
     from costmodel.laws.acceptance import Acceptance
     from costmodel.optimizers.sources import Source
     from costmodel.passes.ops import Array
@@ -117,23 +118,27 @@ class Evaluation:
 def _answers(prepared: _Prepared, b: Array, c: Array, seed: int) -> list[Row]:
     """What the cells of a group answer, in the order of batches and contexts."""
     contender, found = prepared.contender, [Row() for _ in b]
-    rates = rates_at(contender, b, c, Limits())
+    plain = step_cost(prepared.setting, contender.candidates[0], batch=b, context=c)
+    rates = rates_at(contender, b, c, Limits(), plain=plain)
     best = np.argmax(rates, axis=0)
     fits = np.isfinite(np.max(rates, axis=0))
     for index in np.unique(best[fits]).tolist():
         places = np.flatnonzero(fits & (best == index))
         shared = _shared(prepared, contender.candidates[index])
-        for place, row in zip(places.tolist(), _numbers(prepared, index, b[places], c[places], seed), strict=True):
+        known = plain if len(places) == len(b) else None
+        for place, row in zip(
+            places.tolist(), _numbers(prepared, index, b[places], c[places], seed, known), strict=True
+        ):
             found[place] = shared | row
     for place in np.flatnonzero(~fits).tolist():
         found[place] = _unfit(prepared, int(b[place]), int(c[place]))
     return found
 
 
-def _numbers(prepared: _Prepared, index: int, b: Array, c: Array, seed: int) -> Iterator[Row]:
-    """Estimates of one configuration where it is the best."""
+def _numbers(prepared: _Prepared, index: int, b: Array, c: Array, seed: int, plain: StepCost | None) -> Iterator[Row]:
+    """Estimates of one configuration where it is the best; `plain` is the cost of plain steps there, where known."""
     setting, a = prepared.setting, prepared.contender.candidates[index]
-    result = estimate(setting, a, batch=b, context=c)
+    result = estimate(setting, a, batch=b, context=c, plain=plain)
     spread = intervals(setting, result, batch=b, generator=np.random.default_rng(seed), alike=True)
     first = prefill_s(setting, prompt_tokens=np.maximum(c, 1.0), drafts=a.draft_tokens > 0)
     columns = {

@@ -179,7 +179,7 @@ def recorded_source(name: str) -> Any:
     Raises:
         InputError: no trace, or one that names no method.
     """
-    from traces.storage.confidence_file import is_confidence
+    from traces.library import is_confidence
 
     file = trace_file(name)
     if is_confidence(file):

@@ -52,8 +52,7 @@ def named_sources(
     from costmodel.optimizers.named_drafters import drafter_source
     from costmodel.optimizers.sources import length_source, rates_source, trace_source
     from hardware_profiles.errors import InputError
-    from traces.library import trace_file
-    from traces.storage.confidence_file import is_confidence
+    from traces.library import is_confidence, trace_file
 
     share, slug = ratio(accepted.match_rate, "--match-rate"), method_slug(method, "--method")
     ways = {"--trace": bool(traces), "--acceptance": accepted.acceptance is not None,
@@ -214,8 +213,7 @@ def asked_source(
 
 def _replays_masked(chosen: "DecodingConfiguration", accepted: Accepted) -> bool:
     """Whether a configuration names a confidence trace, and options state nothing in its place."""
-    from traces.library import trace_file
-    from traces.storage.confidence_file import is_confidence
+    from traces.library import is_confidence, trace_file
 
     stated = accepted.drafter or accepted.acceptance is not None or accepted.tokens_per_step is not None
     return not stated and chosen.trace is not None and is_confidence(trace_file(chosen.trace))
@@ -274,8 +272,7 @@ def acceptance_values(
 def _check_masked(trace: str, drafts: Mapping[str, Any]) -> None:
     """Refuse what belongs to drafts beside a confidence trace."""
     from hardware_profiles.errors import InputError
-    from traces.library import trace_file
-    from traces.storage.confidence_file import is_confidence
+    from traces.library import is_confidence, trace_file
 
     given = [(option, value) for option, value in drafts.items() if value is not None]
     if given and is_confidence(trace_file(trace)):

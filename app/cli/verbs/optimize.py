@@ -117,7 +117,6 @@ def optimize(
     quiet: Quiet = False,
 ) -> Answered:
     """Search drafters, draft lengths, trees and batches; write what engines load."""
-    from app.answers.counted import counted_answer
     from app.cli.cell_answers import cell_answer, together
     from app.cli.cells import cells_of, names_of, require_one
     from app.cli.output import deliver, progress_line, require_folder
@@ -158,6 +157,8 @@ def optimize(
     limits = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
     running = running_engine(files, model) if (files := scrapes(metrics, after)) else None
     if running is not None:
+        from app.answers.counted import counted_answer
+
         counted = counters_source(running, method_slug(method, "--method"), accepted.match_rate, lengths or ())
         method = ""
     grid: dict[str, Any] = {

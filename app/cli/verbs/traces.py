@@ -67,9 +67,8 @@ def compare(
     """Acceptance by drafter, prompt kind and depth, and tokens per step with 80 % intervals; or policies."""
     from app.cli.output import deliver, print_table, require_file, say
     from hardware_profiles.errors import UnknownNameError
-    from traces.library import read_trace, trace_file
+    from traces.library import is_confidence, read_trace, trace_file
     from traces.replay.comparison import compare as compared
-    from traces.storage.confidence_file import is_confidence
 
     files = [trace_file(file) for file in files]
     if any(confidence := [is_confidence(file) for file in files]):

@@ -11,6 +11,7 @@ from costmodel.passes.ops import Array, Number, Work
 from hardware_profiles.profile import Device
 
 ROW_TILES = (16, 32, 64, 128)  # rows of the output tiles that a library chooses among
+_TILES = np.array(ROW_TILES, dtype=np.float64)
 COLUMN_TILE = 128
 LARGEST_DECODE_ROWS = 1024.0  # rows up to which products were measured
 PREFILL_ROWS = 4096.0
@@ -82,19 +83,14 @@ def _single_factor(device: Device, m: Array) -> Array:
 
 def _tile_factor(device: Device, m: Array, outputs: Number | None) -> Array:
     c = device.constants
-    per_tile = None
+    tile = _TILES.reshape(-1, *(1 for _ in range(max(m.ndim, np.ndim(outputs)))))
+    tiles = np.ceil(m * (1.0 / tile) - 1e-9)
+    rows = tiles * (tile * (1.0 + c.gemm_tile_ratio * (COLUMN_TILE / tile - 1.0) / 2.0))
     if outputs is not None and c.gemm_wave_ratio:
         per_tile = np.ceil(np.asarray(outputs, dtype=np.float64) / COLUMN_TILE) / device.processors
-    best = None
-    for tile in ROW_TILES:
-        tiles = np.ceil(m * (1.0 / tile) - 1e-9)
-        rows = tiles * (tile * (1.0 + c.gemm_tile_ratio * (COLUMN_TILE / tile - 1.0) / 2.0))
-        if per_tile is not None:
-            waves = np.maximum(tiles * per_tile, 1.0)
-            rows = rows * (1.0 - c.gemm_wave_ratio + c.gemm_wave_ratio * np.ceil(waves - 1e-9) / waves)
-        best = rows if best is None else np.minimum(best, rows)
-    assert best is not None
-    return np.asarray(best / m)
+        waves = np.maximum(tiles * per_tile, 1.0)
+        rows = rows * (1.0 - c.gemm_wave_ratio + c.gemm_wave_ratio * np.ceil(waves - 1e-9) / waves)
+    return np.asarray(rows.min(axis=0) / m)
 
 
 def _unfilled(device: Device, m: Array, outputs: Number) -> Array:
