@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from costmodel.answers.estimate import estimate
+from costmodel.answers.estimate import estimate, needed_bytes
 from costmodel.answers.fit import fits
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
@@ -122,3 +122,13 @@ def test_a_drafter_that_leaves_no_room_is_not_chosen():
     between = int(batches[plain & ~draft][0])
     answer = found(one, batches=(1, between), contexts=(1024,))
     assert [ranked[0].topology for ranked in answer.ranked] == ["chain", "off"]
+
+
+@pytest.mark.parametrize("method", ["eagle-3", "n-gram", "medusa", "mtp", "early-exit"])
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "llama.cpp"])
+def test_a_longer_draft_never_needs_less_memory(method, engine):
+    """Where the longest candidate fits, all do, so that only it is asked about."""
+    names = DeploymentNames(model="llama-3.1-8b", device="h100-sxm", engine=engine)
+    setting = build_setting(DecodingConfiguration(method=method, deployment=names))
+    sizes = [float(needed_bytes(setting, geometric(0.5, k), batch=64, context=4096)) for k in (0, 1, 4, 16, 64)]
+    assert sizes == sorted(sizes)
