@@ -35,8 +35,10 @@ from app.cli.verbs.optimize_joint import Joint
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
+    from costmodel.optimizers.allowed import Limits
     from costmodel.optimizers.recommend import Recommendation
     from costmodel.optimizers.sources import Source
+    from traces.importers.engines.running import Running
 
 DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
 DEFAULT_OUT = Path("rooftree-out")
@@ -157,8 +159,6 @@ def optimize(
     limits = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
     running = running_engine(files, model) if (files := scrapes(metrics, after)) else None
     if running is not None:
-        from app.answers.counted import counted_answer
-
         counted = counters_source(running, method_slug(method, "--method"), accepted.match_rate, lengths or ())
         method = ""
     grid: dict[str, Any] = {
@@ -196,7 +196,7 @@ def optimize(
     answers = [
         cell_answer(
             each, inputs, unmet, out, several=several, draft=drafting.draft,
-            counters=None if running is None else counted_answer(each, running, limits, seed),
+            counters=None if running is None else _counters(each, running, limits, seed),
         )
         for each in found
     ]  # fmt: skip
@@ -213,6 +213,13 @@ def optimize(
     )  # fmt: skip
     require_one([*body["choices"], *unmet])
     return delivered
+
+
+def _counters(answer: "Recommendation", running: "Running", limits: "Limits", seed: int) -> dict[str, Any]:
+    """What an engine's counters say of what runs."""
+    from app.answers.counted import counted_answer
+
+    return counted_answer(answer, running, limits, seed)
 
 
 def _searched(

@@ -83,11 +83,12 @@ def _single_factor(device: Device, m: Array) -> Array:
 
 def _tile_factor(device: Device, m: Array, outputs: Number | None) -> Array:
     c = device.constants
-    tile = _TILES.reshape(-1, *(1 for _ in range(max(m.ndim, np.ndim(outputs)))))
+    n = np.asarray(1.0 if outputs is None else outputs, dtype=np.float64)
+    tile = _TILES.reshape(-1, *(1 for _ in range(max(m.ndim, n.ndim))))
     tiles = np.ceil(m * (1.0 / tile) - 1e-9)
     rows = tiles * (tile * (1.0 + c.gemm_tile_ratio * (COLUMN_TILE / tile - 1.0) / 2.0))
     if outputs is not None and c.gemm_wave_ratio:
-        per_tile = np.ceil(np.asarray(outputs, dtype=np.float64) / COLUMN_TILE) / device.processors
+        per_tile = np.ceil(n / COLUMN_TILE) / device.processors
         waves = np.maximum(tiles * per_tile, 1.0)
         rows = rows * (1.0 - c.gemm_wave_ratio + c.gemm_wave_ratio * np.ceil(waves - 1e-9) / waves)
     return np.asarray(rows.min(axis=0) / m)
