@@ -163,9 +163,8 @@ def _read_confidence(given: str, written: str) -> int:
 
 def _read_acceptance(given: str, written: str, format: str) -> int:
     from traces.importers.formats import READERS, import_trace, possible
-    from traces.library import read_trace
+    from traces.library import is_confidence, read_trace
     from traces.storage.acceptance_file import write_acceptance
-    from traces.storage.confidence_file import is_confidence
 
     if format:
         write_acceptance(import_trace(format, given), written)
