@@ -4,13 +4,14 @@ Two simulations of the same requests, and goodput over loads, between warm-up an
 replicas (`rooftree simulate`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from app.answers.simulation_runs import run_cases
 from app.dashboard.answer import Answer, Card, Figure, scenario, shown_path, trace_path
+from app.dashboard.question import acceptance_words, drafter_options, drafters
 from app.dashboard.state import State, command, milliseconds
 from app.figures.charts import DASHES, PALETTE, digits, framed
 from app.reports.simulation_page import Case, shares
@@ -19,7 +20,6 @@ from simulator.results.steady import SteadyWindow, steady_window
 from simulator.scenario.build import Prepared, prepare
 from simulator.scenario.file import checked_scenario
 from simulator.scenario.schema import with_values
-from traces.library import shipped_traces
 
 Report = Callable[[str, int, int], None]
 LOADS = (0.5, 1.0, 2.0)  # of the asked rate
@@ -37,7 +37,7 @@ def answer_serving(state: State, report: Report) -> Answer:
         InputError: options that exclude each other.
         InfeasibleError: the model does not fit.
     """
-    name = state.trace or shipped_traces()[0].stem
+    words, speculation = _speculation(state)
     cases: list[Case] = []
     windows: list[SteadyWindow] = []
     load: dict[str, list[tuple[float, float | None]]] = {}
@@ -47,7 +47,7 @@ def answer_serving(state: State, report: Report) -> Answer:
         report(name, done * state.count + ended, whole * state.count)
 
     for label, drafted in ((f"K = {state.draft_tokens}", True), ("no speculation", False)):
-        prepared = _prepared(state, name if drafted else None)
+        prepared = _prepared(state, speculation if drafted else {})
         load[label] = []
         for share in LOADS:
             report_progress(f"{label} at {state.rate * share:g}/s", 0, state.count)
@@ -61,7 +61,7 @@ def answer_serving(state: State, report: Report) -> Answer:
     first, plain = windows
     return Answer(
         headline=_headline(state, first, plain),
-        command=_command(state, name),
+        command=_command(state),
         numbers=[
             ("TTFT p99", f"{_ms(first.ttft_s['p99'])} ({_ms(plain.ttft_s['p99'])} without)"),
             ("TPOT p99", f"{_ms(first.tpot_s['p99'])} ({_ms(plain.tpot_s['p99'])} without)"),
@@ -71,7 +71,7 @@ def answer_serving(state: State, report: Report) -> Answer:
         cards=_cards(cases, windows, load),
         tables=[("With drafting, and without", _rows(cases, windows))],
         notes=["Both cases serve the same requests. Good requests meet the limits; without limits all that finish are.",
-               _counted(first), *_growing(cases, windows), f"Requests draft as recorded in {name}."],
+               _counted(first), *_growing(cases, windows), words],
     )  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def _growing(cases: Sequence[Case], windows: Sequence[SteadyWindow]) -> list[str
     ]
 
 
-def _prepared(state: State, trace: str | None) -> Prepared:
+def _prepared(state: State, speculation: Mapping[str, Any]) -> Prepared:
     asked = scenario(state, method="plain-decoding").deployment
     given = {
         "deployment.model": asked.model, "deployment.device": asked.device, "deployment.engine": asked.engine,
@@ -109,12 +109,31 @@ def _prepared(state: State, trace: str | None) -> Prepared:
         "requests.output_tokens": f"exponential:{state.output_tokens}",
         "slo.ttft_s": milliseconds(state.slo_ttft_ms), "slo.tpot_s": milliseconds(state.slo_tpot_ms),
     }  # fmt: skip
-    if trace is not None:
-        given |= {"speculation.trace": str(trace_path(trace)), "speculation.draft_tokens": state.draft_tokens}
-    return prepare(checked_scenario(with_values({}, given)))
+    return prepare(checked_scenario(with_values({}, given | dict(speculation))))
 
 
-def _command(state: State, trace: str) -> str:
+def _speculation(state: State) -> tuple[str, dict[str, Any]]:
+    """What is said of the drafter, and its keys of a scenario: the page's recording, else the question's drafter."""
+    found: dict[str, Any] = {"speculation.draft_tokens": state.draft_tokens}
+    if state.trace:
+        words = f"Requests draft as recorded in {state.trace}."
+        return words, found | {"speculation.trace": str(trace_path(state.trace))}
+    source = drafters(state)[0]
+    found |= {"speculation.method": source.method, "speculation.match_rate": source.match_rate}
+    if (draft := scenario(state).draft_model) is not None:
+        found["speculation.draft"] = draft
+    if source.path is not None:
+        found["speculation.trace"] = str(source.path)
+    elif source.rates is None:
+        found["speculation.tokens_per_step"] = source.own_tokens_per_step
+    elif source.rates.tokens_per_step is not None and source.rates.measured == state.draft_tokens:
+        found["speculation.tokens_per_step"] = source.rates.tokens_per_step
+    else:
+        found["speculation.acceptance"] = list(source.rates.by_depth)
+    return acceptance_words(source), found
+
+
+def _command(state: State) -> str:
     rates = ",".join(f"{state.rate * share:g}" for share in LOADS)
     asked = scenario(state, method="plain-decoding").deployment
     formats = {"dtype": asked.dtype, "kv_dtype": asked.kv_dtype}
@@ -123,7 +142,8 @@ def _command(state: State, trace: str) -> str:
     return command(["simulate"], {
         "model": asked.model, "device": asked.device, "engine": asked.engine, "set": (*keys, *asked.overrides),
         "rate": state.rate, "count": state.count, "prompt-tokens": f"lognormal:{state.prompt_tokens}:1",
-        "output-tokens": f"exponential:{state.output_tokens}", "trace": shown_path(trace_path(trace)),
+        "output-tokens": f"exponential:{state.output_tokens}", **(
+            {"trace": shown_path(trace_path(state.trace))} if state.trace else drafter_options(state, alone=True)),
         "draft-tokens": state.draft_tokens, "slo-ttft": state.slo_ttft_ms or None,
         "slo-tpot": state.slo_tpot_ms or None, "rates": rates, "seed": state.seed or None,
     })  # fmt: skip

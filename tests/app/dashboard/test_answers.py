@@ -288,6 +288,14 @@ def test_simulations_serve_the_same_requests_and_tell_progress():
     assert len(answer.cards[3].figure["data"][0]["x"]) == 3, "half, once and twice the rate"
 
 
+@pytest.mark.parametrize("changed", [{}, {"method": "eagle-3", "known_by": "rate"}, {"trace": LENGTHS}])
+def test_a_simulation_drafts_as_the_question_does(capsys, tmp_path, changed):
+    answer = answer_serving(replace(SERVED, **changed), lambda *told: None)
+    told = said(capsys, answer.command, "--json", "--out", str(tmp_path))["metrics"]["itl_s"]
+    rows = {(row["time"].partition(",")[0], row[""]): row["K = 5 (ms)"] for row in answer.tables[0][1]}
+    assert rows["time between deliveries", "mean"] == pytest.approx(1e3 * told["mean"], abs=6e-4)
+
+
 def test_a_simulation_can_be_stopped_from_its_progress():
     class StoppedError(Exception):
         pass
