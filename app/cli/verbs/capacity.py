@@ -26,6 +26,7 @@ from app.cli.output import Answered
 from app.cli.question.accepted import as_given, draft_lengths, lengths_for, numbers_words, one_source
 from app.cli.question.asked import asked, with_options
 from app.cli.question.planned import Data, Expert, Pipeline
+from app.cli.verbs.capacity_joint import full_plans, is_full
 
 if TYPE_CHECKING:
     from costmodel.answers.capacity import Plan
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from costmodel.laws.acceptance import Acceptance
 
 MOST_DEVICES = 1024  # of one replica
+_NAMED = ("model", "device", "engine", "tp", "method", "draft_tokens", "devices")
+_SEARCHED = ("layout", "dtype", "kv_dtype", "batch_cap", "token_budget")
 
 
 @grouped
@@ -66,6 +69,17 @@ def capacity(
         str | None,
         typer.Option("--draft-tokens", help="Draft tokens K to choose among, comma-separated. Default: 1,3,5."),
     ] = None,
+    search: Annotated[
+        str,
+        typer.Option(
+            "--search",
+            help="named: the --tp and method that are named; full: layouts, formats, drafters, batch caps and token "
+            "budgets are searched for the cheapest, as `optimize --search full` does.",
+        ),
+    ] = "named",
+    most_devices: Annotated[
+        int, typer.Option("--devices", min=1, max=MOST_DEVICES, help="With --search full: most devices of a kind.")
+    ] = MOST_DEVICES,
     utilisation: Annotated[
         float, typer.Option("--utilisation", help="Share of a replica's highest rate to plan with.")
     ] = 0.8,
@@ -108,8 +122,14 @@ def capacity(
         "exit_layers": drafting.exit_layer, "draft_passes": drafting.draft_passes,
         "draft_bytes": byte_count(drafting.draft_bytes, "--draft-bytes"),
     }  # fmt: skip
-    cases = _cases(base, cells, sizes, slug, drafted, drafter)
-    rows = [_row(one, setting, found, load, slo, utilisation, seed) for one, setting, found in cases]
+    if is_full(search):
+        given = {**asdict(formats), **asdict(drafting), "model": model, "device": ",".join(device or ["h100-sxm"]),
+                 "pp": pp, "ep": ep, "dp": dp, "seed": seed, "tp": sizes[0], "method": slug}  # fmt: skip
+        rows, settings = full_plans(given, source, asked_lengths, load, slo, utilisation, most_devices)
+    else:
+        cases = _cases(base, cells, sizes, slug, drafted, drafter)
+        rows = [_row(one, setting, found, load, slo, utilisation, seed) for one, setting, found in cases]
+        settings = [setting for _, setting, _ in cases if not isinstance(setting, str)]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in LISTED}
     inputs = {
         **listed, "rate": load.requests_per_s, "prompt": load.mean_prompt_tokens, "output": load.output_tokens,
@@ -119,9 +139,8 @@ def capacity(
         "tokens_per_step": accepted.tokens_per_step, "drafter": accepted.drafter or [],
         "match_rate": accepted.match_rate, "draft_tokens": ",".join(map(str, lengths)),
         "tree": str(tree) if tree else None, "utilisation": utilisation,
-        "dtype": formats.dtype, "set": formats.overrides or [], "seed": seed,
+        "dtype": formats.dtype, "set": formats.overrides or [], "seed": seed, "search": search,
     }  # fmt: skip
-    settings = [setting for _, setting, _ in cases if not isinstance(setting, str)]
     answer = {"inputs": inputs, "plans": rows, "best": _best(rows), "assumptions": assumptions(settings)}
     if drafted and source is not None:
         answer["acceptance"] = acceptance(source)
@@ -222,7 +241,7 @@ def _best(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
     first = min(able, key=lambda row: (row["usd_per_hour"] if priced else 0.0, row["watts"]))
     return {
         "by": "usd_per_hour" if priced else "watts",
-        **{key: first[key] for key in ("model", "device", "engine", "tp", "method", "draft_tokens", "devices")},
+        **{key: first[key] for key in (*_NAMED, *_SEARCHED) if key in first},
     }
 
 
@@ -235,7 +254,8 @@ def _print(answer: dict[str, Any]) -> None:
     names = [name for name in LISTED if "," in inputs[name]]
 
     def cells(row: dict[str, Any]) -> list[str]:
-        first = [*(row[name] for name in names), str(row["tp"]), row["method"]]
+        placed = f"{row['layout']} {row['dtype']}" if "layout" in row else str(row["tp"])
+        first = [*(row[name] for name in names), placed, row["method"]]
         if not row["feasible"]:
             return [*first, "", mark_words(row), *[""] * 7]
         low, high = row["replicas_interval"]
