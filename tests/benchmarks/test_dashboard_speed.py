@@ -13,7 +13,7 @@ pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not i
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-from tests.browser.screenshots import CHROMIUM, FLAGS, PATIENCE_S, served, settled  # noqa: E402
+from tests.browser.screenshots import CHROMIUM, FLAGS, PATIENCE_S, reached, served, settled  # noqa: E402
 from traces.library import shipped_traces  # noqa: E402
 
 AIM_S = 0.3
@@ -25,7 +25,8 @@ RECORDINGS = tuple(f"trace={path.stem}" for path in shipped_traces())
 # page, slider, the links to begin with (enough of them that no question comes twice), and how many times the aim is
 # allowed: the last searches over all methods at every change
 CASES = [
-    ("map", "acceptance_ratio=0.4", MODELS, 1), ("hardware", "bandwidth_ratio=0.25", MODELS, 1),
+    ("map", "acceptance_ratio=0.4&known_by=rate&method=eagle-3", MODELS, 1),
+    ("hardware", "bandwidth_ratio=0.25", MODELS, 1),
     ("tree", "tree_nodes=4", MODELS, 1), ("trace", "draft_tokens=1", RECORDINGS, 1), ("run", "batch=1", MODELS, 1),
     ("run", "context=256", MODELS, 2),
 ]  # fmt: skip
@@ -50,7 +51,7 @@ WATCH = """shown => {
         requestAnimationFrame(look);
     });
 }"""
-CHARTS = "() => document.querySelector('[data-board=charts]').dataset.shown"
+CHARTS = "() => document.querySelector('[data-part=charts]').dataset.shown"
 TITLE = "() => document.querySelector('.js-plotly-plot')?.layout?.title?.text"
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on the path")]
@@ -87,14 +88,14 @@ def smallest(browser, tmp_path_factory):
         page.set_default_timeout(1000 * PATIENCE_S)
         page.goto(address)
         page.locator(".js-plotly-plot .main-svg").first.wait_for()
-        times = changed(page, "[data-testid=stSlider]", TITLE, CHANGES)
+        times = changed(page, page.get_by_test_id("stSlider"), TITLE, CHANGES)
         page.close()
     return times
 
 
 def changed(page, slider, shown, most):
     """Seconds of every step of a slider to its end, at most so many."""
-    place = page.locator(f"{slider} input[type=range]").first
+    place = slider.locator("input[type=range]").first
     place.focus()
     times = []
     while len(times) < most and place.evaluate("each => Number(each.value) < Number(each.max)"):
@@ -120,7 +121,7 @@ def sliding(browser, server, name, start, links):
         page.set_default_timeout(1000 * PATIENCE_S)
         page.goto(f"{server}/?page={name}&{start}&{link}")
         settled(page)
-        times += changed(page, f".st-key-asked-{start.split('=')[0]}", CHARTS, CHANGES - len(times))
+        times += changed(page, reached(page, start.split("=")[0]), CHARTS, CHANGES - len(times))
         page.close()
     return times
 

@@ -64,12 +64,26 @@ def served(log, *, words=None):
 
 def settled(page):
     """Wait until every chart says what the link asks, or the page says why there is none."""
-    page.locator("[data-part=charts][data-settled], [data-testid=stAlert]").first.wait_for()
+    page.locator("[data-part=charts][data-settled], [data-testid=stAlert]").first.wait_for(state="attached")
     page.wait_for_function("""() => {
         const idle = document.querySelector('[data-test-script-state="notRunning"]');
         const parts = [...document.querySelectorAll('[data-part]')];
         return idle && parts.every(each => each.dataset.settled === each.dataset.shown);
     }""")
+
+
+def reached(page, name):
+    """The widget of a field, once the button that hides it has been pressed."""
+    from app.dashboard.bar import BEHIND, QUESTION
+
+    widget = page.locator(f".st-key-asked-{name}")
+    if widget.count() == 0:
+        groups = {**QUESTION, **{title: names for more in BEHIND.values() for title, names in more.items()}}
+        buttons = [page.locator(f".st-key-group-{title.replace(' ', '-')} button").first
+                   for title, names in groups.items() if name in names]  # fmt: skip
+        next(button for button in buttons if button.count()).click()
+        widget.first.wait_for()
+    return widget
 
 
 def simulated(page):

@@ -8,19 +8,26 @@ import pytest
 
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
-from tests.browser.screenshots import PAGES, settled, simulated
+from app.dashboard.state import State
+from tests.browser.screenshots import PAGES, reached, settled, simulated
 from traces.library import shipped_confidence, shipped_traces
 
 PHONE = (390, 844)
+MODEL = State().model
 RANKED = "smollm2-135m--early-exit--greedy"
 
 
 def asked_for(page):
-    return page.evaluate("location.search.slice(1)")
+    """The page's question as one query, which names the page too."""
+    return f"page={where(page)}&{page.evaluate('location.search.slice(1)')}"
+
+
+def where(page):
+    return page.evaluate("location.pathname.slice(1)") or "run"
 
 
 def query(page):
-    return {name: values[0] for name, values in parse_qs(asked_for(page)).items()}
+    return {name: values[0] for name, values in parse_qs(page.evaluate("location.search.slice(1)")).items()}
 
 
 def headline(page):
@@ -31,14 +38,14 @@ def slid(page, name, key="ArrowRight"):
     """Move a slider by a key and wait until every chart follows."""
     charts = "document.querySelector('[data-part=charts]').dataset.settled"
     before = page.evaluate(charts)
-    page.locator(f".st-key-asked-{name} input[type=range]").first.focus()
+    reached(page, name).locator("input[type=range]").first.focus()
     page.keyboard.press(key)
     page.wait_for_function(f"before => {charts} !== before", arg=before)
     settled(page)
 
 
 def turned_to(page, title):
-    page.get_by_test_id("stRadio").get_by_text(title).click()
+    page.get_by_test_id("stSidebarNavLink").get_by_text(title, exact=True).click()
     page.get_by_role("heading", name=title, level=1).wait_for()
     settled(page)
 
@@ -73,19 +80,19 @@ def test_a_chart_is_changed_in_place(opened):
 
 
 def test_a_link_opened_elsewhere_says_the_same(opened):
-    page = opened("page=map&batch=16&draft_tokens=3&acceptance_ratio=0.6")
+    page = opened("page=map&batch=16&draft_tokens=3&method=eagle-3&known_by=rate&acceptance_ratio=0.6")
     slid(page, "batch")
     again = opened(asked_for(page))
     assert headline(again) == headline(page)
-    assert query(again) == query(page)
-    assert query(again)["batch"] == "32"
+    assert (where(again), query(again)) == (where(page), query(page))
+    assert query(again)["batch"] == "24"
 
 
 def test_pages_change_and_keep_the_question(opened):
     page = opened("page=map&model=llama-3.2-1b")
     turned_to(page, "Hardware what-if")
     page.get_by_text("Roofline of the step").wait_for()
-    assert query(page) == {"page": "hardware", "model": "llama-3.2-1b"}
+    assert (where(page), query(page)) == ("hardware", {"model": "llama-3.2-1b"})
     turned_to(page, "Trace lab")
     page.get_by_text("Acceptance by depth").wait_for()
     assert page.get_by_text("Roofline of the step").count() == 0
@@ -102,7 +109,7 @@ def test_a_part_of_a_link_that_cannot_be_is_left_out_in_words(opened):
 def test_what_fits_nowhere_is_a_message_and_the_next_choice_an_answer(opened):
     page = opened("page=map&model=llama-3.1-405b&device=l4")
     assert "too large" in page.get_by_test_id("stAlert").inner_text()
-    page.get_by_test_id("stRadio").get_by_text("Trace lab").click()
+    turned_to(page, "Trace lab")
     page.get_by_text("Acceptance by depth").wait_for()
 
 
@@ -171,11 +178,11 @@ def test_back_leads_from_page_to_page_and_not_from_move_to_move(opened):
     page.go_back()
     page.get_by_role("heading", name="Hardware what-if", level=1).wait_for()
     settled(page)
-    assert query(page) == {"page": "hardware", "batch": "16"}
+    assert (where(page), query(page)) == ("hardware", {"model": MODEL, "batch": "12"})
     page.go_back()
     page.get_by_role("heading", name="Break-even map", level=1).wait_for()
     settled(page)
-    assert query(page) == {"page": "map", "batch": "8"}
+    assert (where(page), query(page)) == ("map", {"model": MODEL, "batch": "8"})
 
 
 def test_a_file_that_is_no_recording_is_refused_in_words(opened, tmp_path):

@@ -1,0 +1,171 @@
+"""Tasks that people come with, from the first page to an answer or a command that the command line gives, too."""
+
+import json
+import shlex
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+
+pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
+
+from app.cli.main import main
+from tests.browser.screenshots import PATIENCE_S, reached, settled
+
+
+def chosen(page, name, text):
+    """Pick an option of a field by its words."""
+    box = reached(page, name).get_by_role("combobox")
+    box.click()
+    box.fill(text)
+    page.get_by_role("option", name=text, exact=True).first.click()
+    settled(page)
+    page.wait_for_timeout(300)
+    settled(page)
+
+
+def slid_to(page, name, value):
+    """Move a slider to a value by its keys."""
+    for _ in range(40):
+        thumb = reached(page, name).locator("input[type=range]").first
+        now = thumb.get_attribute("aria-valuetext").replace(",", "")
+        if now == str(value):
+            return
+        thumb.focus()
+        page.keyboard.press("ArrowRight" if float(now) < value else "ArrowLeft")
+        page.wait_for_function(
+            "([name, before]) => document.querySelector(`.st-key-asked-${name} input[type=range]`)"
+            ".getAttribute('aria-valuetext').replaceAll(',', '') !== before", arg=[name, now],
+        )  # fmt: skip
+        settled(page)
+    raise AssertionError(f"{name} never became {value}")
+
+
+def typed(page, name, text):
+    field = reached(page, name).locator("input").first
+    field.fill(text)
+    field.press("Enter")
+    settled(page)
+    page.wait_for_timeout(300)
+    settled(page)
+
+
+def headline(page):
+    return page.locator("[data-part=words] h2").inner_text()
+
+
+def commands(page):
+    """The code that the page offers for copying."""
+    return page.get_by_test_id("stCode").all_inner_texts()
+
+
+def said(capsys, line, folder):
+    """The JSON answer of a command line, and the files that it writes."""
+    capsys.readouterr()
+    assert main([*shlex.split(line)[1:], "--json", "--out", str(folder)]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_eagle_3_on_four_h100_for_70b_at_batch_64_gives_the_command_that_optimize_writes(opened, capsys, tmp_path):
+    page = opened()
+    assert page.get_by_text("rooftree predicts").is_visible()
+    chosen(page, "model", "llama-3.1-70b")
+    slid_to(page, "tp", 4)
+    chosen(page, "method", "eagle-3")
+    slid_to(page, "batch", 64)
+    slid_to(page, "context", 8192)
+    assert "eagle-3" in headline(page) and "batch 64 " in headline(page) and "context 8,192" in headline(page)
+    engine, line = (text.strip() for text in commands(page))
+    told = said(capsys, line, tmp_path)
+    assert told["choices"][0]["batch"] == 64
+    assert f"{told['choices'][0]['draft_tokens']} draft tokens" in headline(page)
+    script = (tmp_path / "vllm" / "vllm-serve.sh").read_text()
+    words = shlex.split(script.partition("exec ")[2].replace("\\\n", " "))
+    assert [word for word in shlex.split(engine) if word in words] == shlex.split(engine)
+    assert "--tensor-parallel-size 4" in engine and '"method":"eagle3"' in engine
+
+
+def test_back_five_times_is_five_pages_back(opened):
+    page = opened()
+    titles = ["What should I run?", "Break-even map", "Tree explorer", "Trace lab", "Hardware what-if", "Validation"]
+    for title in titles[1:]:
+        page.get_by_test_id("stSidebarNavLink").get_by_text(title, exact=True).click()
+        page.get_by_role("heading", name=title, level=1).wait_for()
+        settled(page)
+    for title in reversed(titles[:-1]):
+        page.go_back()
+        page.get_by_role("heading", name=title, level=1).wait_for()
+        settled(page)
+
+
+def test_a_limit_that_no_batch_meets_says_so_and_names_what_is_nearest(opened):
+    page = opened("batch=8&slo_tpot_ms=0.01")
+    assert headline(page).startswith("Batch 8 misses the limits")
+    assert page.get_by_role("region", name="What does not hold").locator("tbody tr").count() == 9
+    typed(page, "slo_tpot_ms", "8")
+    assert "Run " in headline(page)
+
+
+def test_70b_on_one_device_is_one_press_from_an_answer(opened):
+    page = opened("model=llama-3.1-70b&device=h100-sxm")
+    assert "does not fit" in headline(page)
+    page.get_by_role("button", name="tp 2", exact=True).click()
+    page.get_by_text("Whole batch").wait_for()
+    settled(page)
+    assert headline(page).startswith("Run ")
+    assert parse_qs(urlparse(page.url).query)["tp"] == ["2"]
+
+
+def test_a_link_in_a_new_session_is_the_same_answer(opened, browser):
+    page = opened("model=qwen3-8b&method=n-gram&known_by=rate&acceptance_ratio=0.4&against=eagle-3&batch=16")
+    elsewhere = browser.new_context()
+    again = elsewhere.new_page()
+    again.set_default_timeout(1000 * PATIENCE_S)
+    again.goto(page.url)
+    settled(again)
+    assert (headline(again), commands(again)) == (headline(page), commands(page))
+    assert again.url == page.url
+    elsewhere.close()
+
+
+def test_two_tabs_ask_two_questions(opened):
+    one, other = opened("batch=4"), opened("batch=64")
+    slid_to(one, "batch", 8)
+    assert "batch 8 " in headline(one) and "batch 64 " in headline(other)
+    slid_to(other, "batch", 48)
+    assert "batch 8 " in headline(one) and "batch 48 " in headline(other)
+
+
+def test_controls_keep_their_values_while_their_buttons_are_closed(opened):
+    page = opened("model=llama-3.2-3b&device=l4&context=4096&engine=sglang&method=eagle-3&known_by=rate&batch=4")
+    before = parse_qs(urlparse(page.url).query)
+    slid_to(page, "batch", 8)
+    page.keyboard.press("Escape")
+    reached(page, "device")
+    slid_to(page, "tp", 2)
+    after = parse_qs(urlparse(page.url).query)
+    assert after == {**before, "batch": ["8"], "tp": ["2"]}
+
+
+def test_a_model_is_typed_by_its_parameters_and_a_wrong_one_is_said(opened):
+    page = opened()
+    typed(page, "model", "13b")
+    assert parse_qs(urlparse(page.url).query)["model"] == ["dense-13b"]
+    typed(page, "model", "no-such-model")
+    page.get_by_text("unknown model").wait_for()
+    assert parse_qs(urlparse(page.url).query)["model"] == ["dense-13b"]
+
+
+def test_a_config_of_ones_own_is_asked_about(opened, tmp_path):
+    config = {
+        "model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048, "num_attention_heads": 16,
+        "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 32000, "tie_word_embeddings": False,
+        "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    page = opened()
+    reached(page, "model")
+    page.locator(".st-key-file-of-model input[type=file]").set_input_files(str(tmp_path / "config.json"))
+    page.wait_for_function("location.search.includes('model=config-')")
+    settled(page)
+    assert "--model config.json" in commands(page)[-1]
+    assert "tmp" not in page.locator("[data-testid=stMain]").inner_text()
