@@ -12,17 +12,6 @@ from app.cli.main import main
 from tests.browser.screenshots import PATIENCE_S, reached, settled
 
 
-def chosen(page, name, text):
-    """Pick an option of a field by its words."""
-    box = reached(page, name).get_by_role("combobox")
-    box.click()
-    box.fill(text)
-    page.get_by_role("option", name=text, exact=True).first.click()
-    settled(page)
-    page.wait_for_timeout(300)
-    settled(page)
-
-
 def slid_to(page, name, value):
     """Move a slider to a value by its keys."""
     for _ in range(40):
@@ -66,13 +55,11 @@ def said(capsys, line, folder):
 
 
 def test_eagle_3_on_four_h100_for_70b_at_batch_64_gives_the_command_that_optimize_writes(opened, capsys, tmp_path):
-    page = opened()
-    assert page.get_by_text("rooftree predicts").is_visible()
-    chosen(page, "model", "llama-3.1-70b")
-    slid_to(page, "tp", 4)
-    chosen(page, "method", "eagle-3")
+    page = opened("method=eagle-3&batch=48&context=4096")
+    typed(page, "model", "llama-3.1-70b")
     slid_to(page, "batch", 64)
     slid_to(page, "context", 8192)
+    slid_to(page, "tp", 4)
     assert "eagle-3" in headline(page) and "batch 64 " in headline(page) and "context 8,192" in headline(page)
     engine, line = (text.strip() for text in commands(page))
     told = said(capsys, line, tmp_path)
