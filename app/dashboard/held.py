@@ -6,6 +6,7 @@ recording is kept while its session lasts, under a name that no link holds. Leav
 
 import hashlib
 import json
+import re
 import tempfile
 from collections import OrderedDict
 from functools import lru_cache
@@ -21,7 +22,9 @@ MOST_BYTES = MIB
 MOST_CONFIGS = 100
 OWN = "config-"
 SHOWN = "config.json"  # what a command line says in its place
+PLACEHOLDER = "PATH_OF_THE_MODEL"
 
+_PLACES = re.compile(r"[^\s'\"]*/config-[0-9a-f]{16}(?:/config\.json)?")
 _configs: OrderedDict[str, Path] = OrderedDict()
 _recordings: dict[str, Path] = {}
 _lock = Lock()
@@ -72,6 +75,11 @@ def is_known_model(name: str) -> bool:
 def shown_model(place: str) -> str:
     """A model as a command line says it, without the server's folders."""
     return SHOWN if Path(place).name == SHOWN else place
+
+
+def without_places(text: str) -> str:
+    """A text for an engine, with a placeholder where the model stands of which the server keeps the config alone."""
+    return _PLACES.sub(PLACEHOLDER, text)
 
 
 def understood(text: str) -> Architecture:

@@ -60,6 +60,10 @@ def test_eagle_3_on_four_h100_for_70b_at_batch_64_gives_the_command_that_optimiz
     slid_to(page, "batch", 64)
     slid_to(page, "context", 8192)
     slid_to(page, "tp", 4)
+    assert "Nearest that holds: batch 57" in headline(page), "in sixteen bits the cache does not fit"
+    page.get_by_role("button", name="fp8 cache", exact=True).click()
+    page.get_by_text("Runner-up").wait_for()
+    settled(page)
     assert "eagle-3" in headline(page) and "batch 64 " in headline(page) and "context 8,192" in headline(page)
     engine, line = (text.strip() for text in commands(page))
     told = said(capsys, line, tmp_path)

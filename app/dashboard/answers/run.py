@@ -20,6 +20,7 @@ from app.answers.scores import score_like
 from app.dashboard.answer import Answer, Card, DeferredAnswer, Row, options, scenario
 from app.dashboard.answers.run_devices import cheapest
 from app.dashboard.changes import asked_by
+from app.dashboard.held import without_places
 from app.dashboard.question import DRAFTED, PLAIN, acceptance_words, drafter_options, has_recordings, read_question
 from app.dashboard.state import State, command, with_values
 from app.dashboard.wording import as_words
@@ -60,7 +61,7 @@ def answer_run(state: State) -> Answer:
     return Answer(
         headline=headline(mine),
         command=_command(state),
-        engine_command=engine.result.command if engine and engine.result else "",
+        engine_command=without_places(engine.result.command) if engine and engine.result else "",
         numbers=_numbers(mine, choice),
         cards=_cards(body, mine, state.context),
         tables=[("Every method's best configuration here", [_table_row(c) for c in charts.rows(mine)])],
@@ -163,7 +164,8 @@ def _packed(here: Recommendation, state: State) -> bytes:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as folder:
         for entry in deployables(here, draft=state.draft or None, context=state.context):
             for name, text in entry.result.files.items() if entry.result else ():
-                folder.writestr(zipfile.ZipInfo(f"{entry.engine}/{name}"), text)
+                shown = without_places(text) if isinstance(text, str) else text
+                folder.writestr(zipfile.ZipInfo(f"{entry.engine}/{name}"), shown)
     return packed.getvalue()
 
 

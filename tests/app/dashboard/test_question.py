@@ -2,10 +2,19 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from app.dashboard.held import hold_config, is_known_model, model_place, recording_place, shown_model, understood
+from app.dashboard.held import (
+    hold_config,
+    is_known_model,
+    model_place,
+    recording_place,
+    shown_model,
+    understood,
+    without_places,
+)
 from app.dashboard.question import chain, drafter_options, drafters, read_question, scenario
 from app.dashboard.state import State, from_query, to_query
 from costmodel.architectures.library import load_model
@@ -80,6 +89,7 @@ def test_a_config_is_kept_by_its_content_and_its_link_works_here():
     assert load_model(model_place(name)).layers == 16
     assert from_query({"model": name}) == (State(model=name), [])
     assert shown_model(model_place(name)) == "config.json", "no folder of the server"
+    assert without_places(f"serve '{Path(model_place(name)).parent}' --x 1") == "serve 'PATH_OF_THE_MODEL' --x 1"
     elsewhere = f"{name[:-1]}{'0' if name[-1] != '0' else '1'}"
     assert from_query({"model": elsewhere})[1], "another server does not have it"
 
