@@ -113,7 +113,7 @@ def _measure_steadily():
 
 def _few_jobs(model, dtype, budget_s, *, cpu):
     """A calibration of a few small shapes."""
-    every = {"dtype": dtype, "repeats": 3, "budget_s": 0.01, "estimate_s": 10}
+    every = {"dtype": dtype, "repeats": 3, "budget_s": 0.01, "estimate_s": 600}
     passes = {"kind": "steps", "model": model, "layers": 2, **every}
     jobs = [
         {"name": "copy", "kind": "copy", "sizes_bytes": [64 << 20]},

@@ -69,7 +69,10 @@ def nursery(tmp_path, request):
 
 
 def killed_and_resumed(nursery, words, values, *, steady=False, seed=7):
-    """Lives that end in twenty kills; whenever a command comes to its end all the same, its values are compared."""
+    """Lives that end in twenty kills; whenever a command comes to its end all the same, its values are compared.
+
+    Budgets are hours, so that how busy the machine is leaves nothing out.
+    """
     moments = random.Random(seed)
     whole = nursery.lives(words("undisturbed"), steady=steady)
     expected = values(nursery.folder / "undisturbed")
@@ -145,9 +148,9 @@ def test_record(nursery, tiny_folder, prompts):
 
 
 def test_campaign(nursery, tiny_folder, prompts, tmp_path):
-    model = {"model_file": str(tiny_folder), "prompts": str(prompts), "max_new_tokens": 12, "estimate_s": 60,
+    model = {"model_file": str(tiny_folder), "prompts": str(prompts), "max_new_tokens": 12, "estimate_s": 600,
              "drafter_options": {"fit_answers": 0, "fit_characters": 2000, "exit_layer": 1}}  # fmt: skip
-    timed = {"estimate_s": 5, "dtype": "fp32", "repeats": 3, "budget_s": 0.002}
+    timed = {"estimate_s": 600, "dtype": "fp32", "repeats": 3, "budget_s": 0.002}
     lookup = {"name": "lookup", "drafter": "prompt-lookup", "draft_tokens": 3}
     jobs = [
         {"name": "launch", "kind": "launch", "kernels": [1, 2], "priority": 1} | timed,
@@ -158,7 +161,7 @@ def test_campaign(nursery, tiny_folder, prompts, tmp_path):
     file = tmp_path / "campaign.yaml"
     file.write_text(yaml.safe_dump({"schema": 1, "threads": 1, "jobs": jobs}))
     killed_and_resumed(nursery, lambda out: [
-        "campaign", file, "--budget", "5m", "--out", out, "--no-isolate", "--quiet"
+        "campaign", file, "--budget", "3h", "--out", out, "--no-isolate", "--quiet"
     ], campaign_values, steady=True)  # fmt: skip
 
 
@@ -169,14 +172,14 @@ def test_validate(nursery, tiny_folder, tmp_path):
     killed_and_resumed(nursery, lambda out: [
         "validate", "--profile", "cpu-generic", "--model", tiny_folder, "--prompts", tmp_path / "kinds.toml",
         "--fidelity", "calibrated", "--context", "0", "--fit-context", "120", "--new-tokens", "4", "--rounds", "1",
-        "--per-cell", "1", "--batch", "1", "--drafter", "prompt-lookup", "--keep-disturbed", "--budget", "5m",
+        "--per-cell", "1", "--batch", "1", "--drafter", "prompt-lookup", "--keep-disturbed", "--budget", "3h",
         "--out", out, "--quiet",
     ], validated_values)  # fmt: skip
 
 
 def test_calibrate(nursery):
     killed_and_resumed(nursery, lambda out: [
-        "calibrate", "--here", "cpu", "--budget", "5m", "--results", out, "--quiet",
+        "calibrate", "--here", "cpu", "--budget", "3h", "--results", out, "--quiet",
     ], calibrated_values, steady=True)  # fmt: skip
 
 
