@@ -33,7 +33,7 @@ def test_every_page_is_drawn_in_both_schemes_without_grave_findings(opened, name
     assert page.get_by_test_id("stException").count() == 0
     assert page.get_by_test_id("stAlertContentError").count() == 0
     charts = page.locator(".rooftree-card")
-    assert charts.count() >= 2
+    assert charts.count() >= (1 if name == "pareto" else 2)
     assert page.locator(".rooftree-card .main-svg").count() >= charts.count()
     ink = page.get_by_test_id("stApp").evaluate("app => getComputedStyle(app).color.match(/\\d+/g).map(Number)")
     assert (sum(ink) > 3 * 128) == (scheme == "dark")
