@@ -143,7 +143,7 @@ def _held_out(trace: AcceptanceTrace, sizes: tuple[int, ...], depth: int, seed: 
     """What trees chosen on one half of the requests emit on the other; nothing without a seed."""
     import numpy as np
 
-    from costmodel.optimizers.held_out import held_out_comparison
+    from costmodel.optimizers.held_out.trees import held_out_comparison
 
     if seed is None:
         return [{} for _ in sizes]
@@ -158,3 +158,47 @@ def _held_out(trace: AcceptanceTrace, sizes: tuple[int, ...], depth: int, seed: 
         }
         for each in compared
     ]
+
+
+def sampling_row(
+    known: AcceptanceTrace | AcceptanceVectors, nodes: int, depth: int, *, recorded_tokens: int | None, seed: int
+) -> Row:
+    """What the sampling error of the vectors means for the tree of a budget, and how many tokens would be enough.
+
+    Args:
+        known: a recording, or sibling vectors.
+        nodes: of the tree, root included.
+        depth: most levels, root included.
+        recorded_tokens: positions that vectors were counted on; of a recording its own.
+        seed: of the draws.
+
+    Raises:
+        InputError: vectors without a number of tokens.
+        InfeasibleError: no tree of that many nodes fits.
+    """
+    import numpy as np
+
+    from costmodel.optimizers.acceptance_vectors import acceptance_levels
+    from costmodel.optimizers.trees.sampling import counted_draws, recorded_draws, sampled_choice
+    from costmodel.optimizers.trees.trace_tree import measured_vectors
+    from traces.kinds.acceptance import AcceptanceTrace
+
+    generator = np.random.default_rng(seed)
+    if isinstance(known, AcceptanceTrace):
+        levels = min(depth - 1, int(known.output_tokens.max()) - known.first_step_position, known.depth or depth - 1)
+        width = min(nodes - 1, known.rank_width)
+        vectors = acceptance_levels(measured_vectors(known, levels, width), levels + 1)[0]
+        tokens, draw = int(known.positions), recorded_draws(known, levels, width, generator)
+    else:
+        if recorded_tokens is None:
+            rule = "of a vector needs the positions that it was counted on: --recorded-tokens"
+            raise InputError(rule, key="--robust")
+        vectors, tokens = acceptance_levels(known, depth)[0], recorded_tokens
+        draw = counted_draws(vectors, tokens, generator)
+    found = sampled_choice(vectors, draw, tokens=tokens, nodes=nodes, depth=depth)
+    return {
+        "recorded_tokens": tokens, "low_tokens_per_step": found.low, "mean_regret_ratio": found.mean_regret_ratio,
+        "changes": found.safe_tree != found.tree,
+        "safe_tree": {**found.safe_tree.to_json(), "low_tokens_per_step": found.safe_low},
+        "regret_by_tokens": [list(each) for each in found.regret_by_tokens], "enough_tokens": found.enough_tokens,
+    }  # fmt: skip

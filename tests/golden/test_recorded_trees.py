@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from costmodel.optimizers.held_out import held_out_comparison
+from costmodel.optimizers.held_out.trees import held_out_comparison
 from traces.library import read_trace, shipped_traces
 
 RECORDINGS = [path for path in shipped_traces() if "early-exit" in path.stem]

@@ -6,8 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.options import MOST_DRAFT_TOKENS, Csv, Json, MatchRate, Out, Quiet, Seed, method_slug, ratio, whole_numbers
+from app.cli.option_groups import Placed, grouped
+from app.cli.options import (
+    MOST_DRAFT_TOKENS,
+    Batch,
+    Csv,
+    Json,
+    MatchRate,
+    Model,
+    Out,
+    Quiet,
+    Seed,
+    method_slug,
+    ratio,
+    whole_numbers,
+)
 from app.cli.output import Answered
+from app.cli.question.asked import given_options
 from app.cli.question.drafts import DynamicTree, StopRule, dynamic_shape, stop_rule, varying
 
 if TYPE_CHECKING:
@@ -16,10 +31,14 @@ if TYPE_CHECKING:
     from traces.kinds.acceptance import AcceptanceTrace
     from traces.kinds.tree import Tree
 
-ROWS = ("chains", "trees", "varying")
+ROWS = ("chains", "trees", "varying", "oracles")
+_OF_SPEEDS = ("model", "device", "engine", "tp", "batch", "context")
 
 
+@grouped
 def replay(
+    running: typer.Context,
+    placed: Placed,
     trace: Annotated[Path, typer.Argument(help="Acceptance trace: Parquet, position JSON, or a shipped one by name.")],
     draft_tokens: Annotated[str, typer.Option("--draft-tokens", help="Draft tokens K, comma-separated.")] = "1,3,5",
     tree: Annotated[list[Path] | None, typer.Option("--tree", help="Tree JSON; repeat for several.")] = None,
@@ -37,13 +56,31 @@ def replay(
     dynamic_tree: DynamicTree = "",
     stop: StopRule = "",
     match_rate: MatchRate = None,
+    held_out: Annotated[
+        bool,
+        typer.Option(
+            "--held-out",
+            help="Our choice beside published policies, each chosen on half of the requests and run on the other.",
+        ),
+    ] = False,
+    model: Model = "",
+    batch: Batch = "1,8,64",
+    context: Annotated[int, typer.Option("--context", min=0, help="Cached tokens per request, of --held-out.")] = 1024,
     out: Out = None,
     csv: Csv = None,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Answered:
-    """Walk recorded requests with chains of K draft tokens and with trees; counters (level 0) tell chains alone."""
+    """Walk recorded requests with chains of K draft tokens and with trees; counters (level 0) tell chains alone.
+
+    --held-out asks what would be run: chains, trees and stop rules chosen by their predicted tokens/s on the device,
+    and policies of papers and engines with their own numbers, at every --batch. Default target: the recorded one.
+    """
+    given = given_options(running)
+    if held_out:
+        return _held_out(trace, given, placed, batch, context, match_rate, seed, (out, csv, json, quiet))
+    _refuse_speeds(given)
     from dataclasses import replace
 
     import numpy as np
@@ -67,7 +104,7 @@ def replay(
         if tree or dynamic_tree or stop or verifier:
             recorded.require(1, "replaying trees, stop rules and verifiers")
         chains = _counted(trace, method_slug(method, "--method"), rate, lengths)
-        body = {"inputs": inputs, "chains": chains, "trees": [], "varying": []}
+        body = {"inputs": inputs, "chains": chains, "trees": [], "varying": [], "oracles": []}
         return deliver(body, name="replay", json=json, out=out, quiet=quiet, csv=csv, rows=ROWS,
                    show=lambda: _print(str(trace), body))  # fmt: skip
     if rate is not None and recorded.drafted is None:
@@ -85,9 +122,71 @@ def replay(
     shape_of_steps, rule = dynamic_shape(dynamic_tree), stop_rule(stop)
     found = varying(recorded, law, lengths, shape_of_steps, rule, seed) if shape_of_steps or rule else []
     varied = [_varied(a, recorded) for a in found]
-    body = {"inputs": inputs, "chains": chains, "trees": trees, "varying": varied}
+    oracles = _oracles(recorded, lengths) if law.by_matching else []
+    body = {"inputs": inputs, "chains": chains, "trees": trees, "varying": varied, "oracles": oracles}
     return deliver(body, name="replay", json=json, out=out, quiet=quiet, csv=csv, rows=ROWS,
                    show=lambda: _print(str(trace), body))  # fmt: skip
+
+
+def _oracles(recorded: "AcceptanceTrace", lengths: list[int]) -> list[dict[str, Any]]:
+    """What no rule can exceed that chooses drafts of at most the longest length at every step."""
+    import numpy as np
+
+    from traces.kinds.provenance import POLICY_KEY
+    from traces.replay.oracle import step_oracle
+
+    most = max(lengths)
+    if not most or POLICY_KEY in recorded.provenance.extra:
+        return []
+    kinds = [("chain", False)] + ([("tree", True)] if recorded.level >= 2 else [])
+    rows = []
+    for kind, trees in kinds:
+        found = step_oracle(recorded, np.ones(most + 1), trees=trees)
+        rows.append({"draft": f"oracle: any {kind} of at most {most} levels at every step", "levels": most,
+                     "tokens_per_step": found.tokens_per_cost, "tokens": int(found.tokens.sum()),
+                     "steps": round(float(found.cost.sum()))})  # fmt: skip
+    return rows
+
+
+def _refuse_speeds(given: dict[str, Any]) -> None:
+    """Refuse options that only predicted speeds need.
+
+    Raises:
+        InputError: one of them, without --held-out.
+    """
+    from hardware_profiles.errors import InputError
+
+    if beside := [name for name in _OF_SPEEDS if name in given]:
+        rule = "belongs to --held-out, which predicts speeds; tokens per step depend on no device"
+        raise InputError(rule, key=f"--{beside[0]}", value=given[beside[0]])
+
+
+def _held_out(
+    trace: Path, given: dict[str, Any], placed: Placed, batch: str, context: int, match_rate: float | None, seed: int,
+    deliver_to: tuple[Path | None, Path | None, bool, bool],
+) -> Answered:  # fmt: skip
+    """Policies on held-out halves of a recording."""
+    from app.answers.policies import held_out_rows
+    from app.cli.output import deliver
+    from app.cli.question.asked import asked
+    from app.cli.shown.policies import print_policies
+    from hardware_profiles.errors import InputError
+    from traces.library import trace_file
+
+    others = [name for name in ("draft_tokens", "tree", "dynamic_tree", "stop", "verifier") if name in given]
+    if others:
+        rule = f"compares policies that choose what to draft; leave out --{others[0].replace('_', '-')}"
+        raise InputError(rule, key="--held-out")
+    file, batches = trace_file(trace), whole_numbers(batch, "--batch", least=1)
+    question = asked(None, {name: value for name, value in given.items() if name != "trace"})
+    rows = held_out_rows(
+        file, question, batches, context, match_rate=ratio(match_rate, "--match-rate"), seed=seed
+    )  # fmt: skip
+    inputs = {"trace": str(file), "model": rows[0]["model"], "device": placed.device, "engine": placed.engine,
+              "batch": batch, "context": context, "match_rate": match_rate, "seed": seed}  # fmt: skip
+    out, csv, json, quiet = deliver_to
+    return deliver({"inputs": inputs, "held_out": rows}, name="replay", json=json, out=out, quiet=quiet, csv=csv,
+                   rows=["held_out"], show=lambda: print_policies(rows, inputs))  # fmt: skip
 
 
 def _row(recorded: "AcceptanceTrace", law: "Law", shape: "int | Tree", counts: "Array") -> dict[str, Any]:
@@ -121,12 +220,15 @@ def _counted(path: Path, method: str, match_rate: float | None, lengths: list[in
 
 
 def _print(title: str, body: dict[str, Any]) -> None:
+    from app.cli.formatting import plain
     from app.cli.output import print_table, say_remarks
 
     chains, trees, varied = body["chains"], body["trees"], body["varying"]
     rows = [[f"K={c['draft_tokens']}", *_cells(c)] for c in chains]
     rows += [[f"{t['tree']} ({t['draft_tokens']})", *_cells(t)] for t in trees]
     rows += [[v["draft"], *_cells(v)] for v in varied]
+    rows += [[o["draft"], f"{o['tokens_per_step']:.3f}", plain(o["tokens"]), plain(o["steps"]), "", ""]
+             for o in body["oracles"]]  # fmt: skip
     columns = ["configuration", "tokens/step", "tokens", "steps", "steps with a proposal", "verifier"]
     print_table(title, columns, rows, caption="brackets: 80 % intervals")
     say_remarks([*chains, *trees, *varied])

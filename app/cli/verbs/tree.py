@@ -43,6 +43,16 @@ def tree(
         bool,
         typer.Option("--held-out", help="Also choose on half of a recording's requests, and replay on the other half."),
     ] = False,
+    robust: Annotated[
+        bool,
+        typer.Option(
+            "--robust", help="Also the tree that is safest under the sampling error, and how many tokens are enough."
+        ),
+    ] = False,
+    recorded_tokens: Annotated[
+        int | None,
+        typer.Option("--recorded-tokens", min=1, help="Positions that a vector was counted on, for --robust."),
+    ] = None,
     out: Out = None,
     csv: Csv = None,
     seed: Seed = 0,
@@ -60,7 +70,7 @@ def tree(
     differ). From rates alone, siblings are taken to be tried in turn.
     """
     from app.answers.tree_speeds import speed_rows
-    from app.answers.trees import state_rows, trace_rows, vector_rows
+    from app.answers.trees import sampling_row, state_rows, trace_rows, vector_rows
     from app.cli.output import deliver
     from app.cli.question.accepted import as_given
     from app.cli.question.asked import asked, given_options
@@ -87,6 +97,12 @@ def tree(
         rows = trace_rows(known, budgets, depth, seed if held_out else None)
     else:
         rows = vector_rows(known, budgets, depth)
+    if robust:
+        if prompted is not None:
+            raise InputError("weighs trees without prompt tokens", key="--robust")
+        for row in rows:
+            asked_nodes = min((n for n in budgets if n >= row["nodes"]), default=row["nodes"])
+            row["sampling"] = sampling_row(known, asked_nodes, depth, recorded_tokens=recorded_tokens, seed=seed)
     speeds = []
     if model:
         captured = whole_numbers(captured_rows, "--captured-rows", least=1) if captured_rows else []

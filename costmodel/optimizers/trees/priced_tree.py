@@ -1,9 +1,11 @@
 """Which tree is fastest, if every level costs a draft pass as wide as its parents, and every node a row to verify?
 
 Tokens per second are a ratio: its best value is the rate at which no tree emits more tokens than its seconds are worth
-(Dinkelbach). For a rate the best tree is found exactly under draft passes that cost no less than a line through the
-width, with any curve of verify seconds over nodes and any seconds by depth; true seconds lie above that line, which
-gives the gap. Leaves out where seconds come from (`tree_price`), and correlation between depths (`trace_tree`).
+(Dinkelbach). For a rate the best tree is found under draft passes that cost no more than true ones, with any curve of
+verify seconds over nodes and any seconds by depth: a line below the passes over their width, where a node with children
+is charged by the probability that it is reached. Trees are scored with their true seconds; what was charged less is the
+gap, which is none where width costs nothing. Leaves out where seconds come from (`tree_price`), and correlation between
+depths (`trace_tree`).
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +26,7 @@ from traces.kinds.tree import Tree, chain_tree
 Seconds = NDArray[np.float64]
 DraftSeconds = Callable[[Sequence[int]], float]
 _MOST_ROUNDS = 60
-_WIDTHS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
+_WIDTHS = (*range(2, 17), 20, 24, 28, 32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 _EQUAL = 1e-9
 
 
@@ -103,9 +105,11 @@ def fastest_tree(acceptance: AcceptanceVectors, price: TreePrice, depth: int) ->
     best = chain_tree(0)
     # an accepted token's own seconds are the same for all trees: rates without them have the same order
     best_rate = rate = 1.0 / (price.plain_s - price.accepted_s)
+    hopeful = list(range(1, len(vectors) + 1))
     for _ in range(_MOST_ROUNDS):
         higher = rate
-        for tree, relaxed in _at_rate(vectors, by_depth=by_depth, price=price, line=line, rate=rate):
+        found = _at_rate(vectors, hopeful, by_depth=by_depth, price=price, line=line, rate=rate)
+        for tree, relaxed in found.values():
             higher = max(higher, relaxed)
             tokens = expected_tokens(tree, vectors)
             own_rate = tokens / (price.step_s(tree, tokens) - price.accepted_s * tokens)
@@ -113,6 +117,8 @@ def fastest_tree(acceptance: AcceptanceVectors, price: TreePrice, depth: int) ->
                 best, best_rate = tree, own_rate
         if higher <= rate * (1.0 + _EQUAL):
             break
+        # what a depth is worth falls as the rate rises: one that is worth nothing already has no faster tree
+        hopeful = [depth for depth, (_, relaxed) in found.items() if relaxed > rate]
         rate = higher
     tokens = expected_tokens(best, vectors)
     step_s = price.step_s(best, tokens)
@@ -137,26 +143,26 @@ def _line(draft_s: DraftSeconds, levels: int, nodes: int) -> _Line:
     Levels may cost unlike amounts; the least slope of all of them holds for each.
     """
     by_depth = [0.0] + [draft_s([1] * depth) for depth in range(1, levels + 1)]
+    widest = (nodes - 1) // 2  # every parent of a level below the root's needs a child
     slopes = []
     for depth in range(2, levels + 1):
         base = narrower = by_depth[depth]
         before = 1
-        for width in (each for each in _WIDTHS if each < nodes):
+        for width in [*(each for each in _WIDTHS if each < widest), *([widest] if widest > 1 else [])]:
             if width - 1 > before:  # widths between the two cost at least what the narrower one does
                 slopes.append((narrower - base) / (width - 2))
             narrower, before = draft_s([1] * (depth - 1) + [width]), width
             slopes.append((narrower - base) / (width - 1))
-        slopes.append((narrower - base) / max(nodes - 2, 1))
     return _Line(by_depth=by_depth, slope=max(min(slopes, default=0.0), 0.0))
 
 
 def _at_rate(
-    vectors: Sequence[Values], *, by_depth: bool, price: TreePrice, line: _Line, rate: float
-) -> list[tuple[Tree, float]]:
-    """For every number of draft levels the tree that is worth most at a rate, with its own rate under the line."""
-    nodes, found = price.verify_s.size, []
+    vectors: Sequence[Values], depths: Sequence[int], *, by_depth: bool, price: TreePrice, line: _Line, rate: float
+) -> dict[int, tuple[Tree, float]]:
+    """For numbers of draft levels the tree that is worth most at a rate, with its rate by the seconds charged."""
+    nodes, found = price.verify_s.size, {}
     whole = None if by_depth else tree_tables(vectors, nodes, rate * line.slope)
-    for depth in range(1, len(vectors) + 1):
+    for depth in depths:
         values, forests = tree_tables(vectors[:depth], nodes, rate * line.slope) if whole is None else whole
         if depth > len(forests):
             break
@@ -168,6 +174,7 @@ def _at_rate(
         if worth[at] == INFEASIBLE:
             continue
         tree = grown_tree(vectors[:depth], values, forests[:depth], at + 1)
-        seconds = float(base[at]) + line.slope * sum(expansion_widths(tree)[1:])
-        found.append((tree, expected_tokens(tree, vectors) / seconds))
+        tokens = expected_tokens(tree, vectors)
+        seconds = (tokens - float(worth[at])) / rate  # what the tables charged it
+        found[depth] = (tree, tokens / seconds)
     return found

@@ -57,3 +57,18 @@ def test_the_fastest_tree_depends_on_the_batch(rooftree):
 def test_seconds_need_a_target(rooftree, words):
     ended = rooftree("tree", "--acceptance", "0.8", "--nodes", "4", *words)
     assert ended.code == 2 and "--model" in ended.err
+
+
+def test_few_tokens_are_said_to_be_few(rooftree, tmp_path):
+    vector = tmp_path / "vector.json"
+    vector.write_text("[0.5, 0.16, 0.09, 0.06, 0.04, 0.03]")
+    words = ("tree", "--acceptance", vector, "--nodes", "12", "--depth", "5", "--robust", "--recorded-tokens")
+    few = rooftree(*words, "30", "--json").answer["trees"][0]["sampling"]
+    many = rooftree(*words, "40000", "--json").answer["trees"][0]["sampling"]
+    assert few["mean_regret_ratio"] > many["mean_regret_ratio"]
+    assert few["safe_tree"]["low_tokens_per_step"] >= few["low_tokens_per_step"]
+    assert many["enough_tokens"] <= 40000 and not many["changes"]
+    assert "enough tokens" in " ".join(rooftree(*words, "30").out.split())
+    assert "--recorded-tokens" in rooftree(*words[:-1]).err
+    (recorded,) = rooftree("tree", "--acceptance", TRACE, "--nodes", "8", "--robust", "--json").answer["trees"]
+    assert recorded["sampling"]["recorded_tokens"] > 4000

@@ -72,12 +72,12 @@ def test_the_fastest_of_all_small_trees_lies_within_the_certificate(question):
 
 @settings(max_examples=40)
 @given(questions(), st.floats(0.0, 0.3))
-def test_draft_passes_along_a_line_leave_no_gap(question, slope):
+def test_draft_passes_whose_width_is_free_leave_no_gap(question, level_s):
     vector, price = question
-    line = TreePrice(plain_s=price.plain_s, verify_s=price.verify_s, accepted_s=price.accepted_s,
-                     draft_s=lambda widths: sum(0.1 + slope * width for width in widths))  # fmt: skip
-    found = fastest_tree(vector, line, LEVELS)
-    best = max(t / line.step_s(tree, t) for tree in TREES for t in [expected_tokens(tree, [vector] * (LEVELS - 1))])
+    flat = TreePrice(plain_s=price.plain_s, verify_s=price.verify_s, accepted_s=price.accepted_s,
+                     draft_s=lambda widths: level_s * len(widths))  # fmt: skip
+    found = fastest_tree(vector, flat, LEVELS)
+    best = max(t / flat.step_s(tree, t) for tree in TREES for t in [expected_tokens(tree, [vector] * (LEVELS - 1))])
     assert found.tokens_per_s == pytest.approx(best, rel=1e-7)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.optimizers.held_out import held_out_comparison, split_halves
+from costmodel.optimizers.held_out.trees import held_out_comparison, split_halves
 from costmodel.optimizers.trees.trace_tree import trace_tree
 from hardware_profiles.errors import InputError
 from traces.replay.walk import replay_tree

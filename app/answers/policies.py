@@ -1,0 +1,88 @@
+"""How does our choice compare with published policies on held-out requests: rows of `rooftree replay --held-out`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from costmodel.configuration import DecodingConfiguration
+    from costmodel.optimizers.held_out.comparison import Comparison
+    from costmodel.optimizers.held_out.policies import Draft
+
+Row = dict[str, Any]
+
+
+def held_out_rows(
+    file: Path,
+    question: DecodingConfiguration,
+    batches: Sequence[int],
+    context: int,
+    *,
+    match_rate: float | None = None,
+    seed: int = 0,
+) -> list[Row]:
+    """Every policy on the halves of a recording: one row per batch.
+
+    Args:
+        file: of the recording.
+        question: target, device and engine; without a target, the recorded one.
+        batches: requests that decode together.
+        context: cached tokens per request.
+        match_rate: share of steps with a proposal, where the recording does not tell.
+        seed: of the split and the bootstrap.
+
+    Raises:
+        InputError: a recording without positions, of one request, or names that make no sense.
+    """
+    from costmodel.answers.settings import build_setting
+    from costmodel.optimizers.held_out.comparison import compare_policies
+    from costmodel.optimizers.recommend import drafter_question
+    from costmodel.optimizers.sources import trace_source
+
+    source = trace_source(file, question.method if question.method != "plain-decoding" else "", match_rate)
+    model = question.deployment.model or source.model
+    known = replace(question, deployment=replace(question.deployment, model=model))
+    source = source.asked_on(model)
+    setting = build_setting(drafter_question(known, source, draft_models=False))
+    found = compare_policies(source, setting, batches=batches, context=context, seed=seed)
+    return [_row(each, source.method, model) for each in found]
+
+
+def _row(found: Comparison, method: str, model: str) -> Row:
+    """One batch: what each policy does, ours first, and by how much ours is faster."""
+    from costmodel.answers.uncertainty import interval
+
+    policies = []
+    for outcome in (found.ours, *found.published):
+        low, high = interval(outcome.samples)
+        policies.append(
+            {"policy": outcome.policy.name, "source": outcome.policy.source or None,
+             "drafts": [_words(draft) for draft in outcome.drafts], "tokens_per_step": float(outcome.tokens_per_step),
+             "tokens_per_s": float(outcome.tokens_per_s), "tokens_per_s_interval": [float(low), float(high)]}
+        )  # fmt: skip
+    return {
+        "method": method, "model": model, "batch": found.batch, "context": found.context, "policies": policies,
+        "best_published": found.best.policy.name, "gain_ratio": float(found.gain_ratio),
+        "gain_interval": list(found.gain_interval),
+        "oracle": {"per_step_tokens_per_s": found.step_oracle, "per_request_tokens_per_s": found.request_oracle},
+    }  # fmt: skip
+
+
+def _words(draft: Draft) -> str:
+    """What a step drafts, in a few words."""
+    from traces.kinds.state_trees import StateTrees
+    from traces.kinds.tree import Tree
+
+    shape, stop = draft.shape, draft.stop
+    if isinstance(shape, StateTrees):
+        text = f"prompted {max(shape.sizes)}"
+    elif isinstance(shape, Tree):
+        text = f"tree {shape.draft_tokens}" if shape.draft_tokens else "off"
+    elif isinstance(shape, int):
+        text = f"K={shape}" if shape else "off"
+    else:
+        text = f"dynamic {shape.nodes}"
+    return text if stop is None else f"{text}, {stop.rule}" + (f" {stop.at:g}" if stop.at else "")

@@ -1,0 +1,42 @@
+"""`rooftree replay`: oracles above every chain, and policies on held-out requests."""
+
+import pytest
+
+LOOKUP = "smollm2-135m--prompt-lookup--t0.8"
+RANKS = "smollm2-135m--early-exit--greedy"
+
+
+def test_oracles_lie_above_the_chains(rooftree):
+    answer = rooftree("replay", RANKS, "--draft-tokens", "1,4", "--json").answer
+    chain, tree = answer["oracles"]
+    best = max(row["tokens_per_step"] for row in answer["chains"])
+    assert best <= chain["tokens_per_step"] <= tree["tokens_per_step"] <= 5
+    assert chain["levels"] == 4 and chain["tokens"] / chain["steps"] == pytest.approx(chain["tokens_per_step"])
+    assert "oracle: any tree" in " ".join(rooftree("replay", RANKS).out.split())
+
+
+def test_held_out_requests_compare_policies(rooftree):
+    words = ("replay", LOOKUP, "--held-out", "--model", "llama-3.1-8b", "--batch", "1,64")
+    rows = rooftree(*words, "--json").answer["held_out"]
+    assert [row["batch"] for row in rows] == [1, 64]
+    for row in rows:
+        ours, *others = row["policies"]
+        best = max(others, key=lambda policy: policy["tokens_per_s"])
+        assert ours["policy"] == "rooftree" and best["policy"] == row["best_published"]
+        assert row["gain_ratio"] == pytest.approx(ours["tokens_per_s"] / best["tokens_per_s"] - 1)
+        assert row["gain_interval"][0] <= row["gain_ratio"] <= row["gain_interval"][1]
+    printed = " ".join(rooftree(*words).out.split())
+    assert "rooftree against" in printed and "oracle: the best length for every step" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--model", "gpt2"), "--held-out"),
+        (("--batch", "4"), "--held-out"),
+        (("--held-out", "--stop", "ema"), "--stop"),
+    ],
+)
+def test_speeds_and_shapes_are_not_mixed(rooftree, words, said):
+    ended = rooftree("replay", LOOKUP, *words)
+    assert ended.code == 2 and said in ended.err
