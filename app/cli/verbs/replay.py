@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from traces.kinds.acceptance import AcceptanceTrace
     from traces.kinds.tree import Tree
 
-ROWS = ("chains", "trees", "varying", "oracles")
+ROWS = ("chains", "trees", "varying")
 _OF_SPEEDS = ("model", "device", "engine", "tp", "batch", "context")
 
 
