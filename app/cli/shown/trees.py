@@ -89,9 +89,7 @@ def _print_sampling(rows: list[dict[str, Any]]) -> None:
     if cells:
         columns = ["nodes", "recorded tokens", "mean regret", "low end", "safest tree's", "safest tree, by level",
                    "enough tokens"]  # fmt: skip
-        caption = (
-            "low end: 9 draws of 10 emit more; enough: a tree chosen on so many loses at most 1 % in 9 of 10"
-        )
+        caption = "low end: 9 draws of 10 emit more; enough: a tree chosen on so many loses at most 1 % in 9 of 10"
         print_table("how sure the trees of the sibling vectors are", columns, cells, caption=caption)
 
 
