@@ -140,8 +140,8 @@ def _outcome(policy: Policy, halves: Sequence[Half]) -> Outcome | None:
         emitted.append(accepted.tokens_per_step)
         samples.append(rates[-1] * accepted.samples / accepted.tokens_per_step)
     return Outcome(
-        policy=policy, drafts=(drafts[0], drafts[1]), tokens_per_step=_harmonic(emitted),
-        tokens_per_s=_harmonic(rates), samples=np.asarray(_harmonic(samples)),
+        policy=policy, drafts=(drafts[0], drafts[1]), tokens_per_step=float(_harmonic(emitted)),
+        tokens_per_s=float(_harmonic(rates)), samples=np.asarray(_harmonic(samples)),
     )  # fmt: skip
 
 

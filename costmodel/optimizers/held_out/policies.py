@@ -215,7 +215,7 @@ def _sequoia(half: Half) -> Sequence[Draft]:
     level_s = price.draft_s([1])
     plain = TreePrice(plain_s=price.plain_s + level_s, verify_s=price.verify_s,
                       draft_s=lambda widths: level_s * (len(widths) + 1))  # fmt: skip
-    return (Draft(shape=fastest_tree(_vectors(half, _MOST_NODES), plain, TREE_DEPTH + 1).tree),)
+    return (Draft(shape=fastest_tree(np.stack(_vectors(half, _MOST_NODES)), plain, TREE_DEPTH + 1).tree),)
 
 
 def _vectors(half: Half, width: int) -> list[Array]:
@@ -253,7 +253,7 @@ def _ours(half: Half) -> Sequence[Draft]:
 def _priced(half: Half) -> Draft:
     """The fastest tree of the half's vectors, which are too few numbers to fit more than the drafter."""
     price = tree_price(half.setting, batch=half.batch, context=half.context, nodes=_MOST_NODES)
-    return Draft(shape=fastest_tree(_vectors(half, _MOST_NODES), price, TREE_DEPTH + 1).tree)
+    return Draft(shape=fastest_tree(np.stack(_vectors(half, _MOST_NODES)), price, TREE_DEPTH + 1).tree)
 
 
 _LIKELIEST = Shape(kind="dynamic_tree", nodes=60, depth=7, width=10, beam=10)

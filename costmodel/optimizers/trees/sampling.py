@@ -151,7 +151,7 @@ def emitted_by(tree: Tree, drawn: Sequence[Vectors]) -> NDArray[np.float64]:
 
 def _best(vectors: Vectors, nodes: int, depth: int) -> Tree:
     alike = all(vector is vectors[0] for vector in vectors)
-    return optimal_trees(vectors[0] if alike else list(vectors), [nodes], depth)[0].tree
+    return optimal_trees(vectors[0] if alike else [each.tolist() for each in vectors], [nodes], depth)[0].tree
 
 
 def _levels(rows: list[Values], levels: int) -> Vectors:
@@ -175,7 +175,7 @@ def _rank_counts(trace: AcceptanceTrace, levels: int, width: int) -> NDArray[np.
         ranks = trace.rank if trace.rank.ndim == 1 else trace.rank[:, level]
         counted = (index >= trace.first_step_position) & (left > level)
         place = np.where(ranks >= width, width, ranks.astype(np.int64)) + 1
-        np.add.at(counts, (request[counted], level, place[counted]), 1.0)
+        np.add.at(counts[:, level], (request[counted], place[counted].astype(np.int64)), 1.0)
     return counts
 
 
