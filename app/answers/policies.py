@@ -51,12 +51,12 @@ def held_out_rows(
     return [_row(each, source.method, model) for each in found]
 
 
-def _row(found: Comparison, method: str, model: str) -> Row:
+def _row(compared: Comparison, method: str, model: str) -> Row:
     """One batch: what each policy does, ours first, and by how much ours is faster."""
     from costmodel.answers.uncertainty import interval
 
     policies = []
-    for outcome in (found.ours, *found.published):
+    for outcome in (compared.ours, *compared.published):
         low, high = interval(outcome.samples)
         policies.append(
             {"policy": outcome.policy.name, "source": outcome.policy.source or None,
@@ -64,10 +64,10 @@ def _row(found: Comparison, method: str, model: str) -> Row:
              "tokens_per_s": float(outcome.tokens_per_s), "tokens_per_s_interval": [float(low), float(high)]}
         )  # fmt: skip
     return {
-        "method": method, "model": model, "batch": found.batch, "context": found.context, "policies": policies,
-        "best_published": found.best.policy.name, "gain_ratio": float(found.gain_ratio),
-        "gain_interval": list(found.gain_interval),
-        "oracle": {"per_step_tokens_per_s": found.step_oracle, "per_request_tokens_per_s": found.request_oracle},
+        "method": method, "model": model, "batch": compared.batch, "context": compared.context, "policies": policies,
+        "best_published": compared.best.policy.name, "gain_ratio": float(compared.gain_ratio),
+        "gain_interval": list(compared.gain_interval),
+        "oracle": {"per_step_tokens_per_s": compared.step_oracle, "per_request_tokens_per_s": compared.request_oracle},
     }  # fmt: skip
 
 
