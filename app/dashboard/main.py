@@ -149,7 +149,7 @@ def _error_badge(state: State) -> None:
     from app.dashboard.answers.validation_published import badge_words
 
     link = f"validation?{urlencode(address(replace(state, page='validation')))}"
-    st.caption(f"{plain(badge_words(state))} [How far off predictions are]({link})")
+    st.markdown(f"{plain(badge_words(state))} [How far off predictions are]({link})")
 
 
 def _show(answer: Answer, state: State) -> None:
