@@ -19,7 +19,7 @@ from app.dashboard.controls import moved, set_widgets
 from app.dashboard.pages import answered, completed
 from app.dashboard.session_uploads import uploaded
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
-from app.dashboard.wording import SECTIONS, TITLES, WHAT_IT_IS, plain, said
+from app.dashboard.wording import TITLES, WHAT_IT_IS, plain, said
 from hardware_profiles.errors import RooftreeError
 
 Result = TypeVar("Result")
@@ -40,7 +40,7 @@ def page() -> None:
     if st.query_params.to_dict() != query:
         st.query_params.from_dict(query)
     if st.session_state.get("first") == state:
-        st.info(WHAT_IT_IS)
+        st.markdown(WHAT_IT_IS)
     st.title(TITLES[state.page], anchor=False)
     for message in wrong[:MOST_MESSAGES]:
         st.warning(f"Left out of the link: {plain(message)}")
@@ -56,7 +56,8 @@ def page() -> None:
 def _chosen() -> str:
     """The page that the address names; a link that names it in its query leads to the page's own address."""
     pages = {name: st.Page(_nothing, title=TITLES[name], url_path=name, default=name == PAGES[0]) for name in PAGES}
-    chosen = st.navigation({section: [pages[name] for name in names] for section, names in SECTIONS.items()})
+    # headings between the pages would stand in a list of their own making, which screen readers take amiss
+    chosen = st.navigation(list(pages.values()))
     if (named := st.query_params.get("page")) in pages:
         st.switch_page(
             pages[named], query_params={name: text for name, text in st.query_params.items() if name != "page"}

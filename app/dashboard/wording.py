@@ -13,10 +13,6 @@ TITLES = {
     "diffusion": "Diffusion", "hardware": "Hardware what-if", "pareto": "Pareto", "serving": "Serving",
     "validation": "Validation",
 }  # fmt: skip
-SECTIONS = {
-    "Answer": ("run",), "Why": ("map", "tree", "trace", "hardware", "pareto", "serving"),
-    "Masked models": ("diffusion",), "How sure": ("validation",),
-}  # fmt: skip
 LABELS = {
     "model": "Model", "device": "Device", "other_device": "Second device", "engine": "Engine",
     "dtype": "Weight format", "kv_dtype": "Cache format", "method": "Drafting method",

@@ -19,12 +19,16 @@ def slid_to(page, name, value):
         now = thumb.get_attribute("aria-valuetext").replace(",", "")
         if now == str(value):
             return
+        shown = page.evaluate("document.querySelector('[data-part=charts]').dataset.settled")
         thumb.focus()
         page.keyboard.press("ArrowRight" if float(now) < value else "ArrowLeft")
         page.wait_for_function(
             "([name, before]) => document.querySelector(`.st-key-asked-${name} input[type=range]`)"
             ".getAttribute('aria-valuetext').replaceAll(',', '') !== before", arg=[name, now],
         )  # fmt: skip
+        page.wait_for_function(
+            "before => document.querySelector('[data-part=charts]').dataset.settled !== before", arg=shown
+        )
         settled(page)
     raise AssertionError(f"{name} never became {value}")
 

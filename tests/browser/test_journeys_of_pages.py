@@ -63,7 +63,7 @@ def test_50_requests_a_second_with_and_without_drafting(opened, capsys, tmp_path
     page = opened("page=serving&rate=50&count=60&prompt_tokens=64&output_tokens=16")
     simulated(page)
     told = said(capsys, page.get_by_test_id("stCode").inner_text(), "--out", str(tmp_path))["metrics"]
-    table = {(row["time"], row[""]): row for row in rows(page, "With drafting, and without")}
+    table = {(row["time"], row["statistic"]): row for row in rows(page, "With drafting, and without")}
     shown = table["time between deliveries, warm-up and all", "mean"]
     assert number(shown["K = 5 (ms)"]) == pytest.approx(1e3 * told["itl_s"]["mean"], rel=1e-3)
     assert set(shown) == {"time", "", "K = 5 (ms)", "no speculation (ms)", "change (%)"}

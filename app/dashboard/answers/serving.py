@@ -171,7 +171,7 @@ def _rows(cases: Sequence[Case], windows: Sequence[SteadyWindow]) -> list[dict[s
         for part in ("mean", "p50", "p90", "p99"):
             values = [times[place][part] for times in known]
             first, plain = values
-            rows.append({"time": title, "": part} | {
+            rows.append({"time": title, "statistic": part} | {
                 f"{case.name} (ms)": None if value is None else round(value / MILLI, 3)
                 for case, value in zip(cases, values, strict=True)
             } | {"change (%)": round(100 * (first / plain - 1.0), 1) if first and plain else None})  # fmt: skip

@@ -292,7 +292,7 @@ def test_simulations_serve_the_same_requests_and_tell_progress():
 def test_a_simulation_drafts_as_the_question_does(capsys, tmp_path, changed):
     answer = answer_serving(replace(SERVED, **changed), lambda *told: None)
     told = said(capsys, answer.command, "--json", "--out", str(tmp_path))["metrics"]["itl_s"]
-    rows = {(row["time"].partition(",")[0], row[""]): row["K = 5 (ms)"] for row in answer.tables[0][1]}
+    rows = {(row["time"].partition(",")[0], row["statistic"]): row["K = 5 (ms)"] for row in answer.tables[0][1]}
     assert rows["time between deliveries", "mean"] == pytest.approx(1e3 * told["mean"], abs=6e-4)
 
 
