@@ -109,7 +109,7 @@ def read_confidence(path: str | Path) -> ConfidenceTrace:
             raise InputError(
                 f"must hold at most {_MAX_RUNS} runs", file=file, key="rows", value=parquet.metadata.num_rows
             )
-        counts = decoded_values(parquet)
+        counts = decoded_values(path)
         with naming(file):
             check_sizes(
                 runs=parquet.metadata.num_rows, passes=counts.get("forward", 0), cells=counts.get("top_ids", 0),

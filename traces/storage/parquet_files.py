@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from hardware_profiles.errors import InputError
 from hardware_profiles.outside_file import open_regular
 from hardware_profiles.whole_file import whole_file
+from traces.storage.parquet_footer import column_chunks
 from traces.storage.parquet_pages import page_sizes
 
 MAX_FILE_BYTES = 2 << 30
@@ -76,21 +77,23 @@ def opened_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
         raise InputError(f"is no whole Parquet file ({reason})", file=path) from None
 
 
-def decoded_values(parquet: pq.ParquetFile) -> dict[str, int]:
-    """Values of every column, those of its lists counted one by one, as the footer states them."""
+def decoded_values(path: str | Path) -> dict[str, int]:
+    """Values of every column of an opened file, those of its lists counted one by one, as the footer states them."""
     counts: dict[str, int] = {}
-    for chunk in _chunks(parquet):
-        name = chunk.path_in_schema.partition(".")[0]
-        counts[name] = counts.get(name, 0) + chunk.num_values
+    with _mapped(path) as data:
+        for chunk in column_chunks(data):
+            counts[chunk.column] = counts.get(chunk.column, 0) + chunk.values
     return counts
 
 
-def _chunks(parquet: pq.ParquetFile) -> Iterator[Any]:
-    """Column chunks. Their statistics stay unread: pyarrow aborts the process on damaged ones."""
-    footer = parquet.metadata
-    for group in range(footer.num_row_groups):
-        row_group = footer.row_group(group)
-        yield from (row_group.column(column) for column in range(row_group.num_columns))
+@contextmanager
+def _mapped(path: str | Path) -> Iterator[mmap.mmap]:
+    """The file's bytes; what they are not becomes an error that names the file."""
+    with open_regular(path) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        try:
+            yield data
+        except (IndexError, ValueError) as error:
+            raise InputError(f"is no whole Parquet file ({error})", file=path) from None
 
 
 def _check_names(parquet: pq.ParquetFile, path: str | Path) -> None:
@@ -105,31 +108,18 @@ def _check_decoded(parquet: pq.ParquetFile, path: str | Path) -> None:
     limit = _decoded_limit()
     widths = [_WIDTH_BYTES.get(column.physical_type, column.length) for column in parquet.schema]
     total, texts_at_most = 8 * parquet.metadata.num_rows * sum(_entries(kind) for kind in parquet.schema_arrow.types), 0
-    pages = _page_sizes(parquet, path)
-    for place, (chunk, (values, unpacked)) in enumerate(zip(_chunks(parquet), pages, strict=True)):
-        if min(chunk.num_values, chunk.total_uncompressed_size) < 0:
-            raise InputError("is no whole Parquet file (a negative size)", file=path)
-        total += max(chunk.num_values, values) * max(widths[place % len(widths)], 1)
-        texts_at_most += max(chunk.num_values, values) * unpacked * (chunk.physical_type == "BYTE_ARRAY")
+    with _mapped(path) as data:
+        for chunk in column_chunks(data):
+            if min(chunk.values, chunk.unpacked_bytes) < 0 or chunk.place >= len(widths):
+                raise ValueError("a column chunk that cannot be")
+            stated, unpacked = page_sizes(data, chunk.first_page, chunk.bytes)
+            total += max(chunk.values, stated) * max(widths[chunk.place], 1)
+            texts_at_most += max(chunk.values, stated) * unpacked * chunk.is_text
     if total <= limit < total + texts_at_most:
         total += _text_bytes(path)
     if total > limit:
         wanted = f"must decode to at most {limit >> 20} MiB of values ({LIMIT_VARIABLE} allows more)"
         raise InputError(wanted, file=path, key="bytes of values", value=total)
-
-
-def _page_sizes(parquet: pq.ParquetFile, path: str | Path) -> list[tuple[int, int]]:
-    """Values and unpacked bytes of every column chunk, as its pages state them: a footer may state less."""
-    with open_regular(path) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        try:
-            return [page_sizes(data, _first_page(c), c.total_compressed_size) for c in _chunks(parquet)]
-        except (IndexError, ValueError) as error:
-            raise InputError(f"is no whole Parquet file ({error})", file=path) from None
-
-
-def _first_page(chunk: Any) -> int:
-    """Where a column chunk begins; a chunk without values may have no page."""
-    return min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)), default=0)
 
 
 def _entries(kind: pa.DataType) -> int:
