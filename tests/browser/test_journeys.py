@@ -104,7 +104,7 @@ def test_70b_on_one_device_is_one_press_from_an_answer(opened):
     page = opened("model=llama-3.1-70b&device=h100-sxm")
     assert "does not fit" in headline(page)
     page.get_by_role("button", name="tp 2", exact=True).click()
-    page.get_by_text("Whole batch").wait_for()
+    page.get_by_text("Whole batch", exact=True).wait_for()
     settled(page)
     assert headline(page).startswith("Run ")
     assert parse_qs(urlparse(page.url).query)["tp"] == ["2"]
