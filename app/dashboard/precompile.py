@@ -29,7 +29,7 @@ def compiling(python: str) -> "subprocess.Popen[bytes] | None":
     """
     if is_compiled():
         return None
-    words = [python, "-m", "app.dashboard.precompile"]
+    words = [python, "-P", "-m", "app.dashboard.precompile"]
     return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

@@ -189,13 +189,14 @@ def _notes(rows: Sequence[Json], result: SimulationResult) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def write_replays(folder: Path, replays: Iterable[Replay], *, inputs: Json) -> Json:
-    """Write `replay.json` and `replay.parquet`; loads that stand there already stay, unless they have the same name.
+def write_replays(folder: Path, replays: Iterable[Replay], *, inputs: Json, earlier: Path | None = None) -> Json:
+    """Write `replay.json` and `replay.parquet`; loads that were written earlier stay, unless they have the same name.
 
     Args:
         folder: of the report; made if needed.
         replays: to add.
         inputs: the scenario that was simulated.
+        earlier: folder of the report that is added to; None: the same.
 
     Returns:
         The whole report: `loads`, each with its name, metrics, notes and inputs.
@@ -204,14 +205,15 @@ def write_replays(folder: Path, replays: Iterable[Replay], *, inputs: Json) -> J
         InputError: the place cannot be written, or holds another kind of report.
     """
     added = {each.name: each for each in replays}
-    before = read_report(folder) if (folder / REPORT).is_file() else {"loads": []}
+    earlier = earlier or folder
+    before = read_report(earlier) if (earlier / REPORT).is_file() else {"loads": []}
     kept = [each for each in before["loads"] if each["name"] not in added]
     loads = [*kept, *({"name": each.name, "requests": each.requests, "rate_per_s": each.rate_per_s,
                        "metrics": each.metrics, "pace": each.pace, "notes": list(each.notes), "inputs": inputs}
                       for each in added.values())]  # fmt: skip
     tables = [_table(each) for each in added.values()]
     if kept:
-        old = read_times(folder)
+        old = read_times(earlier)
         names = pa.array([each["name"] for each in kept])
         tables.insert(0, old.filter(pa.compute.is_in(old["load"], value_set=names)))
     report = {"schema": 1, "loads": sorted(loads, key=lambda each: (each["rate_per_s"] or 0.0, each["name"]))}

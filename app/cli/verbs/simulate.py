@@ -247,7 +247,7 @@ def _beside(
     body = {"inputs": inputs, "loads": [load_object(each) for each in found], "notes": notes}
     return deliver(
         body, name="", json=json, out=out, quiet=quiet, show=lambda: print_replays(found, notes),
-        also=lambda folder: write_replays(folder, found, inputs=inputs),
+        also=lambda folder: write_replays(folder, found, inputs=inputs, earlier=out),
     )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def fastest_tree(acceptance: AcceptanceVectors, price: TreePrice, depth: int) ->
     Example:
         >>> price = TreePrice(plain_s=1.0, verify_s=np.linspace(1.0, 1.6, 7), draft_s=lambda widths: 0.2 * len(widths))
         >>> fastest_tree([0.6, 0.3], price, depth=4).tree.paths()
-        ((0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1))
+        ((0,), (1,), (0, 0), (0, 1), (1, 0))
 
     Args:
         acceptance: sibling vector, or one vector per draft depth.

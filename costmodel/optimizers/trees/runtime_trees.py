@@ -47,7 +47,7 @@ def runtime_trees(acceptance: AcceptanceVectors, nodes: int, depth: int) -> list
     Example:
         >>> [(found.form, found.settings) for found in runtime_trees([0.6, 0.3], nodes=7, depth=4)]
         ... # doctest: +NORMALIZE_WHITESPACE
-        [('chain', {'draft_tokens': 3}), ('level_uniform', {'children': [2, 2]}),
+        [('chain', {'draft_tokens': 3}), ('level_uniform', {'children': [2, 1, 1]}),
          ('beam', {'topk': 2, 'steps': 3, 'draft_tokens': 6})]
 
     Args:

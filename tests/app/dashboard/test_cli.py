@@ -22,7 +22,7 @@ def test_the_server_listens_on_this_machine_alone_by_default(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     assert main(["dashboard"]) == 0
     assert main(["dashboard", "--host", "0.0.0.0", "--port", "9000"]) == 0
-    places = [{words[i]: words[i + 1] for i in range(5, len(words), 2)} for words in started]
+    places = [{words[i]: words[i + 1] for i in range(6, len(words), 2)} for words in started]
     assert [place["--server.address"] for place in places] == ["127.0.0.1", "0.0.0.0"]
     assert [place["--server.port"] for place in places] == ["8501", "9000"]
     assert all(place["--browser.gatherUsageStats"] == "false" for place in places)
@@ -30,7 +30,7 @@ def test_the_server_listens_on_this_machine_alone_by_default(monkeypatch):
 
 
 def test_the_script_is_there():
-    assert Path(server_words("python", host="localhost", port=1)[4]).is_file()
+    assert Path(server_words("python", host="localhost", port=1)[5]).is_file()
 
 
 @pytest.mark.parametrize("host", ["example.org", "", "--help", "1.2.3"])
