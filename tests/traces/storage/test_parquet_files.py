@@ -50,8 +50,8 @@ def test_the_limit_may_be_set(tmp_path, monkeypatch, given, taken):
     monkeypatch.setattr(parquet_files, "MAX_ROWS", 2 * MANY)
     monkeypatch.setenv(LIMIT_VARIABLE, given)
     if taken:
-        with opened_parquet(path) as parquet:
-            assert decoded_values(parquet) == {"values": MANY}
+        with opened_parquet(path):
+            assert decoded_values(path) == {"values": MANY}
     else:
         with pytest.raises(InputError, match="must decode to at most 100 MiB"), opened_parquet(path):
             pass
