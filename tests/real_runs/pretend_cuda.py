@@ -223,6 +223,9 @@ class Stream:
     def synchronize(self):
         waited("stream")
 
+    def is_capturing(self):
+        return STATE["capture"] is not None
+
 
 class Event:
     def __init__(self, enable_timing=False):
@@ -264,5 +267,6 @@ def install():
     cuda.Stream, cuda.Event, cuda.CUDAGraph, cuda.graph = Stream, Event, Graph, capturing
     cuda.current_stream, cuda.stream = lambda d=None: Stream(), lambda s: contextlib.nullcontext()
     cuda.synchronize, cuda.empty_cache = lambda d=None: waited("device"), lambda: None
+    torch.accelerator.current_stream = cuda.current_stream  # optimizers of a torch built with CUDA ask the driver
     torch.Generator = Drawn
     Everything().__enter__()
