@@ -1,7 +1,7 @@
 """Which sections of a scenario say the same as a decoding configuration?
 
-A configuration names a deployment and how it decodes; traffic, scheduler and limits stand in the other sections. Leaves
-out what becomes of sections (`simulator.scenario.build`).
+A configuration names a deployment, how it decodes, and some limits of the scheduler; traffic and the rest stand in the
+other sections. Leaves out what becomes of sections (`simulator.scenario.build`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.method import Shape
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
-from simulator.scenario.file import DeploymentSection
+from simulator.scenario.copies import copies_of
+from simulator.scenario.file import DeploymentSection, ScenarioFile
 from simulator.scenario.sections import StopSection, TreeLimit
 
 
@@ -27,6 +28,23 @@ def sections_of(chosen: DecodingConfiguration) -> dict[str, Any]:
         InputError: no recording to walk along, or a part that simulations do not have.
     """
     return {"deployment": _deployment(chosen.deployment), "speculation": _speculation(chosen)}
+
+
+def limits_of(chosen: DecodingConfiguration, written: ScenarioFile) -> dict[str, int]:
+    """The limits of a scheduler that a configuration states, as keys of the section `scheduler`.
+
+    Args:
+        chosen: whose `largest_batch` counts the requests of all data copies, and `token_budget` the tokens of one; the
+            exporters write both for every copy.
+        written: the scenario; copies that it simulates as one scheduler have the limits of all of them.
+    """
+    copies = written.deployment.data_parallel
+    together = copies if copies_of(written, None).schedulers == 1 else 1
+    limits = {
+        "max_requests": chosen.largest_batch and -(-chosen.largest_batch // copies) * together,
+        "token_budget": chosen.token_budget and chosen.token_budget * together,
+    }
+    return {key: value for key, value in limits.items() if value}
 
 
 def _deployment(names: DeploymentNames) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`simulate`: requests through a scheduler, iteration by iteration, timed by the cost model or a measured profile."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,8 +10,9 @@ from app.cli import completion
 from app.cli.option_groups import Accepted, Refining, Requests, grouped
 from app.cli.options import Csv, Json, Out, Quiet, Seed, milliseconds, read_model
 from app.cli.output import Answered
-from app.cli.question.accepted import KNOWN_BY, acceptance_values
+from app.cli.question.accepted import acceptance_values
 from app.cli.question.asked import Config
+from app.cli.question.scenarios import asked_scenario
 
 if TYPE_CHECKING:
     from app.reports.simulation_page import Case, LoadPoint
@@ -164,9 +165,8 @@ def simulate(
                              "--seeds": None if seeds == 1 else seeds, "--per-request": per_request,
                              "--timeline": timeline, "--plot": plot, "--csv": csv})  # fmt: skip
         named["requests.file"] = str(beside[0])
-    written, assumed = _written(
-        {key: value for key, value in named.items() if value is not None}, assigned or (), scenario, config, refining
-    )
+    stated = {key: value for key, value in named.items() if value is not None}
+    written, assumed = asked_scenario(stated, assigned or (), scenario, config, refining, options=_OPTIONS)
     if beside:
         return _beside(written, beside, assumed, seed=seed, out=out, json=json, quiet=quiet)
     if policies is not None:
@@ -249,56 +249,6 @@ def _beside(
         body, name="", json=json, out=out, quiet=quiet, show=lambda: print_replays(found, notes),
         also=lambda folder: write_replays(folder, found, inputs=inputs, earlier=out),
     )  # fmt: skip
-
-
-def _configured(
-    sections: Mapping[str, Any], values: Mapping[str, Any], file: Path | None, config: Path
-) -> dict[str, Any]:  # fmt: skip
-    """Sections of a scenario with the deployment and the speculation of a configuration."""
-    from costmodel.configuration.file import read_configuration
-    from hardware_profiles.errors import InputError
-    from simulator.scenario.configured import sections_of
-    from traces.kinds.naming import naming
-
-    for name in ("deployment", "speculation", "blocks", "profile"):
-        if sections.get(name) is not None:
-            raise InputError("stands in the configuration already; leave out one of them", file=file, key=name)
-    with naming(str(config)):
-        configured = sections_of(read_configuration(config))
-    drafted = configured["speculation"]
-    if drafted is not None and "speculation.draft_tokens" in values:
-        configured["speculation"] = {**drafted, "tree": None, "dynamic_tree": None, "schedule": []}
-    return {**sections, **configured}
-
-
-def _written(
-    named: Mapping[str, Any],
-    assigned: Iterable[str],
-    file: Path | None,
-    config: Path | None,
-    refining: Refining,
-) -> "tuple[ScenarioFile, list[str]]":
-    """The scenario of a file, with a configuration, named options and `--set` over it, and what was assumed of it."""
-    from app.cli.question.refining import refine_values
-    from hardware_profiles.errors import InputError
-    from simulator.scenario.file import checked_scenario, read_scenario_sections
-    from simulator.scenario.schema import assignments, with_values
-    from simulator.scenario.usual_requests import named_by_option, with_usual_requests
-
-    sections = read_scenario_sections(file) if file is not None else {}
-    stated = assignments(assigned)
-    values = {**named, **stated}
-    if config is not None:
-        sections = _configured(sections, values, file, config)
-    drafted = sections.get("speculation")
-    if isinstance(drafted, dict) and any(f"speculation.{key}" in values for key in KNOWN_BY):
-        sections = {**sections, "speculation": {**drafted, **dict.fromkeys(KNOWN_BY)}}
-    values |= refine_values(refining, with_values(sections, values).get("speculation"))
-    sections, assumed = with_usual_requests(with_values(sections, values))
-    try:
-        return checked_scenario(sections, file), [assumed] if assumed else []
-    except InputError as error:
-        raise named_by_option(error, _OPTIONS, named.keys() - stated.keys()) from None
 
 
 def _run(

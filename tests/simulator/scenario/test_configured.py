@@ -10,7 +10,7 @@ from costmodel.method import Shape, Stop
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
 from simulator.scenario.build import prepare
-from simulator.scenario.configured import sections_of
+from simulator.scenario.configured import limits_of, sections_of
 from simulator.scenario.drafted import drafted
 from simulator.scenario.file import checked_scenario
 from simulator.scenario.sections import SpeculationSection
@@ -45,6 +45,24 @@ def test_what_is_simulated_is_what_was_chosen(chosen):
 def test_nothing_drafted_is_plain_decoding():
     plain = dataclasses.replace(CHAIN, draft_tokens=0, schedule=(), trace=None)
     assert sections_of(plain)["speculation"] is None and prepared(plain).speculation is None
+
+
+@pytest.mark.parametrize(
+    ("parallel", "schedulers", "limits"),
+    [
+        ({}, 1, (10, 100)),
+        ({"data_parallel": 4}, 4, (3, 100)),
+        ({"data_parallel": 4, "pipeline_parallel": 2}, 1, (12, 400)),
+    ],
+)
+def test_limits_are_those_of_every_scheduler(parallel, schedulers, limits):
+    where = dataclasses.replace(WHERE, model="llama-3.1-8b", device="h100-sxm", dtype=None, **parallel)
+    chosen = dataclasses.replace(CHAIN, deployment=where, max_batch=10, token_budget=100)
+    written = checked_scenario({"requests": TRAFFIC, **sections_of(chosen)})
+    assert prepare(written).copies.schedulers == schedulers
+    assert tuple(limits_of(chosen, written).values()) == limits
+    bare = dataclasses.replace(chosen, max_batch=None, token_budget=None, schedule=())
+    assert limits_of(bare, written) == {}
 
 
 DEEP = dataclasses.replace(

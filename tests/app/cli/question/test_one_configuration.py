@@ -59,6 +59,26 @@ def test_options_go_over_the_file_and_contradictions_are_refused(rooftree, recom
     assert refused.code == 2 and "deployment" in refused.err
 
 
+def test_limits_of_the_file_are_simulated_and_what_is_stated_beside_it_wins(rooftree, recommended, tmp_path):
+    path, chosen, _ = recommended
+    limited = tmp_path / "limited.json"
+    limited.write_text(json.dumps(chosen.to_json() | {"max_batch": 1, "token_budget": 24}))
+    most = {name: rooftree("simulate", "--config", file, *TRAFFIC, "--json").answer
+            for name, file in (("schedule", path), ("limits", limited))}  # fmt: skip
+    assert most["schedule"]["scheduler"]["max_requests"] == chosen.largest_batch == 4
+    found = most["limits"]
+    assert (found["scheduler"]["max_requests"], found["scheduler"]["token_budget"]) == (1, 24)
+    assert (
+        "at most 1 requests in flight and 24 query tokens an iteration, as the configuration has it" in found["notes"]
+    )
+    assert set(found["metrics"]["tokens_per_step_by_batch"]) == {"1"}
+    words = ("--set", "scheduler.max_requests=2", "--set", "scheduler.token_budget=24")
+    over = rooftree("simulate", "--config", limited, *TRAFFIC, *words, "--json").answer
+    assert over["scheduler"]["max_requests"] == 2 and "2" in over["metrics"]["tokens_per_step_by_batch"]
+    [said] = [note for note in over["notes"] if "configuration" in note]
+    assert said == "scheduler.max_requests is 2, as stated beside the configuration, which has 1"
+
+
 def test_it_is_exported_simulated_validated_and_linked(rooftree, recommended, tmp_path):
     path, chosen, _ = recommended
     command = rooftree("export", "vllm", "--config", path, "--out", tmp_path, "--json").answer["command"]
