@@ -14,11 +14,11 @@ import streamlit as st
 
 from app.dashboard import chart_component, prefetch
 from app.dashboard.answer import Answer, Change
-from app.dashboard.bar import asked
-from app.dashboard.controls import moved, set_widgets
+from app.dashboard.controls.bar import asked
+from app.dashboard.controls.widgets import moved, set_widgets
 from app.dashboard.pages import answered, completed
-from app.dashboard.session_uploads import uploaded
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
+from app.dashboard.uploads.session import uploaded
 from app.dashboard.wording import TITLES, WHAT_IT_IS, plain, said
 from hardware_profiles.errors import RooftreeError
 
@@ -109,11 +109,11 @@ def _answer(state: State) -> Answer | None:
         # the bar draws the place for a file where the drafter is known by one
         recording = uploaded("acceptance", draw=state.known_by != "upload")
         if recording is not None:
-            from app.dashboard.answers.trace import answer_trace
+            from app.dashboard.answers.trace.page import answer_trace
 
             return answer_trace(state, recording)
     if state.page == "diffusion" and (masked := uploaded("confidence")) is not None:
-        from app.dashboard.answers.diffusion import answer_diffusion
+        from app.dashboard.answers.diffusion.page import answer_diffusion
 
         return answer_diffusion(state, masked)
     if state.page == "serving":
@@ -147,7 +147,7 @@ def _error_badge(state: State) -> None:
     """How far predictions of such questions were off, with the page that says more."""
     if state.page in ("validation", "trace"):  # which predict nothing
         return
-    from app.dashboard.answers.validation_published import badge_words
+    from app.dashboard.answers.validation.published import badge_words
 
     link = f"validation?{urlencode(address(replace(state, page='validation')))}"
     st.markdown(f"{plain(badge_words(state))} [How far off predictions are]({link})")

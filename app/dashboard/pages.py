@@ -11,6 +11,7 @@ from app.dashboard.answer import Answer, DeferredAnswer
 from app.dashboard.state import State
 
 CACHED_ANSWERS = 512
+FOLDERS = frozenset({"run", "tree", "trace", "diffusion"})  # whose answers have parts of their own
 
 
 def answered(state: State) -> Answer:
@@ -33,9 +34,10 @@ def completed(state: State) -> DeferredAnswer:
 
 def _answered(state: State) -> Answer:
     if state.page != "validation":
-        answer: Answer = getattr(import_module(f"app.dashboard.answers.{state.page}"), f"answer_{state.page}")(state)
+        place = f"app.dashboard.answers.{state.page}{'.page' * (state.page in FOLDERS)}"
+        answer: Answer = getattr(import_module(place), f"answer_{state.page}")(state)
         return answer
-    from app.dashboard.answers.validation import answer_validation
+    from app.dashboard.answers.validation.page import answer_validation
 
     return answer_validation(state.seed, state.measured)
 

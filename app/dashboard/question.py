@@ -1,7 +1,7 @@
 """Which configuration and which drafters does the question bar ask about?
 
 The same on every page, and in the words of the command line: `drafter_options` are what `--drafter` and `--trace` would
-say. Leaves out the widgets (`controls`, `bar`) and what is answered (`answers`).
+say. Leaves out the widgets (`controls`) and what is answered (`answers`).
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """What does a dashboard link say, and which command line gives the same answer?
 
 A `State` is the whole question of a page. It is read from a URL's query with every value checked, and written back
-with what differs from the defaults only. Leaves out answering (`answers_*`) and widgets (`controls`).
+with what differs from the defaults only. Leaves out answering (`answers_*`) and widgets (`controls.widgets`).
 """
 
 import math

@@ -74,7 +74,7 @@ def settled(page):
 
 def reached(page, name):
     """The widget of a field, once the button that hides it has been pressed."""
-    from app.dashboard.bar import BEHIND, QUESTION
+    from app.dashboard.controls.bar import BEHIND, QUESTION
 
     widget = page.locator(f".st-key-asked-{name}")
     if widget.count() == 0:

@@ -15,16 +15,16 @@ import pytest
 from app.answers.scores import VLLM_HOPPER
 from app.cli.main import main
 from app.dashboard.answer import DeferredAnswer
-from app.dashboard.answers.diffusion import answer_diffusion
+from app.dashboard.answers.diffusion.page import answer_diffusion
 from app.dashboard.answers.hardware import answer_hardware
 from app.dashboard.answers.map import BATCHES, CONTEXTS, answer_map
 from app.dashboard.answers.pareto import answer_pareto
-from app.dashboard.answers.run import answer_run
+from app.dashboard.answers.run.page import answer_run
 from app.dashboard.answers.serving import answer_serving
-from app.dashboard.answers.trace import answer_trace
-from app.dashboard.answers.tree import answer_tree, balanced_tree, tree_traces
-from app.dashboard.answers.validation import answer_validation
-from app.dashboard.answers.validation_runs import run_rows, validated
+from app.dashboard.answers.trace.page import answer_trace
+from app.dashboard.answers.tree.page import answer_tree, balanced_tree, tree_traces
+from app.dashboard.answers.validation.page import answer_validation
+from app.dashboard.answers.validation.runs import run_rows, validated
 from app.dashboard.measured import REPORT, measured_results
 from app.dashboard.state import State
 from hardware_profiles.errors import InfeasibleError, InputError

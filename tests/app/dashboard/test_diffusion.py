@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from app.cli.main import main
-from app.dashboard.answers import diffusion_recordings
-from app.dashboard.answers.diffusion import answer_diffusion, policy_asked
-from app.dashboard.answers.diffusion_recordings import own_recording
+from app.dashboard.answers.diffusion import recordings
+from app.dashboard.answers.diffusion.page import answer_diffusion, policy_asked
+from app.dashboard.answers.diffusion.recordings import own_recording
 from app.dashboard.state import State
-from app.dashboard.uploads import parsed_upload
+from app.dashboard.uploads.reading import parsed_upload
 from app.dashboard.wording import said
 from hardware_profiles.errors import InputError
 from tests.traces.toy_masked import ANCHORS, toy_trace
@@ -174,10 +174,10 @@ def test_uploads_that_are_no_confidence_trace_are_refused_in_words(name, content
 def test_a_replay_is_kept_with_its_recording(toy, monkeypatch):
     """Another device, model or batch changes costs alone, on the page and in its search."""
     known, replays = own_recording(toy), []
-    played, replayed = diffusion_recordings.played_policies, diffusion_recordings.replay_policy
-    monkeypatch.setattr(diffusion_recordings, "played_policies",
+    played, replayed = recordings.played_policies, recordings.replay_policy
+    monkeypatch.setattr(recordings, "played_policies",
                         lambda *args, **more: replays.append(args[1]) or played(*args, **more))  # fmt: skip
-    monkeypatch.setattr(diffusion_recordings, "replay_policy", lambda *args: replays.append(args[1]) or replayed(*args))
+    monkeypatch.setattr(recordings, "replay_policy", lambda *args: replays.append(args[1]) or replayed(*args))
     state = replace(PAGE, block=8)
     answer_diffusion(state, known).deferred()
     assert len(replays) >= 2

@@ -8,8 +8,8 @@ import pytest
 testing = pytest.importorskip("streamlit.testing.v1", reason="streamlit, of the extra `app`, is not installed")
 
 from app import dashboard  # noqa: E402 — after the skip
-from app.dashboard.bar import BEHIND, INLINE, QUESTION  # noqa: E402
-from app.dashboard.help_texts import HELP  # noqa: E402
+from app.dashboard.controls.bar import BEHIND, INLINE, QUESTION  # noqa: E402
+from app.dashboard.controls.help_texts import HELP  # noqa: E402
 from app.dashboard.measured import measured_results  # noqa: E402
 from app.dashboard.state import FIELDS, PAGES, State, address, from_query  # noqa: E402
 from app.dashboard.wording import LABELS, TITLES  # noqa: E402

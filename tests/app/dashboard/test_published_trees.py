@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.dashboard.published_trees import published_trees, tokens_per_step, within
+from app.dashboard.answers.tree.published_trees import published_trees, tokens_per_step, within
 from traces.kinds.tree import chain_tree
 from traces.library import read_trace, shipped_traces
 from traces.replay.walk import replay_tree

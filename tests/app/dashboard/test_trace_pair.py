@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from app.cli.main import main
-from app.dashboard.answers.trace import answer_trace
-from app.dashboard.answers.trace_pair import pair_of, pair_words
+from app.dashboard.answers.trace.page import answer_trace
+from app.dashboard.answers.trace.pair import pair_of, pair_words
 from app.dashboard.state import State
 from tests.app.conftest import lookup_trace, rank_trace
 

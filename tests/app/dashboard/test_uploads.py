@@ -5,10 +5,10 @@ import tempfile
 
 import pytest
 
-from app.dashboard import uploads
-from app.dashboard.answers.trace import answer_trace
+from app.dashboard.answers.trace.page import answer_trace
 from app.dashboard.state import State
-from app.dashboard.uploads import MOST_BYTES, PASTED, UnclearFormatError, parsed_upload, work
+from app.dashboard.uploads import reading
+from app.dashboard.uploads.reading import MOST_BYTES, PASTED, UnclearFormatError, parsed_upload, work
 from hardware_profiles.errors import InputError
 from tests.traces.importers.samples import ACCEPTANCE, VLLM_LOG, VLLM_SCRAPES
 from traces.importers.formats import READERS
@@ -105,7 +105,7 @@ def test_messages_name_the_persons_file(temporary):
 
 
 def test_what_is_too_large_is_refused_before_anything_is_written(temporary, monkeypatch):
-    monkeypatch.setattr(uploads, "MOST_BYTES", 10)
+    monkeypatch.setattr(reading, "MOST_BYTES", 10)
     with pytest.raises(InputError, match="11 bytes"):
         parsed_upload("a.parquet", b"x" * 11)
     assert list(temporary.iterdir()) == []
@@ -126,14 +126,14 @@ def test_the_reading_tells_its_time_and_can_be_stopped(temporary, monkeypatch):
         assert passed_s > 0
         raise StoppedError
 
-    monkeypatch.setattr(uploads, "BEAT_S", 0.01)
+    monkeypatch.setattr(reading, "BEAT_S", 0.01)
     with pytest.raises(StoppedError):
         parsed_upload("a.parquet", shipped_traces()[0].read_bytes(), report=stop)
     assert list(temporary.iterdir()) == []
 
 
 def test_the_worker_tells_the_reason(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(uploads, "MOST_MEMORY_BYTES", -1)  # no limit for the process of the tests
+    monkeypatch.setattr(reading, "MOST_MEMORY_BYTES", -1)  # no limit for the process of the tests
     (tmp_path / "bad.json").write_text('{"parents": [-1], "ranks": [0]}')
     assert work(str(tmp_path / "bad.json"), str(tmp_path / "made.parquet")) == 2
     assert capsys.readouterr().out.strip()

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from app.dashboard.answers import validation
-from app.dashboard.answers.validation import answer_validation
-from app.dashboard.answers.validation_published import badge_words
+from app.dashboard.answers.validation import page as validation
+from app.dashboard.answers.validation.page import answer_validation
+from app.dashboard.answers.validation.published import badge_words
 from app.dashboard.measured import PUBLISHED, measured_results
 from app.dashboard.state import State
 

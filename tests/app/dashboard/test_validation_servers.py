@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.dashboard.answers import validation
-from app.dashboard.answers.validation_servers import replayed_loads
+from app.dashboard.answers.validation import page as validation
+from app.dashboard.answers.validation.servers import replayed_loads
 from app.dashboard.measured import measured_results
 from app.figures.load_figures import MOST_POINTS, distribution_figure
 from hardware_profiles.errors import InputError

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.dashboard.answer import Answer, Card, Figure, shown_path, trace_path
 from app.dashboard.answers.chains import recorded
-from app.dashboard.answers.trace_pair import Pair, depth_rows, pair_note, pair_of, pair_rows, pair_words
+from app.dashboard.answers.trace.pair import Pair, depth_rows, pair_note, pair_of, pair_rows, pair_words
 from app.dashboard.state import State, command
 from app.figures.charts import DASHES, PALETTE, digits, framed
 from hardware_profiles.errors import InputError

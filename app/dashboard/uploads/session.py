@@ -1,6 +1,6 @@
 """Which files has this session been given? A file is read once and stays for the session, on every page.
 
-Leaves out how a file is read without trusting it (`uploads`).
+Leaves out how a file is read without trusting it (`reading`).
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import streamlit as st
 
 from app.dashboard.held import hold_recording
-from app.dashboard.uploads import (
+from app.dashboard.uploads.reading import (
     MOST_BYTES,
     MOST_SECONDS,
     PASTED,
@@ -26,7 +26,7 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.storage.acceptance_file import write_acceptance
 
 if TYPE_CHECKING:
-    from app.dashboard.answers.diffusion_recordings import Recording
+    from app.dashboard.answers.diffusion.recordings import Recording
 
 MOST_CHARACTERS = 1 << 20  # of pasted lines
 
@@ -120,7 +120,7 @@ def _read(kind: Kind, given: _Given, format: str = "") -> object:
 
     try:
         if kind == "confidence":
-            from app.dashboard.answers.diffusion_recordings import own_recording
+            from app.dashboard.answers.diffusion.recordings import own_recording
 
             return own_recording(parsed_upload(given.name, given.content, kind, report=report))
         return parsed_upload(given.name, given.content, kind, format=format, report=report)

@@ -11,7 +11,7 @@ import numpy as np
 
 from app.answers.feasible import require_cell
 from app.dashboard.answer import Answer, Card, options, scenario, setting_of, shown_path
-from app.dashboard.answers.diffusion_front import (
+from app.dashboard.answers.diffusion.front import (
     Search,
     front_answer,
     policy_words,
@@ -19,7 +19,7 @@ from app.dashboard.answers.diffusion_front import (
     searched,
     searched_shipped,
 )
-from app.dashboard.answers.diffusion_recordings import (
+from app.dashboard.answers.diffusion.recordings import (
     Recording,
     names_beside,
     own_recording,

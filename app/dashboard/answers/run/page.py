@@ -18,7 +18,7 @@ from app.answers.feasible import change_words
 from app.answers.optimize import recommendation, unmet_rows
 from app.answers.scores import score_like
 from app.dashboard.answer import Answer, Card, DeferredAnswer, Row, options, scenario
-from app.dashboard.answers.run_devices import cheapest
+from app.dashboard.answers.run.devices import cheapest
 from app.dashboard.changes import asked_by
 from app.dashboard.held import without_places
 from app.dashboard.question import DRAFTED, PLAIN, acceptance_words, drafter_options, has_recordings, read_question

@@ -85,7 +85,7 @@ def parsed_upload(
     with tempfile.TemporaryDirectory(prefix="rooftree-upload-") as folder:
         given, made = Path(folder) / f"{NAME}{_ending(name, content)}", Path(folder) / "read.parquet"
         given.write_bytes(content)
-        words = [sys.executable, "-P", "-m", "app.dashboard.uploads", given.name, made.name, kind, format]
+        words = [sys.executable, "-P", "-m", "app.dashboard.uploads.reading", given.name, made.name, kind, format]
         known = os.pathsep.join(os.path.abspath(path or ".") for path in sys.path)  # noqa: PTH100 — may not exist
         about = {"PYTHONPATH": known, "OMP_NUM_THREADS": "1", "HOME": folder, "NUMBA_CACHE_DIR": folder}
         code, output = _worked(words, folder, about, seconds, report)

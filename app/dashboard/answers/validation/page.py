@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from app.dashboard.answer import Answer, Card, Row, shown_path
-from app.dashboard.answers.validation_masked import is_masked, masked_notes, masked_tables
-from app.dashboard.answers.validation_published import answer_published
-from app.dashboard.answers.validation_runs import Json, run_cards, run_note, run_rows, validated
-from app.dashboard.answers.validation_servers import replayed_loads
+from app.dashboard.answers.validation.masked import is_masked, masked_notes, masked_tables
+from app.dashboard.answers.validation.published import answer_published
+from app.dashboard.answers.validation.runs import Json, run_cards, run_note, run_rows, validated
+from app.dashboard.answers.validation.servers import replayed_loads
 from app.dashboard.measured import LOADS, PUBLISHED, measured_results
 from app.dashboard.state import command
 from app.figures.charts import PALETTE, SYMBOLS, Figure, digits, framed

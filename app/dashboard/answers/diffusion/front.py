@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from app.answers.refining import search_rows
 from app.dashboard.answer import Card, DeferredAnswer, Figure, Row
-from app.dashboard.answers.diffusion_recordings import Recording, shipped_recording
+from app.dashboard.answers.diffusion.recordings import Recording, shipped_recording
 from app.figures.charts import NEUTRAL, PALETTE, digits
 from app.figures.refining_figures import refining_figure
 from costmodel.configuration import DecodingConfiguration

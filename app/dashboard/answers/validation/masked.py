@@ -1,12 +1,12 @@
 """What did a masked model's live runs say of choices by agreement?
 
-Reads what `rooftree validate --method` adds to its report. Leaves out the runs' speeds (`answers.validation_runs`).
+Reads what `rooftree validate --method` adds to its report. Leaves out the runs' speeds (`runs`).
 """
 
 from collections.abc import Sequence
 
 from app.dashboard.answer import Row
-from app.dashboard.answers.validation_runs import Json
+from app.dashboard.answers.validation.runs import Json
 
 
 def is_masked(report: Json) -> bool:

@@ -1,7 +1,7 @@
 """What did users of a live server wait under load, and what was simulated for the same requests?
 
 Reads the report of `rooftree simulate --beside` that lies with committed results of an engine. Leaves out decoding
-runs of that engine (`answers.validation_runs`), its kernels and whole passes (`answers.validation`).
+runs of that engine (`runs`), its kernels and whole passes (`page`).
 """
 
 from collections.abc import Sequence

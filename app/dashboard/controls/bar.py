@@ -1,6 +1,6 @@
 """Where does the question stand on a page? In one bar, the same on every page, and what a page asks beside it.
 
-The bar is a row of buttons that say the question and open its controls. Leaves out the widgets (`controls`).
+The bar is a row of buttons that say the question and open its controls. Leaves out the widgets (`widgets`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app.dashboard.controls import ask, read, wanted
+from app.dashboard.controls.widgets import ask, read, wanted
 from app.dashboard.held import MOST_BYTES, OWN, SHOWN, hold_config
-from app.dashboard.session_uploads import held_recording, uploaded
 from app.dashboard.state import State
+from app.dashboard.uploads.session import held_recording, uploaded
 from app.dashboard.wording import KNOWN_BY, plain, said
 from hardware_profiles.errors import RooftreeError
 

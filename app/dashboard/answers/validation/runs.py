@@ -1,7 +1,7 @@
 """How far was the predicted speed of decoding from what a real run reached?
 
 Reads the report that `rooftree validate` left beside committed results. Leaves out the rows behind it, and kernels and
-whole passes (`answers.validation`).
+whole passes (`page`).
 """
 
 import json

@@ -8,8 +8,8 @@ from typing import Any
 
 import streamlit as st
 
+from app.dashboard.controls.help_texts import HELP
 from app.dashboard.held import OWN, SHOWN, understood
-from app.dashboard.help_texts import HELP
 from app.dashboard.state import (
     CONTEXTS,
     DTYPES,
@@ -188,7 +188,7 @@ def _own_threshold() -> None:
 def _choices(name: str, state: State) -> list[str]:
     known: list[str] = list(known_names(name) or FIELDS[name].metadata.get("among", ()))
     if name == "trace" and state.page == "tree":
-        from app.dashboard.answers.tree import tree_traces
+        from app.dashboard.answers.tree.page import tree_traces
 
         known = [*tree_traces(), *([state.trace] if state.trace and state.trace not in tree_traces() else [])]
     if name in ("device", "other_device"):

@@ -10,7 +10,7 @@ from functools import lru_cache
 from app.answers.optimize import path_acceptance
 from app.dashboard.answer import Answer, Card, DeferredAnswer, Figure, scenario, setting_of, shown_path, trace_path
 from app.dashboard.answers.chains import recorded
-from app.dashboard.published_trees import published_trees, tokens_per_step
+from app.dashboard.answers.tree.published_trees import published_trees, tokens_per_step
 from app.dashboard.state import State, command
 from app.figures.charts import DASHES, PALETTE, SYMBOLS, digits, framed, tree_figure
 from costmodel.answers.estimate import step_cost

@@ -1,0 +1,1 @@
+"""What should I run: the page's answer, and the devices that would do it for less."""

@@ -1,0 +1,1 @@
+"""The trace lab: one recording, or two beside each other."""

@@ -1,0 +1,1 @@
+"""The tree explorer: the page's answer, and trees that systems published."""

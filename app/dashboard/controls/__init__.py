@@ -1,0 +1,1 @@
+"""How is the question asked: the bar over every page, its widgets and their help."""
