@@ -12,8 +12,7 @@ from typing import Any
 from app.figures.charts import Figure, digits, interval_words
 from app.figures.joint_figures import front_figure
 from app.figures.joint_words import design_words, headline, sure_words
-from app.reports.page import figure_card, html_page, html_table, write_page
-from hardware_profiles.errors import InputError
+from app.reports.page import figure_card, html_page, html_table, whole_answer, write_page
 from hardware_profiles.units import MILLI
 
 Json = Mapping[str, Any]
@@ -29,11 +28,8 @@ def write_joint_page(answer: Json, path: Path) -> None:
     Raises:
         InputError: not such an answer, plotly is missing, or the place cannot be written.
     """
-    try:
+    with whole_answer("optimize --search full"):
         page = joint_page(answer)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        wrong = f"is not a whole answer of optimize --search full ({type(error).__name__}: {error})"
-        raise InputError(wrong, key="answer") from None
     write_page(page, path)
 
 

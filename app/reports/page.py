@@ -9,7 +9,8 @@ import base64
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 
@@ -54,6 +55,22 @@ def html_page(title: str, body: str, figures: Mapping[str, Figure], *, key: str 
         + "\n".join(f"<script>{script}</script>" for script in scripts)
         + "</body></html>\n"
     )
+
+
+@contextmanager
+def whole_answer(of: str) -> Iterator[None]:
+    """Refuse what turns out to be no answer of a verb, or one of another version, while its page is made.
+
+    Args:
+        of: the verb, for the error.
+
+    Raises:
+        InputError: a key is missing or a value is of another kind.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"is not a whole answer of {of} ({type(error).__name__}: {error})", key="answer") from None
 
 
 def write_page(page: str, path: Path) -> None:

@@ -11,9 +11,8 @@ from typing import Any
 
 from app.figures.charts import Figure, digits, interval_words
 from app.figures.refining_figures import refining_figure
-from app.reports.page import figure_card, html_page, html_table, write_page
+from app.reports.page import figure_card, html_page, html_table, whole_answer, write_page
 from app.reports.refining_words import marked_lines, marks, quality_words, shown_rows, twin_lines
-from hardware_profiles.errors import InputError
 
 Json = Mapping[str, Any]
 
@@ -28,11 +27,8 @@ def write_refining_page(answer: Json, path: Path) -> None:
     Raises:
         InputError: not such an answer, plotly is missing, or the place cannot be written.
     """
-    try:
+    with whole_answer("optimize about masked blocks"):
         page = refining_page(answer)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        wrong = f"is not a whole answer of optimize about masked blocks ({type(error).__name__}: {error})"
-        raise InputError(wrong, key="answer") from None
     write_page(page, path)
 
 

@@ -15,8 +15,7 @@ from typing import Any
 from app.figures import charts
 from app.figures.charts import contexts, digits, draft_words, interval_words, rows
 from app.reports.optimize_sections import counters_section, neighbours_section
-from app.reports.page import html_page, write_page
-from hardware_profiles.errors import InputError
+from app.reports.page import html_page, whole_answer, write_page
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
@@ -40,14 +39,11 @@ def write_report(answer: Json, path: Path) -> None:
 
 def report_page(answer: Json) -> str:
     """The page that `write_report` writes; the same answer gives the same text."""
-    try:
-        figures: Figures = {}
+    figures: Figures = {}
+    with whole_answer("optimize"):
         question = answer.get("inputs") or {}
         title = f"{question.get('model', '')} on {question.get('device', '')}"
         return html_page(title, _body(answer, figures), figures)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
-        wrong = f"is not a whole answer of optimize ({type(error).__name__}: {error})"
-        raise InputError(wrong, key="answer") from None
 
 
 def headline(answer: Json) -> str:

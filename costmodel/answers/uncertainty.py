@@ -56,9 +56,6 @@ def draw_steps(
 ) -> StepDraws:
     """Step times under errors of the cost model; what two passes share cancels in their ratio.
 
-    Two speculative steps are compared likewise, the first of them as `plain`.
-
-
     An operation's log-error is normal on either side of its point, with the ends of the profile's 80 % interval in
     the regime at hand. Part of its variance (`SHARED_RATIO`) is common to the target's and drafter's passes of both
     steps, the rest is drawn per pass. Attention of a step other than the plain one takes the residual of `verify`.

@@ -31,7 +31,7 @@ QUALITY = "share of canvas positions that hold the token which one token a pass 
 ESTIMATED = (
     "of rules that were not recorded it is estimated, between what replay says, which is too much, and what the "
     "anchors say of replay's error (a small model's live passes were .05 off in the mean of fourteen rules, .11 at "
-    "most): check a choice live, as `rooftree validate --method` does"
+    "most; the form of the estimate was chosen on these): check a choice live, as `rooftree validate --method` does"
 )
 _DOES_NOT_FIT = "does not fit the memory"
 _RESAMPLES = 400

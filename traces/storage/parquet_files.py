@@ -33,10 +33,14 @@ LIMIT_VARIABLE = "ROOFTREE_MOST_DECODED_MIB"
 """Environment variable that puts another number of MiB in the place of `MAX_VALUE_BYTES`."""
 _WIDTH_BYTES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 ROW_GROUP_ROWS = 8192
+_ZSTD_LEVEL = 15
 
 
 def write_parquet(table: pa.Table, path: str | Path) -> None:
     """Write a table so that the file is either the old one or the whole new one.
+
+    Fractions hardly repeat: their bytes are stored apart, the first of all, then the second, which takes a third less
+    room than a dictionary of them.
 
     Args:
         table: rows and metadata.
@@ -46,7 +50,22 @@ def write_parquet(table: pa.Table, path: str | Path) -> None:
         InputError: the place cannot be written, or something that is no plain file stands there.
     """
     with whole_file(Path(path), synced=True) as part, part.open("wb") as stream:
-        pq.write_table(table, stream, compression="zstd", row_group_size=ROW_GROUP_ROWS, write_page_checksum=True)
+        fractions, others = _leaves(table.schema)
+        pq.write_table(
+            table, stream, compression="zstd", compression_level=_ZSTD_LEVEL, row_group_size=ROW_GROUP_ROWS,
+            write_page_checksum=True, use_dictionary=others, use_byte_stream_split=fractions,
+        )  # fmt: skip
+
+
+def _leaves(schema: pa.Schema) -> tuple[list[str], list[str]]:
+    """Parquet's paths of the columns of fractions, and of all others."""
+    found: tuple[list[str], list[str]] = ([], [])
+    for field in schema:
+        path, kind = field.name, field.type
+        while pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            path, kind = f"{path}.list.element", kind.value_type
+        found[not pa.types.is_floating(kind)].append(path)
+    return found
 
 
 @contextmanager

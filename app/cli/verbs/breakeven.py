@@ -28,7 +28,7 @@ from app.cli.output import Answered
 from app.cli.question.accepted import OTHERWISE, as_given, draft_lengths, lengths_for, numbers_words, one_source
 from app.cli.question.asked import asked, with_options
 from app.cli.question.refining import refines
-from app.cli.verbs.breakeven_refining import Asked, breakeven_refining, refined_question
+from app.cli.verbs.breakeven_refining import breakeven_refining
 
 if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
@@ -66,18 +66,13 @@ def breakeven(
     from app.reports.page import plots_available
     from costmodel.answers.settings import build_setting
 
+    deliver_as: dict[str, Any] = {"json": json, "out": out, "csv": csv, "quiet": quiet}
     asked_lengths, cells = draft_lengths(draft_tokens, least=1), cells_of({**asdict(placed), "model": model})
     if refines(method, asdict(refining)):
-        options = {**asdict(placed), **asdict(refining), "model": model, "method": method, "fidelity": fidelity}
+        options = {**asdict(placed), **asdict(refining), "model": model, "method": method, "fidelity": fidelity,
+                   "batch": batch, "context": context, "seed": seed}  # fmt: skip
         shape = {"draft_tokens": draft_tokens, "tree": tree, **asdict(drafting)}
-        question = refined_question(options, accepted, trace, shape)
-        about = Asked(
-            base=question[0], source=question[1], batches=whole_numbers(batch, "--batch", least=1),
-            contexts=whole_numbers(context, "--context", least=0), seed=seed,
-        )  # fmt: skip
-        inputs = {**options, "method": question[0].method, "batch": batch, "context": context, "seed": seed,
-                  "trace": str(trace) if trace else None, "tokens_per_step": accepted.tokens_per_step}  # fmt: skip
-        return breakeven_refining(about, cells, inputs, {"json": json, "out": out, "csv": csv, "quiet": quiet})
+        return breakeven_refining(options, accepted, trace, shape, deliver_as)
     source = one_source(accepted, trace, method=method, model=cells[0]["model"], lengths=asked_lengths or ())
     slug = (method_slug(method, "--method") or OTHERWISE) if source is None else source.method
     named = {**asdict(drafting), "draft": drafting.draft or (None if source is None else source.draft_model)}
@@ -87,7 +82,7 @@ def breakeven(
     found = unknown(lengths, tree) if source is None else compared(source, lengths, tree, seed)
     found, known = [each for each in found if each.draft_tokens], source is not None
     contexts = whole_numbers(context, "--context", least=0)
-    batches = whole_numbers(batch, "--batch", least=1)
+    places = [(b, c) for c in contexts for b in whole_numbers(batch, "--batch", least=1)]
     inputs = {
         "model": model, "device": placed.device, "method": slug, "draft": drafting.draft,
         "trace": str(trace) if trace else None,
@@ -103,11 +98,10 @@ def breakeven(
     for cell, setting in settings:
         names = {name: cell[name] for name in LISTED}
         if isinstance(setting, str):
-            unrun = {"feasible": False, "reason": setting}
-            points += [{**names, "batch": b, "context": c, **unrun} for c in contexts for b in batches]
+            points += [{**names, "batch": b, "context": c, "feasible": False, "reason": setting} for b, c in places]
             continue
         one = with_options(base, cell)
-        points += [names | _point(one, setting, a, b, c, known, seed) for a in found for c in contexts for b in batches]
+        points += [names | _point(one, setting, a, b, c, known, seed) for a in found for b, c in places]
         ranges += [names | _batches(setting, a, c, seed) for a in found for c in contexts if known]
     answer: dict[str, Any] = {"inputs": inputs, "points": points}
     if source is not None:
@@ -122,10 +116,7 @@ def breakeven(
         if plots_available():
             write_break_even(answer, folder / "breakeven.html")
 
-    delivered = deliver(
-        answer, name="breakeven", json=json, out=out, quiet=quiet, show=show, also=draw, csv=csv,
-        rows=["points"],
-    )  # fmt: skip
+    delivered = deliver(answer, name="breakeven", show=show, also=draw, rows=["points"], **deliver_as)
     require_one(points)
     return delivered
 

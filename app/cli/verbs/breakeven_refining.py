@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.cells import LISTED, mark_words, marked, require_one, runnable, say_marked, several
+from app.cli.cells import LISTED, cells_of, mark_words, marked, require_one, runnable, say_marked, several
 from app.cli.option_groups import Accepted
 from app.cli.output import Answered
 
@@ -37,7 +37,36 @@ class Asked:
     seed: int
 
 
-def refined_question(
+def breakeven_refining(
+    options: Mapping[str, Any], accepted: Accepted, trace: Path | None, shape: Mapping[str, Any],
+    deliver_as: Mapping[str, Any],
+) -> Answered:  # fmt: skip
+    """Answer `breakeven` where its options name a method that refines masked blocks.
+
+    Args:
+        options: on the command line, those that are None not given; `batch`, `context` and `seed` among them.
+        accepted: what is accepted, by options.
+        trace: of --trace.
+        shape: options of drafts, which masked blocks have none of.
+        deliver_as: `json`, `out`, `csv` and `quiet`.
+
+    Raises:
+        InputError: options of drafts, or no cell that can run.
+    """
+    from app.cli.options import whole_numbers
+
+    placed = {key: value for key, value in options.items() if key not in ("batch", "context", "seed")}
+    base, source = _question(placed, accepted, trace, shape)
+    about = Asked(
+        base=base, source=source, batches=whole_numbers(options["batch"], "--batch", least=1),
+        contexts=whole_numbers(options["context"], "--context", least=0), seed=options["seed"],
+    )  # fmt: skip
+    inputs = {**options, "method": base.method, "trace": str(trace) if trace else None,
+              "tokens_per_step": accepted.tokens_per_step}  # fmt: skip
+    return _answered(about, cells_of(options), inputs, deliver_as)
+
+
+def _question(
     options: Mapping[str, Any], accepted: Accepted, trace: Path | None, shape: Mapping[str, Any]
 ) -> "tuple[DecodingConfiguration, Source | None]":
     """The configuration of a method that refines masked blocks, and where its pace is known from.
@@ -76,9 +105,7 @@ def refined_question(
     return replace(base, refine=source.refine, canvas_tokens=source.canvas_tokens), source
 
 
-def breakeven_refining(
-    asked: Asked, cells: Sequence[Mapping[str, str]], inputs: Row, deliver_as: Mapping[str, Any]
-) -> Answered:
+def _answered(asked: Asked, cells: Sequence[Mapping[str, str]], inputs: Row, deliver_as: Mapping[str, Any]) -> Answered:
     """Answer for every cell, batch and context.
 
     Args:

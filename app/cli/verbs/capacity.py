@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from costmodel.answers.workload import Load, Slo
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
+    from costmodel.optimizers.sources import Source
 
 MOST_DEVICES = 1024  # of one replica
 _NAMED = ("model", "device", "engine", "tp", "method", "draft_tokens", "devices")
@@ -101,49 +102,43 @@ def capacity(
     slo = Slo(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
     if not 0.0 < utilisation < 1.0:
         raise InputError("must lie between 0 and 1, both excluded", key="--utilisation", value=utilisation)
-    cells = cells_of({"model": model, "engine": formats.engine, "device": ",".join(device or ["h100-sxm"])})
+    devices = ",".join(device or ["h100-sxm"])
+    cells = cells_of({"model": model, "engine": formats.engine, "device": devices})
     asked_lengths, slug = draft_lengths(draft_tokens, least=1), method_slug(method, "--method")
     plain = slug == "plain-decoding"
-    source = one_source(
-        accepted, trace, method="" if plain else slug, model=cells[0]["model"], lengths=asked_lengths or ()
-    )  # fmt: skip
+    named = "" if plain else slug
+    source = one_source(accepted, trace, method=named, model=cells[0]["model"], lengths=asked_lengths or ())
     lengths = lengths_for(source, asked_lengths, [1, 3, 5])
-    drafted: list[Acceptance] = []
-    if source is not None and not plain:
-        slug = source.method
-        drafted = [each for each in compared(source, lengths, tree, seed) if each.draft_tokens]
-    elif slug and not plain:
+    if source is None and slug and not plain:
         rule = "a method needs a --trace, an --acceptance, --tokens-per-step or --drafter"
         raise InputError(rule, key="--method", value=slug)
+    drafted: list[Acceptance] = []
+    if source is not None and not plain:
+        slug, drafted = source.method, [each for each in compared(source, lengths, tree, seed) if each.draft_tokens]
     sizes = whole_numbers(tp, "--tp", least=1, most=MOST_DEVICES)
-    base = asked(None, {**asdict(formats), **cells[0], "pp": pp, "ep": ep, "dp": dp})
-    drafter = {
-        "draft_model": drafting.draft or (None if source is None else source.draft_model),
-        "exit_layers": drafting.exit_layer, "draft_passes": drafting.draft_passes,
-        "draft_bytes": byte_count(drafting.draft_bytes, "--draft-bytes"),
-    }  # fmt: skip
+    spread = {"pp": pp, "ep": ep, "dp": dp}
+    base = asked(None, {**asdict(formats), **cells[0], **spread})
     if is_full(search):
-        given = {**asdict(formats), **asdict(drafting), "model": model, "device": ",".join(device or ["h100-sxm"]),
-                 "pp": pp, "ep": ep, "dp": dp, "seed": seed, "tp": sizes[0], "method": slug}  # fmt: skip
+        given = {**asdict(formats), **asdict(drafting), "model": model, "device": devices, **spread, "seed": seed,
+                 "tp": sizes[0], "method": slug}  # fmt: skip
         rows, settings = full_plans(given, source, asked_lengths, load, slo, utilisation, most_devices)
     else:
-        cases = _cases(base, cells, sizes, slug, drafted, drafter)
+        cases = _cases(base, cells, sizes, slug, drafted, _drafter(drafting, source))
         rows = [_row(one, setting, found, load, slo, utilisation, seed) for one, setting, found in cases]
         settings = [setting for _, setting, _ in cases if not isinstance(setting, str)]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in LISTED}
     inputs = {
         **listed, "rate": load.requests_per_s, "prompt": load.mean_prompt_tokens, "output": load.output_tokens,
         "requests": str(requests) if requests else None, "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot,
-        "tp": tp, "pp": pp, "ep": ep, "dp": dp, "method": slug or "plain-decoding", "draft": drafting.draft,
+        "tp": tp, **spread, "method": slug or "plain-decoding", "draft": drafting.draft,
         "trace": str(trace) if trace else None, "acceptance": as_given(accepted.acceptance),
         "tokens_per_step": accepted.tokens_per_step, "drafter": accepted.drafter or [],
         "match_rate": accepted.match_rate, "draft_tokens": ",".join(map(str, lengths)),
         "tree": str(tree) if tree else None, "utilisation": utilisation,
         "dtype": formats.dtype, "set": formats.overrides or [], "seed": seed, "search": search,
     }  # fmt: skip
-    answer = {"inputs": inputs, "plans": rows, "best": _best(rows), "assumptions": assumptions(settings)}
-    if drafted and source is not None:
-        answer["acceptance"] = acceptance(source)
+    known = {"acceptance": acceptance(source)} if drafted and source is not None else {}
+    answer = {"inputs": inputs, "plans": rows, "best": _best(rows), "assumptions": assumptions(settings), **known}
 
     def show() -> None:
         _print(answer)
@@ -153,6 +148,15 @@ def capacity(
     delivered = deliver(answer, name="capacity", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["plans"])
     require_one(rows)
     return delivered
+
+
+def _drafter(drafting: Drafting, source: "Source | None") -> dict[str, Any]:
+    """What drafts, by fields of a configuration: as options say, else as what is accepted does."""
+    return {
+        "draft_model": drafting.draft or (None if source is None else source.draft_model),
+        "exit_layers": drafting.exit_layer, "draft_passes": drafting.draft_passes,
+        "draft_bytes": byte_count(drafting.draft_bytes, "--draft-bytes"),
+    }  # fmt: skip
 
 
 def _load(rate: float | None, prompt: float | None, output: float | None, requests: Path | None) -> "Load":

@@ -1,6 +1,6 @@
 """`optimize`: which configuration to run, ranked with intervals, and the files that engines load."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,8 +32,10 @@ from app.cli.question.planned import Data, Expert, Pipeline
 from app.cli.question.refining import refines
 from app.cli.question.unnamed import DEFAULT_TREES, unnamed
 from app.cli.verbs.optimize_joint import Joint
+from app.cli.verbs.optimize_refining import DEFAULT_FLOOR, optimize_refining, refuse_drafting
 
 if TYPE_CHECKING:
+    from app.cli.cell_answers import CellAnswer
     from costmodel.configuration import DecodingConfiguration
     from costmodel.optimizers.allowed import Limits
     from costmodel.optimizers.recommend import Recommendation
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
 
 DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"
 DEFAULT_OUT = Path("rooftree-out")
-DEFAULT_FLOOR = 0.95
-DEFAULT_MASKED_MODEL = "llada-8b"
 
 
 @grouped
@@ -120,46 +120,32 @@ def optimize(
 ) -> Answered:
     """Search drafters, draft lengths, trees and batches; write what engines load."""
     from app.cli.cell_answers import cell_answer, together
-    from app.cli.cells import cells_of, names_of, require_one
-    from app.cli.output import deliver, progress_line, require_folder
+    from app.cli.cells import cells_of, names_of
+    from app.cli.output import progress_line, require_folder
     from app.cli.question.counters import counters_source, running_engine, scrapes
-    from app.cli.shown.optimize import print_answers
     from costmodel.optimizers.allowed import Limits
 
     if out is not None:
         require_folder(out)
+    deliver_as: dict[str, Any] = {"json": json, "out": out, "csv": csv, "quiet": quiet}
     given = {**asdict(placed), **asdict(drafting), "method": method, "pp": pp, "ep": ep, "dp": dp, "fidelity": fidelity}
     if refines(method, {**asdict(refining), "quality-floor": quality_floor}):
-        from app.cli.verbs.optimize_refining import Asked, optimize_refining, refuse_drafting
-
-        refuse_drafting(
-            {**asdict(drafting), "method": method, "draft_tokens": draft_tokens, "stop": stop, "slo_ttft": slo_ttft,
-             "slo_tpot": slo_tpot}, accepted
-        )  # fmt: skip
-        cells = cells_of({**given, "model": model or DEFAULT_MASKED_MODEL})
-        searched = Asked(
-            method=method_slug(method, "--method"), traces=trace or (), refining=refining, seed=seed,
-            batches=whole_numbers(batch, "--batch", least=1), contexts=whole_numbers(context, "--context", least=0),
-            floor=DEFAULT_FLOOR if quality_floor is None else quality_floor,
-        )  # fmt: skip
-        inputs = {
-            **given, "model": model or DEFAULT_MASKED_MODEL, "method": searched.method, "batch": batch,
-            "context": context, "seed": seed, "trace": [str(path) for path in trace or ()], **asdict(refining),
-        }  # fmt: skip
-        questions = [(cell, asked(None, {**given, "method": searched.method, **cell})) for cell in cells]
-        return optimize_refining(searched, questions, inputs, {"json": json, "out": out, "csv": csv, "quiet": quiet})
+        drafts = {"draft_tokens": draft_tokens, "stop": stop, "slo_ttft": slo_ttft, "slo_tpot": slo_tpot}
+        refuse_drafting({**asdict(drafting), "method": method, **drafts}, accepted)
+        options = {**given, "model": model, "batch": batch, "context": context, "seed": seed}
+        return optimize_refining(options, refining, trace or (), quality_floor, deliver_as)
     if joint.is_full({"--stop": stop, "--metrics": metrics or after, "--explain": explain}):
         from app.cli.verbs.optimize_joint import Drafts, full_search
 
         lengths = draft_lengths(draft_tokens, least=1)
-        drafts = Drafts(method=method, trace=trace or (), lengths=lengths, trees=tree_nodes)
+        sources = Drafts(method=method, trace=trace or (), lengths=lengths, trees=tree_nodes)
         asks = {**given, "model": model, "slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "seed": seed}
-        return full_search(joint, asks, accepted, drafts, {"json": json, "out": out, "csv": csv, "quiet": quiet})
+        return full_search(joint, asks, accepted, sources, deliver_as)
     contexts, lengths = whole_numbers(context, "--context", least=0), draft_lengths(draft_tokens, least=1)
     limits = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
     running = running_engine(files, model) if (files := scrapes(metrics, after)) else None
     if running is not None:
-        counted = counters_source(running, method_slug(method, "--method"), accepted.match_rate, lengths or ())
+        observed = counters_source(running, method_slug(method, "--method"), accepted.match_rate, lengths or ())
         method = ""
     grid: dict[str, Any] = {
         "batches": whole_numbers(batch, "--batch", least=1), "contexts": contexts, "draft_tokens": lengths,
@@ -172,7 +158,7 @@ def optimize(
         asks, name = asked(None, {**given, "model": "", **cell}), cell.get("model", "")
         sources = named_sources(accepted, trace or (), method=method, model=name, lengths=lengths or ())
         if running is not None:
-            return asks, [counted, *sources]
+            return asks, [observed, *sources]
         if sources:
             return asks, sources
         return unnamed(asks, method, trees=tree_nodes, stop=stop, match_rate=accepted.match_rate)
@@ -180,46 +166,66 @@ def optimize(
     cells = cells_of({**given, "model": model})
     with progress_line(quiet) as progress:
         found, unmet = _searched(cells, question, grid, progress)
+    named = names_of(model, "--model") if model else {each.question.deployment.model for each in found}
     inputs = {
-        "model": ",".join(names_of(model, "--model") if model else {each.question.deployment.model for each in found}),
-        "device": placed.device, "engine": placed.engine, "tp": placed.tp, "pp": pp, "ep": ep, "dp": dp,
-        "shared_prefix": placed.shared_prefix, "host_weights": placed.host_weights, "dtype": placed.dtype,
-        "fidelity": fidelity,
-        "batch": batch, "context": context, "seed": seed,
-        "trace": list(dict.fromkeys(str(s.path) for answer in found for s in answer.sources if s.path is not None)),
-        "metrics": [str(file) for file in files],
-        "drafter": accepted.drafter or [], "acceptance": as_given(accepted.acceptance),
-        "tokens_per_step": accepted.tokens_per_step, "match_rate": accepted.match_rate,
+        "model": ",".join(named), **{name: given[name] for name in _REPEATED}, "batch": batch, "context": context,
+        "seed": seed, **_sources(found, files, accepted),
         "stop": stop or None, "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot, "set": placed.overrides or [],
     }  # fmt: skip
-    several = len(cells) > 1
+    several, counters = len(cells) > 1, _counters(found, running, limits, seed)
     answers = [
-        cell_answer(
-            each, inputs, unmet, out, several=several, draft=drafting.draft,
-            counters=None if running is None else _counters(each, running, limits, seed),
-        )
-        for each in found
-    ]  # fmt: skip
+        cell_answer(each, inputs, unmet, out, several=several, draft=drafting.draft, counters=counted)
+        for each, counted in zip(found, counters, strict=True)
+    ]
     body = together(inputs, answers, unmet) if several or not answers else answers[0].body
+    return _handed_over(body, answers, unmet, deliver_as, several=several, explain=explain)
+
+
+def _handed_over(
+    body: dict[str, Any], answers: "list[CellAnswer]", unmet: list[dict[str, Any]], deliver_as: dict[str, Any], *,
+    several: bool, explain: bool,
+) -> Answered:  # fmt: skip
+    """The answer on the screen and in files; nothing is written where no cell has one."""
+    from app.cli.cells import require_one
+    from app.cli.output import deliver
+    from app.cli.shown.optimize import print_answers
 
     def also(folder: Path) -> None:
         for each in answers:
             each.write(folder)
 
     delivered = deliver(
-        body, name="recommendations" if several else "recommendation", json=json, out=out if answers else None,
-        quiet=quiet, show=lambda: print_answers(answers, unmet, inputs, out, explain=explain), also=also, csv=csv,
-        rows=["choices", "alternatives", "unmet"],
+        body, name="recommendations" if several else "recommendation", also=also,
+        show=lambda: print_answers(answers, unmet, body["inputs"], deliver_as["out"], explain=explain),
+        rows=["choices", "alternatives", "unmet"], **deliver_as | {"out": deliver_as["out"] if answers else None},
     )  # fmt: skip
     require_one([*body["choices"], *unmet])
     return delivered
 
 
-def _counters(answer: "Recommendation", running: "Running", limits: "Limits", seed: int) -> dict[str, Any]:
-    """What an engine's counters say of what runs."""
+_REPEATED = ("device", "engine", "tp", "pp", "ep", "dp", "shared_prefix", "host_weights", "dtype", "fidelity")
+
+
+def _sources(answers: "list[Recommendation]", scraped: Sequence[Path], accepted: Accepted) -> dict[str, Any]:
+    """What acceptance is known from, as the answer repeats it."""
+    traces = (source.path for answer in answers for source in answer.sources)
+    return {
+        "trace": list(dict.fromkeys(str(path) for path in traces if path is not None)),
+        "metrics": [str(file) for file in scraped],
+        "drafter": accepted.drafter or [], "acceptance": as_given(accepted.acceptance),
+        "tokens_per_step": accepted.tokens_per_step, "match_rate": accepted.match_rate,
+    }  # fmt: skip
+
+
+def _counters(
+    answers: "list[Recommendation]", running: "Running | None", limits: "Limits", seed: int
+) -> list[dict[str, Any] | None]:
+    """What an engine's counters say of what runs, for every answer; None without counters."""
+    if running is None:
+        return [None] * len(answers)
     from app.answers.counted import counted_answer
 
-    return counted_answer(answer, running, limits, seed)
+    return [counted_answer(each, running, limits, seed) for each in answers]
 
 
 def _searched(

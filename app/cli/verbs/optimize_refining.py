@@ -1,7 +1,7 @@
 """`optimize` of a method that refines masked blocks: which threshold, block and cache, at a floor of quality."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from traces.replay.confidence.anchors import Anchors
 
 Row = dict[str, Any]
+DEFAULT_FLOOR = 0.95
+DEFAULT_MASKED_MODEL = "llada-8b"
 REFUSED = {
     "draft_tokens": "masked blocks have no draft tokens; --block states their size",
     "stop": "ends drafts, and masked blocks have none",
@@ -66,6 +68,39 @@ def refuse_drafting(given: Mapping[str, Any], accepted: Accepted) -> None:
 
 
 def optimize_refining(
+    options: Mapping[str, Any], refining: Refining, traces: Sequence[Path], floor: float | None, deliver_as: Row
+) -> Answered:
+    """Answer `optimize` where its options name a method that refines masked blocks.
+
+    Args:
+        options: on the command line: where it runs, `method`, `batch`, `context` and `seed`.
+        refining: rules, blocks, caches and canvas.
+        traces: confidence traces.
+        floor: least agreement with one token a pass; None: `DEFAULT_FLOOR`.
+        deliver_as: `json`, `out`, `csv` and `quiet`.
+
+    Raises:
+        InputError: as `_searched`.
+    """
+    from app.cli.cells import cells_of
+    from app.cli.options import method_slug, whole_numbers
+    from app.cli.question.asked import asked
+
+    options = {**options, "method": method_slug(options["method"], "--method"),
+               "model": options["model"] or DEFAULT_MASKED_MODEL}  # fmt: skip
+    about = Asked(
+        method=options["method"], traces=traces, refining=refining, seed=options["seed"],
+        batches=whole_numbers(options["batch"], "--batch", least=1),
+        contexts=whole_numbers(options["context"], "--context", least=0),
+        floor=DEFAULT_FLOOR if floor is None else floor,
+    )  # fmt: skip
+    placed = {key: value for key, value in options.items() if key not in ("model", "batch", "context", "seed")}
+    questions = [(cell, asked(None, {**placed, **cell})) for cell in cells_of(options)]
+    inputs = {**options, "trace": [str(path) for path in traces], **asdict(refining)}
+    return _searched(about, questions, inputs, deliver_as)
+
+
+def _searched(
     asked: Asked, cells: "Sequence[tuple[dict[str, str], DecodingConfiguration]]", inputs: Row, deliver_as: Row
 ) -> Answered:
     """Search every cell, and hand the answer over.

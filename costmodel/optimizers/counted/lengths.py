@@ -36,7 +36,7 @@ class KnownLength:
         draft_tokens: K.
         tokens_per_step: emitted over all steps: counted, or by the law that goes through what was.
         least: what they emit at least, whatever the law; sampling error apart.
-        most: likewise at most.
+        most: what they emit at most, whatever the law; sampling error apart.
         samples: draws of `tokens_per_step` had other steps been counted, [draws], the same draws for all lengths.
         how: `counted` by position; of `mixed` lengths, where counts below the longest are too low; `between` none and
             the only length whose mean is known; or `beyond` what was ever drafted.

@@ -28,7 +28,7 @@ class NextRun:
         draft_tokens: K to run.
         steps: with a draft, to be counted at that K; 0 where times are wanted, not counts.
         batch: at which it matters most.
-        context: likewise.
+        context: at which it matters most.
         reason: what is not known.
         could_gain_ratio: share of tokens per second that knowing it could gain there, at most.
         law_gain_ratio: what it gains if acceptance goes on as it was; None where nothing says.

@@ -52,7 +52,7 @@ class Running:
         batch_from: how that is known.
         proposal_ratio: share of the steps of requests that had a draft; None where no counter tells.
         prompt_tokens: mean of the requests that ended; None where no counter tells.
-        output_tokens: likewise of their answers.
+        output_tokens: mean length of their answers; None where no counter tells.
         tpot_s: mean seconds per output token, as the engine states it; None where it does not.
     """
 
