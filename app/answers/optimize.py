@@ -65,6 +65,7 @@ def recommendation(
         "schedule": main["schedule"] if main else [],
         "schedule_loss_ratio": main["schedule_loss_ratio"] if main else 0.0,
         "schedules": schedules,
+        "context_schedules": _context_schedules(answer),
         "dropped_batches": list(answer.optimum.dropped_batches),
         "unmet": [dict(row) for row in unmet],
         "drafters": [source(s, name) for s, name in zip(answer.sources, answer.names, strict=True)],
@@ -72,6 +73,24 @@ def recommendation(
         "by_topology": topology_rows(answer.optimum.by_topology, answer.names),
         "exports": dict(exports),
     }
+
+
+def _context_schedules(answer: Recommendation) -> list[Json]:
+    """One schedule for all contexts a drafter; empty where one context was asked about."""
+    from costmodel.optimizers.context_schedules import context_schedules
+
+    return [
+        {
+            "drafter": answer.names[each.source], "method": each.configuration.method,
+            "schedule": each.schedule.to_json(), "schedule_loss_ratio": each.schedule.loss_ratio,
+            "contexts": [
+                {"context": context, "loss_ratio": lost, "own_schedule_loss_ratio": own}
+                for context, (lost, own) in each.losses.items()
+            ],
+            "configuration": each.configuration.to_json(),
+        }
+        for each in context_schedules(answer.contenders, answer.optimum)
+    ]  # fmt: skip
 
 
 def choice(picked: Choice, answer: Recommendation) -> Json:

@@ -14,7 +14,7 @@ from typing import Any
 
 from app.figures import charts
 from app.figures.charts import contexts, digits, draft_words, interval_words, rows
-from app.reports.optimize_sections import counters_section, neighbours_section
+from app.reports.optimize_sections import counters_section, neighbours_section, schedule_words, shared_schedules
 from app.reports.page import html_page, whole_answer, write_page
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
@@ -75,17 +75,6 @@ def across_batches(answer: Json) -> str:
         if name != previous:
             parts.append(f"{name} leads from batch {row['batch']:,}")
     return "; ".join(parts)
-
-
-def schedule_words(ranges: Iterable[Sequence[int]]) -> str:
-    """Inclusive batch ranges as `draft 4 tokens at batch 1-28, 2 at 29-128`, with en dashes."""
-    parts: list[str] = []
-    for low, high, count in ranges:
-        span = f"{low:,}–{high:,}" if high > low else f"{low:,}"
-        unit = "" if any("token" in part for part in parts) else " token" if count == 1 else " tokens"
-        drafted = "nothing" if count == 0 else f"{count}{unit}"
-        parts.append(f"{drafted} at {'' if parts else 'batch '}{span}")
-    return "draft " + ", ".join(parts) if parts else ""
 
 
 def _body(answer: Json, figures: Figures) -> str:
@@ -249,6 +238,7 @@ def _schedules(answer: Json) -> str:
         return ""
     head = ("method", "context (tokens)", "draft tokens by batch", "lost against the best K")
     table = _table(head, lines, words=(0, 2)) if lines else ""
+    table += shared_schedules(answer)
     listed = f"<h3>Files that engines load</h3><ul>{''.join(files)}</ul>" if files else ""
     note = "<p>Chains only: engines read draft lengths, not trees, by batch.</p>" if lines else ""
     return f'<section class="card"><h2>Schedules</h2>{note}{table}{listed}</section>'

@@ -2,8 +2,8 @@
 
 Turns a table of measured or predicted rates (batches by draft lengths) into inclusive ranges [lo, hi, K] from
 batch 1 on without gaps, as serving engines read them: the ranges that lose least against the best K at every
-batch, and of those the fewest that lose little more. Leaves out how the rates come about and how an engine
-spells ranges.
+batch, at one context or over several, and of those the fewest that lose little more. Leaves out how the rates come
+about and how an engine spells ranges.
 """
 
 from collections.abc import Sequence
@@ -86,11 +86,61 @@ def batch_schedule(
         ((1, 48, 3), (49, 64, 0))
     """
     grid, candidates, table = _checked_table(batches, draft_tokens, rates)
+    return _fewest_ranges(grid, candidates, table, _losses(grid, table), max_ranges, tolerance_ratio)
+
+
+def shared_schedule(
+    batches: Sequence[int],
+    draft_tokens: Sequence[int],
+    rates: ArrayLike,
+    *,
+    max_ranges: int = 8,
+    tolerance_ratio: float = 0.005,
+) -> Schedule:
+    """The one schedule that loses least over several contexts, as engines know no other key than the batch.
+
+    Contexts count alike, each batch relative to its own best there; a batch at which nothing runs at some context
+    counts at the others. Exact for the batches given, as `batch_schedule`, which has it for one context.
+
+    Args:
+        batches: batch sizes [m], increasing, at least 1.
+        draft_tokens: candidates [c], increasing.
+        rates: [contexts, m, c]; NaN or 0 where that draft length cannot run.
+        max_ranges: most ranges, at least 1.
+        tolerance_ratio: loss that one is ready to add for fewer ranges, 0..1.
+
+    Returns:
+        The schedule; its losses are means over contexts and batches.
+
+    Raises:
+        InputError: shapes or values out of range.
+        InfeasibleError: a batch at which no draft length runs at all contexts that have one.
+
+    Example:
+        >>> shared_schedule([1, 64], [0, 3], [[[1.0, 2.0], [1.0, 0.8]], [[1.0, 2.0], [1.0, 1.9]]]).ranges
+        ((1, 64, 3),)
+    """
+    grid, candidates, _ = _checked_table(batches, draft_tokens, np.ones((len(batches), len(draft_tokens))))
+    tables = np.stack([_checked_table(batches, draft_tokens, table)[2] for table in np.asarray(rates, np.float64)])
+    best = tables.max(axis=2, keepdims=True)
+    relative = np.divide(tables, best, out=np.zeros_like(tables), where=best > 0)
+    counted = np.maximum((best > 0).sum(axis=0), 1)
+    shares = relative.sum(axis=0) / counted
+    shares[((tables == 0) & (best > 0)).any(axis=0)] = 0.0  # runs at some contexts alone
+    losses = (counted / counted.sum()) * (1.0 - shares)
+    losses[shares == 0] = np.inf
+    return _fewest_ranges(grid, candidates, shares, losses, max_ranges, tolerance_ratio)
+
+
+def _fewest_ranges(
+    grid: NDArray[np.int64], candidates: NDArray[np.int64], table: Rates, losses: Rates, max_ranges: int,
+    tolerance_ratio: float,
+) -> Schedule:  # fmt: skip
+    """The fewest ranges that lose little more than the least, of losses [batches, candidates]."""
     if max_ranges < 1:
         raise InputError("at least one range is needed", key="max_ranges", value=max_ranges)
     if not 0 <= tolerance_ratio <= 1:
         raise InputError("must lie in 0..1", key="tolerance_ratio", value=tolerance_ratio)
-    losses = _losses(grid, table)
     totals, moves = _least_losses(losses, min(max_ranges, len(grid)))
     by_ranges = totals.min(axis=1)
     if not np.isfinite(by_ranges[-1]):

@@ -342,9 +342,14 @@ def _scheduled(contender: Contender, schedule: Schedule, context: int) -> Decodi
     return replace(contender.configuration, draft_tokens=most, schedule=tuple(schedule.ranges), context=context)
 
 
+def chains_of(contender: Contender) -> list[int]:
+    """Places of the candidates that a schedule by batch can name: nothing drafted, and chains of one length."""
+    return [i for i, a in enumerate(contender.candidates) if a.topology in ("off", "chain") and a.lengths is None]
+
+
 def _schedule(contender: Contender, table: Array, batches: Sequence[int]) -> Schedule | None:
     """Ranges of draft lengths over the batches, from the chains alone; None where no chain was compared."""
-    chains = [i for i, a in enumerate(contender.candidates) if a.topology in ("off", "chain") and a.lengths is None]
+    chains = chains_of(contender)
     if len(chains) < 2:
         return None
     rates = np.where(np.isfinite(table[chains]), table[chains], np.nan).T

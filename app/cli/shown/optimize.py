@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from app.answers.deployables import Deployable
     from app.cli.cell_answers import CellAnswer
     from costmodel.optimizers.recommend import Recommendation
+    from costmodel.optimizers.schedule import Schedule
     from costmodel.optimizers.search import Cell, Choice, MethodSchedule
     from costmodel.optimizers.sources import Source
 
@@ -160,7 +161,7 @@ def print_answer(answer: "Recommendation") -> None:
 
         for line in who_wins(answer.optimum.by_topology, answer.names):
             _say(line)
-    for line in _schedules(answer):
+    for line in (*_schedules(answer), *_context_schedules(answer)):
         _say(line)
     if answer.optimum.dropped_batches:
         say(f"left out, too large for memory: batch {', '.join(map(str, answer.optimum.dropped_batches))}")
@@ -224,13 +225,39 @@ def _schedules(answer: "Recommendation") -> list[str]:
         first = next(c.winner for c in answer.optimum.cells if c.winner.context == found.context)
         if first.topology == "off" or first.contender.source != found.source:
             continue
-        spans = [(f"{low}-{high}" if high > low else f"{low}", k) for low, high, k in found.schedule.ranges]
-        ranges = ", ".join(f"K={k} at batch {span}" for span, k in spans)
+        ranges = _ranges_words(found.schedule)
         loss = f"{100 * found.schedule.loss_ratio:.1f} % slower on average than the best K of every batch"
         name = answer.names[found.source]
         lines.append(f"schedule of {name} at context {found.context:,}: {ranges} ({loss})")
         lines += _against_table(answer, found)
     return lines
+
+
+def _context_schedules(answer: "Recommendation") -> list[str]:
+    """One schedule for all contexts, of the drafter that wins first, and what that costs: engines take no other key."""
+    from costmodel.optimizers.context_schedules import context_schedules
+
+    first = answer.optimum.cells[0].winner
+    lines = []
+    for found in context_schedules(answer.contenders, answer.optimum):
+        if first.topology == "off" or first.contender.source != found.source:
+            continue
+        lost, own = (sum(each) / len(found.losses) for each in zip(*found.losses.values(), strict=True))
+        worst = found.worst_context
+        most, most_own = found.losses[worst]
+        name, ranges = answer.names[found.source], _ranges_words(found.schedule)
+        lines.append(
+            f"one schedule of {name} for all contexts, as engines choose K by batch alone: {ranges} "
+            f"({100 * lost:.1f} % slower on average than the best K, a schedule of each context {100 * own:.1f} %; "
+            f"most at context {worst:,}: {100 * most:.1f} and {100 * most_own:.1f} %)"
+        )
+    return lines
+
+
+def _ranges_words(schedule: "Schedule") -> str:
+    """The ranges of a schedule: `K=5 at batch 1-16, K=0 at batch 17-64`."""
+    spans = [(f"{low}-{high}" if high > low else f"{low}", k) for low, high, k in schedule.ranges]
+    return ", ".join(f"K={k} at batch {span}" for span, k in spans)
 
 
 def _against_table(answer: "Recommendation", scheduled: "MethodSchedule") -> list[str]:

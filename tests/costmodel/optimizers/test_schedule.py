@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.optimizers.schedule import batch_schedule
+from costmodel.optimizers.schedule import batch_schedule, shared_schedule
 from hardware_profiles.errors import InfeasibleError, InputError
 
 BATCHES = [1, 2, 4, 8, 16]
@@ -38,6 +38,40 @@ def losses_by_enumeration(rates):
         loss = float(np.mean(1 - picked / np.nanmax(rates, axis=1)))
         least[used - 1 :] = np.minimum(least[used - 1 :], loss)
     return least
+
+
+@given(tables())
+def test_one_context_is_a_schedule_of_its_own(table):
+    batches, lengths, rates = table
+    try:
+        alone = batch_schedule(batches, lengths, rates, tolerance_ratio=0.0)
+    except InfeasibleError:
+        with pytest.raises(InfeasibleError):
+            shared_schedule(batches, lengths, [rates], tolerance_ratio=0.0)
+        return
+    shared = shared_schedule(batches, lengths, [rates, rates], tolerance_ratio=0.0)
+    assert shared.loss_ratio_by_ranges == pytest.approx(alone.loss_ratio_by_ranges, abs=1e-12)
+
+
+@given(st.data(), st.integers(1, 4))
+def test_the_schedule_of_several_contexts_is_the_best_of_all_assignments(data, contexts):
+    rate = st.integers(1, 12).map(float)
+    tables = np.array([[[data.draw(rate) for _ in range(3)] for _ in range(4)] for _ in range(contexts)])
+    kept = tables / tables.max(axis=2, keepdims=True)
+    least = min(
+        1.0 - float(kept[:, np.arange(4), list(columns)].mean()) for columns in itertools.product(range(3), repeat=4)
+    )
+    found = shared_schedule(BATCHES[:4], [0, 1, 5], tables, tolerance_ratio=0.0)
+    picked = [[0, 1, 5].index(found.draft_tokens_at(batch)) for batch in BATCHES[:4]]
+    assert found.loss_ratio == pytest.approx(least, abs=1e-12)
+    assert found.loss_ratio == pytest.approx(1.0 - float(kept[:, np.arange(4), picked].mean()), abs=1e-12)
+
+
+def test_a_draft_that_fits_at_one_context_alone_is_not_scheduled():
+    rates = np.array([[[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0], [1.0, np.nan]]])
+    assert shared_schedule([1, 8], [0, 3], rates).ranges == ((1, 1, 3), (2, 8, 0))
+    rates[1, 1] = np.nan  # nothing runs at the long context: the batch counts at the short one
+    assert shared_schedule([1, 8], [0, 3], rates).ranges == ((1, 8, 3),)
 
 
 @given(tables(), st.integers(1, 5), st.sampled_from([0.0, 0.02, 0.3]))

@@ -9,6 +9,7 @@ from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from costmodel.optimizers.allowed import Contender, Limits, meets
+from costmodel.optimizers.context_schedules import context_schedules
 from costmodel.optimizers.search import search
 from hardware_profiles.errors import InfeasibleError
 
@@ -52,6 +53,24 @@ def test_schedules_agree_with_the_winners_they_compress():
         assert 0.0 <= s.schedule.loss_ratio <= 0.01
         lengths = [k for _, _, k in s.schedule.ranges]
         assert lengths == sorted(lengths, reverse=True), "longer drafts at smaller batches"
+
+
+def test_one_schedule_for_all_contexts_loses_what_running_it_loses():
+    one = contender("eagle-3", lengths=range(6))
+    answer = found(one, batches=(1, 16, 64, 256), contexts=(256, 4096, 16_384))
+    [shared] = context_schedules([one], answer)
+    assert set(shared.losses) == {256, 4096, 16_384} and shared.configuration.context is None
+    for context, (lost, own) in shared.losses.items():
+        ran = []
+        for batch in (1, 16, 64, 256):
+            allowed = [a for a in one.candidates if fits(one.setting, a, batch=batch, context=context)]
+            if allowed:
+                rates = {a.draft_tokens: float(estimate(one.setting, a, batch=batch, context=context).tokens_per_s)
+                         for a in allowed}  # fmt: skip
+                ran.append(1 - rates[shared.schedule.draft_tokens_at(batch)] / max(rates.values()))
+        assert lost == pytest.approx(np.mean(ran)) and own <= lost + 0.005 + 1e-12
+    assert max(lost for lost, _ in shared.losses.values()) > 0
+    assert context_schedules([one], found(one, contexts=(256,))) == []
 
 
 def test_the_same_seed_gives_the_same_answer():

@@ -1,5 +1,6 @@
 """What `optimize` explains below its table: ties, intervals to one side, and a schedule that differs from it."""
 
+import json
 import re
 
 from app.cli.formatting import LOPSIDED, lopsided
@@ -45,3 +46,20 @@ def test_an_interval_to_one_side_is_explained(rooftree, tmp_path):
         answer = rooftree("predict", *words, *WORDS[3:], "--json").answer["predictions"][0]
         told = " ".join(rooftree("predict", *words, *WORDS[3:]).out.split())
         assert (LOPSIDED in told) == lopsided(answer["tokens_per_s"], answer["tokens_per_s_interval"])
+
+
+def test_one_schedule_for_all_contexts_is_said_with_what_it_loses_at_each(rooftree, tmp_path):
+    words = ("--model", "llama-3.1-8b", "--drafter", "eagle-3", "--batch", "1,32,64,128", "--out", tmp_path)
+    done = rooftree("optimize", *words, "--context", "1024,16384,60000")
+    body = json.loads((tmp_path / "recommendation.json").read_text())
+    [shared] = body["context_schedules"]
+    assert [at["context"] for at in shared["contexts"]] == [1024, 16384, 60000]
+    assert all(at["own_schedule_loss_ratio"] <= at["loss_ratio"] + 0.005 for at in shared["contexts"])
+    assert max(at["loss_ratio"] for at in shared["contexts"]) > 0
+    assert shared["configuration"]["schedule"] == shared["schedule"] and shared["configuration"]["context"] is None
+    [line] = re.findall(r"one schedule of eagle-3 for all contexts.*?\)", " ".join(done.out.split()))
+    mean = sum(at["loss_ratio"] for at in shared["contexts"]) / 3
+    assert f"({100 * mean:.1f} % slower on average" in line
+    assert "Contexts together" in next(tmp_path.glob("*.html")).read_text()
+    alone = rooftree("optimize", *words, "--context", "1024", "--json").answer
+    assert alone["context_schedules"] == []
