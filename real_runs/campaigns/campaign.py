@@ -12,8 +12,9 @@ import json
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
@@ -124,6 +125,7 @@ def run_campaign(
     Raises:
         InputError: a bad file, no such GPU, or a folder that holds results and `resume` was not asked for, or where
             another campaign is at work.
+        OSError: the disk is full or fails; what was measured is kept, and a call with `resume` goes on.
     """
     campaign = _with_model(read_campaign(file), model_file)
     if not budget_s > 0:
@@ -131,7 +133,7 @@ def run_campaign(
     _check_card(campaign.device)
     begun = time.monotonic()
     make_folder(out)
-    with locked(out) as lock, stopping() as stop:
+    with locked(out) as lock, stopping() as stop, _keeping():
         earlier = read_summary(out)
         if (earlier or kernel_files(out)) and not resume:
             raise InputError("holds results: pass --resume to go on, or name another folder", file=out)
@@ -149,13 +151,22 @@ def run_campaign(
             left = budget_s - RESERVE_S - (time.monotonic() - begun)
             outcomes[job.name] = _tried(call, job, left, progress)
             _save(call, outcomes)
-            if outcomes[job.name].state == "finished":
-                shutil.rmtree(work_folder(out, campaign, job), ignore_errors=True)
+            _clear(work_folder(out, campaign, job), whole=outcomes[job.name].state == "finished")
         dropped = keep_unfinished(out)
         _save(call, outcomes, dropped=dropped)
         found = measures(out)
     ordered = tuple(outcomes[job.name] for job in campaign.by_priority())
     return CampaignReport(out=out, outcomes=ordered, seconds=time.monotonic() - begun, measures=found)
+
+
+@contextmanager
+def _keeping() -> Iterator[None]:
+    """Say of a disk that is full or fails that what was measured outlives it."""
+    try:
+        yield
+    except OSError as error:
+        why = f"{error.strerror}; what was measured is kept, and --resume goes on"
+        raise OSError(error.errno, why, error.filename) from None
 
 
 def _check_card(device: str) -> None:
@@ -191,44 +202,60 @@ def _tried(call: _Call, job: Job, left: float, progress: Callable[[str], None]) 
 
 
 def _run(call: _Call, job: Job, limit_s: float) -> JobOutcome:
-    """Run one job and put what it left into the results, whatever became of it."""
-    begun, part, state_file = time.monotonic(), call.out / ROWS, call.out / STATE
-    for path in (part, state_file):
-        path.unlink(missing_ok=True)
+    """Run one job and put what it left into the results, whatever became of it.
+
+    Raises:
+        OSError: the disk is full or fails; what the job left stays in its folder, and a later call puts it in place.
+    """
+    started, folder = time.monotonic(), work_folder(call.out, call.campaign, job)
+    waits = any((folder / name).exists() for name in (ROWS, STATE))  # of a call that was killed, or found no room
     state: State
     try:
-        if call.isolate:
-            asked = {
-                "job": job.name, "campaign": call.campaign.model_dump(by_alias=True, mode="json"),
-                "out": str(call.out.resolve()), "deadline_epoch_s": time.time() + limit_s, "command": call.command,
-                "begun": job.name in call.begun,
-            }  # fmt: skip
-            run_child(asked, call.out, module=_MODULE, title=job.name, limit_s=limit_s, stop=call.stop, lock=call.lock)
-        else:
-            perform(
-                job, call.campaign, call.out,
-                deadline=time.monotonic() + limit_s, should_stop=lambda: bool(call.stop), command=call.command,
-                begun=job.name in call.begun,
-            )  # fmt: skip
-        state, reason = (
-            _reported_state(state_file) if isinstance(job, ModelJob | ServeJob) else _state_of_rows(part, call.stop)
-        )
+        if not waits:
+            _perform(call, job, limit_s)
+        state, reason = _reported_state(folder / STATE) if (folder / STATE).exists() else ("cut", "")
     except Exception as error:  # a campaign outlives its jobs
         state, reason = "failed", f"{type(error).__name__}: {error}"[:500]
     rows = 0
     try:
-        rows = _merged(call, job, part, state)
-    except (RooftreeError, OSError) as error:
+        rows = _merged(call, job, folder / ROWS, state)
+    except RooftreeError as error:
         state, reason = "failed", str(error)[:500]
-    for path in (part, state_file):
-        path.unlink(missing_ok=True)
     if state in ("finished", "cut") and rows == 0 and not job.resumable:
         state, reason = "failed", "no shape could be timed"
+    if waits and state != "finished":
+        _clear(folder)
+        return _run(replace(call, begun=call.begun | {job.name}), job, limit_s)
     if state == "cut" and call.stop:
         state = "stopped"
-    seconds = round(time.monotonic() - begun, 3)
+    seconds = round(time.monotonic() - started, 3)
     known = digest(call.campaign, job)
     return JobOutcome(name=job.name, state=state, reason=reason, seconds=seconds, rows=rows, digest=known)
+
+
+def _perform(call: _Call, job: Job, limit_s: float) -> None:
+    """Perform a job in a process of its own, or in this one."""
+    if call.isolate:
+        asked = {
+            "job": job.name, "campaign": call.campaign.model_dump(by_alias=True, mode="json"),
+            "out": str(call.out.resolve()), "deadline_epoch_s": time.time() + limit_s, "command": call.command,
+            "begun": job.name in call.begun,
+        }  # fmt: skip
+        run_child(asked, call.out, module=_MODULE, title=job.name, limit_s=limit_s, stop=call.stop, lock=call.lock)
+    else:
+        perform(
+            job, call.campaign, call.out,
+            deadline=time.monotonic() + limit_s, should_stop=lambda: bool(call.stop), command=call.command,
+            begun=job.name in call.begun,
+        )  # fmt: skip
+
+
+def _clear(folder: Path, *, whole: bool = False) -> None:
+    """Delete what a job left to be put into the results; with `whole` also what it would go on from."""
+    if whole:
+        shutil.rmtree(folder, ignore_errors=True)
+    for name in (ROWS, STATE):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _merged(call: _Call, job: Job, part: Path, state: State) -> int:
@@ -250,20 +277,6 @@ def _merged(call: _Call, job: Job, part: Path, state: State) -> int:
 def _reported_state(report: Path) -> tuple[State, str]:
     found = json.loads(report.read_text(encoding="utf-8"))
     return found["state"], found["reason"]
-
-
-def _state_of_rows(part: Path, stop: Stop) -> tuple[State, str]:
-    """What the rows say: finished, or cut short by the deadline, a signal or a lost device."""
-    skipped = read_kernels(part).skipped
-    short = [each for each in skipped if each.get("reason") in ("no time left", "stopped")]
-    lost = [each for each in skipped if "answers no more" in str(each.get("reason"))]
-    if lost:
-        return "failed", str(lost[0]["reason"])
-    if not short:
-        return "finished", ""
-    if stop:
-        return "stopped", f"{short[0]['cases']} shapes left"
-    return "cut", f"{short[0]['cases']} shapes left"
 
 
 def _earlier_outcomes(earlier: Mapping[str, Any], campaign: Campaign) -> dict[str, JobOutcome]:
@@ -297,7 +310,7 @@ def _same_entries(earlier: Mapping[str, Any], campaign: Campaign) -> dict[str, d
 
 def _forget_other_work(out: Path, campaign: Campaign, done: Mapping[str, JobOutcome]) -> None:
     """Delete unfinished work of jobs that are done, gone or changed."""
-    wanted = {work_folder(out, campaign, job) for job in campaign.jobs if job.resumable and job.name not in done}
+    wanted = {work_folder(out, campaign, job) for job in campaign.jobs if job.name not in done}
     for folder in (out / WORK).glob("*"):
         if folder not in wanted:
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,9 +1,8 @@
 """How is one job of a campaign performed, here or in a process of its own?
 
-A timed job leaves `running.parquet`; a recording or decode job works in a folder of its own below `work/` and
-leaves `running.json`, the latter beside its runs. Run as a module it reads one job on standard input, so that a
-device error ends this job and no other. Leaves out the order of jobs (`campaign`) and where their results go
-(`results`).
+A job works in a folder of its own below `work/` and leaves its rows or runs there in `running.parquet`, then what
+became of it in `running.json`. Run as a module it reads one job on standard input, so that a device error ends this
+job and no other. Leaves out the order of jobs (`campaign`) and where their results go (`results`).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ def perform(
     command: str = "",
     begun: bool = False,
 ) -> None:
-    """Run a job and leave its results in the campaign's folder.
+    """Run a job and leave its results in its `work_folder`.
 
     Args:
         job: what to do.
@@ -59,52 +58,64 @@ def perform(
     Raises:
         InputError: parameters that do not fit the model or the machine.
     """
+    folder = work_folder(out, campaign, job)
+    folder.mkdir(parents=True, exist_ok=True)
     if isinstance(job, ModelJob):
-        _perform_model_job(job, campaign, out, deadline, should_stop, command)
+        _perform_model_job(job, campaign, folder, deadline, should_stop, command)
         return
     if isinstance(job, ServeJob):
-        _perform_serve_job(job, campaign, out, deadline, should_stop)
+        _perform_serve_job(job, campaign, folder, deadline, should_stop)
         return
     from real_runs.campaigns import kernel_job as kernels
     from traces.storage.kernels import write_kernels
 
-    part, earlier = out / ROWS, read_results(out) if begun else None
+    part, earlier = folder / ROWS, read_results(out) if begun else None
     known = [row for row in earlier.rows if row.job == job.name] if earlier else []
     trace = kernels.run_job(
         job, campaign, deadline=deadline, should_stop=should_stop, part=part, command=command, known=known
     )
     write_kernels(trace, part)
+    _leave(folder, *_state_of_rows(trace.skipped))
+
+
+def _state_of_rows(skipped: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """What shapes without a row say: finished, or cut short by the deadline, a signal or a lost device."""
+    for each in skipped:
+        reason = str(each.get("reason"))
+        if "answers no more" in reason:
+            return "failed", reason
+    short = [each for each in skipped if each.get("reason") in ("no time left", "stopped")]
+    return ("cut", f"{short[0]['cases']} shapes left") if short else ("finished", "")
 
 
 def _perform_model_job(
-    job: ModelJob, campaign: Campaign, out: Path, deadline: float, should_stop: Callable[[], bool], command: str
+    job: ModelJob, campaign: Campaign, folder: Path, deadline: float, should_stop: Callable[[], bool], command: str
 ) -> None:
     from real_runs.models.loading.weights import find_model
 
     try:
         find_model(job.model_file)
     except InputError as error:
-        _leave(out, "skipped", error.message)
+        _leave(folder, "skipped", error.message)
         return
-    folder = work_folder(out, campaign, job)
     if isinstance(job, RecordJob):
         from real_runs.campaigns.recording_job import run_recording
 
         recorded = run_recording(job, campaign, folder=folder, deadline=deadline, should_stop=should_stop)
         left = f"{recorded.total - recorded.done} of {recorded.total} requests left" if recorded.total else "in its fit"
-        _leave(out, "finished" if recorded.finished else "cut", "" if recorded.finished else left)
+        _leave(folder, "finished" if recorded.finished else "cut", "" if recorded.finished else left)
     elif isinstance(job, DecodeJob):
         from real_runs.campaigns.decode_runs import run_decode
 
         report = run_decode(job, campaign, folder=folder, deadline=deadline, should_stop=should_stop, command=command)
-        write_decode(report.table, out / ROWS)
-        _leave(out, "cut" if report.missing else "finished", f"{report.missing} runs left" if report.missing else "")
+        write_decode(report.table, folder / ROWS)
+        _leave(folder, "cut" if report.missing else "finished", f"{report.missing} runs left" if report.missing else "")
     else:
         raise TypeError(f"no job of a model: {type(job).__name__}")
 
 
 def _perform_serve_job(
-    job: ServeJob, campaign: Campaign, out: Path, deadline: float, should_stop: Callable[[], bool]
+    job: ServeJob, campaign: Campaign, folder: Path, deadline: float, should_stop: Callable[[], bool]
 ) -> None:
     from real_runs.campaigns.serve_job import run_serve, write_served
     from real_runs.models.loading.weights import find_model
@@ -112,20 +123,18 @@ def _perform_serve_job(
     try:
         model = job.model or str(find_model().path)
     except InputError as error:
-        _leave(out, "skipped", error.message)
+        _leave(folder, "skipped", error.message)
         return
-    folder = work_folder(out, campaign, job)
-    folder.mkdir(parents=True, exist_ok=True)
     runs, missing = run_serve(
         job, folder=folder, threads=campaign.threads or 1, model=model, deadline=deadline, should_stop=should_stop
     )
-    write_served(runs, out / ROWS)
-    _leave(out, "cut" if missing else "finished", f"{missing} runs left" if missing else "")
+    write_served(runs, folder / ROWS)
+    _leave(folder, "cut" if missing else "finished", f"{missing} runs left" if missing else "")
 
 
-def _leave(out: Path, state: str, reason: str) -> None:
+def _leave(folder: Path, state: str, reason: str) -> None:
     """Say what became of the job; the last thing it does."""
-    with whole_file(out / STATE) as part:
+    with whole_file(folder / STATE) as part:
         part.write_text(json.dumps({"state": state, "reason": reason[:500]}), encoding="utf-8")
 
 

@@ -67,8 +67,9 @@ def read_results(folder: Path) -> KernelTrace | None:
     traces = [read_kernels(path) for path in kernel_files(folder)]
     if not traces:
         return None
-    rows = tuple(row for trace in traces for row in trace.rows)
-    return replace(traces[0], rows=rows)
+    # a row that moves between files stands in both for a moment
+    rows = traces[0].rows if len(traces) == 1 else dict.fromkeys(row for trace in traces for row in trace.rows)
+    return replace(traces[0], rows=tuple(rows))
 
 
 def read_runs(folder: Path) -> DecodeTable | None:
@@ -134,7 +135,7 @@ def write_packed(folder: Path, trace: KernelTrace, *, limit_bytes: int = MAX_PAC
     for files in range(1, MAX_KERNEL_FILES + 1):
         size = -(-len(trace.rows) // files)
         names = ["kernels.parquet", *(f"kernels-{index}.parquet" for index in range(2, files + 1))]
-        for index, name in enumerate(names):
+        for index, name in reversed([*enumerate(names)]):  # the first one holds all rows until the others hold theirs
             part = trace.rows[index * size : (index + 1) * size]
             write_kernels(replace(trace, rows=part, skipped=trace.skipped if index == 0 else ()), folder / name)
         if all((folder / name).stat().st_size <= limit_bytes for name in names):

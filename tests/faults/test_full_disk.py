@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 from app.cli.main import main
 from tests.app.answers.sweep.conftest import PLAIN
 from tests.faults.held import bytes_below, recorded_values
+from tests.real_runs.campaigns.test_campaign_killed import everything_but_times
 
 VERBS = {
     "record": "record --out OUT --model {model} --quiet",
@@ -156,3 +157,48 @@ def test_a_sweep_keeps_its_shards(small_disk, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("app.answers.sweep.evaluate.Evaluation.shard", computed_again)
     assert main([*words, str(out), "--resume"]) == 0
     assert out.read_bytes() == (tmp_path / "cells.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("results", ["merge_job", "merge_recordings", "merge_runs", "write_summary"])
+def test_a_campaign_keeps_what_found_no_room_among_its_results(
+    small_disk, tiny_folder, tmp_path, capfd, monkeypatch, results
+):
+    """Whichever results a disk is full for, what was measured of their job is not measured again."""
+    from real_runs.campaigns import campaign as campaigns
+
+    monkeypatch.setattr("real_runs.kernels.timing._LEAST_PROCESS_SHARE", 0.0)  # every row, whoever else computes here
+    (tmp_path / "prompts.toml").write_text('title = "t"\n[[prompts]]\nid = "p"\nkind = "any"\ntext = "one two one"\n')
+    model = {"model_file": str(tiny_folder), "prompts": str(tmp_path / "prompts.toml"), "max_new_tokens": 8,
+             "estimate_s": 60}  # fmt: skip
+    timed = {"kind": "launch", "estimate_s": 5, "dtype": "fp32", "repeats": 3, "budget_s": 0.002}
+    lookup = {"name": "lookup", "drafter": "prompt-lookup", "draft_tokens": 3}
+    jobs = [timed | {"name": "one", "kernels": [1, 2]}, timed | {"name": "two", "kernels": [4]},
+            {"name": "record", "kind": "record", "drafters": ["prompt-lookup"]} | model,
+            {"name": "decode", "kind": "decode", "configurations": [lookup]} | model]  # fmt: skip
+    (tmp_path / "campaign.yaml").write_text(yaml.safe_dump({"schema": 1, "threads": 1, "jobs": jobs}))
+    words = ["campaign", str(tmp_path / "campaign.yaml"), "--budget", "1h", "--no-isolate", "--quiet", "--out"]
+    assert main([*words, str(tmp_path / "undisturbed")]) == 0
+    put, perform, calls, performed = getattr(campaigns, results), campaigns.perform, [], []
+
+    def without_room(*arguments):
+        calls.append(arguments)
+        if results != "merge_job" or len(calls) == 2:  # the rows of the first job are there by then
+            small_disk.fill()
+        return put(*arguments)
+
+    def counted(job, *arguments, **options):
+        performed.append(job.name)
+        perform(job, *arguments, **options)
+
+    monkeypatch.setattr(campaigns, "perform", counted)
+    capfd.readouterr()
+    with monkeypatch.context() as patched:
+        patched.setattr(campaigns, results, without_room)
+        assert main([*words, str(small_disk.folder / "out")]) == 1
+    told = capfd.readouterr().err
+    assert len(told.splitlines()) == 1 and str(small_disk.folder / "out") in told
+    assert "No space left on device; what was measured is kept, and --resume goes on" in told
+    small_disk.empty()
+    assert main([*words, str(small_disk.folder / "out"), "--resume"]) == 0
+    assert sorted(performed) == ["decode", "one", "record", "two"]
+    assert everything_but_times(small_disk.folder / "out") == everything_but_times(tmp_path / "undisturbed")

@@ -1,5 +1,6 @@
 """A campaign keeps to its budget and its order, survives failing jobs and stops, and never repeats finished work."""
 
+import errno
 import json
 import os
 import signal
@@ -131,7 +132,19 @@ def test_what_is_left_lies_in_few_well_named_files(tmp_path, ran):
     assert sorted(names) == ["kernels.parquet", "summary.json"]
 
 
-def test_rows_are_packed_into_files_below_the_limit(tmp_path):
+def _full_at_the_third_file(monkeypatch):
+    write, written_files = results.write_kernels, []
+
+    def full(trace, path):
+        written_files.append(path)
+        if len(written_files) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write(trace, path)
+
+    monkeypatch.setattr(results, "write_kernels", full)
+
+
+def test_rows_are_packed_into_files_below_the_limit(tmp_path, monkeypatch):
     trace = KernelTrace(rows=tuple(row(rows=i, kernels=f"kernel {i * 7919}") for i in range(4000)))
     write_kernels(trace, tmp_path / "kernels.parquet")
     limit = (tmp_path / "kernels.parquet").stat().st_size * 2 // 3
@@ -141,6 +154,11 @@ def test_rows_are_packed_into_files_below_the_limit(tmp_path):
     assert results.read_results(tmp_path).rows == trace.rows
     results.write_packed(tmp_path, trace)
     assert [path.name for path in results.kernel_files(tmp_path)] == ["kernels.parquet"]
+    _full_at_the_third_file(monkeypatch)
+    with pytest.raises(OSError, match="No space left"):
+        results.write_packed(tmp_path, trace, limit_bytes=limit)
+    assert len(results.kernel_files(tmp_path)) == 2 and results.read_results(tmp_path).rows == trace.rows
+    monkeypatch.undo()
     with pytest.raises(InputError, match="files"):
         results.write_packed(tmp_path, trace, limit_bytes=100)
 

@@ -7,8 +7,8 @@ pytest.importorskip("torch")
 
 from hardware_profiles.errors import InputError
 from real_runs.campaigns import campaign as campaigns
+from real_runs.campaigns import job_process, results
 from real_runs.campaigns import kernel_job as jobs
-from real_runs.campaigns import results
 from traces.storage.kernels import KernelProvenance, KernelRow, KernelTrace
 
 TINY = {"kind": "launch", "estimate_s": 2, "dtype": "fp32", "repeats": 3, "budget_s": 0.002}
@@ -42,9 +42,7 @@ def test_a_job_that_was_cut_goes_on_with_the_shapes_that_are_left(tmp_path, monk
 
     monkeypatch.setattr(campaigns, "perform", ended)
     monkeypatch.setattr(jobs, "sweep", one_shape)
-    monkeypatch.setattr(
-        campaigns, "_state_of_rows", lambda part, stop: ("finished", "") if seen[-1] else ("cut", "left")
-    )
+    monkeypatch.setattr(job_process, "_state_of_rows", lambda _: ("finished", "") if seen[-1] else ("cut", "left"))
     out = tmp_path / "out"
     assert run(tmp_path, [1, 2, 4], resume=False) == "cut"
     first = results.read_results(out).rows
