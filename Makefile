@@ -19,7 +19,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install -q --no-build-isolation -c constraints.txt -e ".[real,llama,app,test,dev]"
+	$(BIN)/python -m pip install -q --no-build-isolation -c constraints.txt -e ".[real,llama,app,ray,test,dev]"
 	touch $(STAMP)
 
 demo: setup  ## recommend a configuration at published acceptance and from our recordings, and write engine files

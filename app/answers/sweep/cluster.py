@@ -8,11 +8,16 @@ cluster is started.
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from app.answers.sweep.file import Sweep, SweepFile
 from app.answers.sweep.worker import PART
@@ -41,31 +46,40 @@ def computed_on_ray(address: str, asked: Mapping[str, Any], shards: Sequence[int
         InputError: Ray is not installed, no cluster answers, a node has another release or other files, or processes
             die of a shard again and again.
     """
+    ray = _ray()
+    with redirect_stdout(sys.stderr):  # where Ray tells of processes that died; an answer goes out on the other
+        yield from _computed(ray, address, asked, shards, parts)
+
+
+def _computed(
+    ray: Any, address: str, asked: Mapping[str, Any], shards: Sequence[int], parts: Path
+) -> Iterator[int]:  # fmt: skip
+    """See `computed_on_ray`."""
     from traces.storage.parquet_files import write_parquet
 
-    ray = _ray()
     try:
         ray.init(address=address, log_to_driver=False, logging_level="error", ignore_reinit_error=True)
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"no Ray cluster answers there ({reason})", key="--ray", value=address) from None
     try:
-        remote = ray.remote(num_cpus=1, max_retries=MOST_TRIES)(shard_table)
+        remote = ray.remote(num_cpus=1, max_retries=MOST_TRIES)(shard_stream)
         question, left = json.dumps(asked), iter(shards)
         most = QUEUED * max(int(ray.cluster_resources().get("CPU", 1)), 1)
         running = {remote.remote(question, shard): shard for shard in islice(left, most)}
         while running:
             (ready, *_), _ = ray.wait(list(running), num_returns=1)
             shard = running.pop(ready)
-            write_parquet(_table(ray, ready, shard), parts / PART.format(shard))
+            with pa.ipc.open_stream(_stream(ray, ready, shard)) as rows:
+                write_parquet(rows.read_all(), parts / PART.format(shard))
             running |= {remote.remote(question, following): following for following in islice(left, 1)}
             yield shard
     finally:
         ray.shutdown()
 
 
-def shard_table(question: str, shard: int) -> Any:
-    """The rows of a shard, on a node.
+def shard_stream(question: str, shard: int) -> bytes:
+    """The rows of a shard, on a node: a table as Arrow writes it to a stream, which asks less of Ray than a table does.
 
     Args:
         question: `asked` of `computed_on_ray`, as JSON.
@@ -74,7 +88,10 @@ def shard_table(question: str, shard: int) -> Any:
     Raises:
         InputError: this node has another release, or other files under the names of the lists.
     """
-    return _evaluation(question).shard(shard)
+    table, sink = _evaluation(question).shard(shard), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
 
 
 @lru_cache(maxsize=1)
@@ -90,10 +107,11 @@ def _evaluation(question: str) -> Evaluation:
     return Evaluation(sweep, asked["seed"])
 
 
-def _table(ray: Any, ready: Any, shard: int) -> Any:
+def _stream(ray: Any, ready: Any, shard: int) -> bytes:
     """What a finished task brought."""
     try:
-        return ray.get(ready)
+        brought: bytes = ray.get(ready)
+        return brought
     except ray.exceptions.RayTaskError as error:
         cause = getattr(error, "cause", None)
         if isinstance(cause, RooftreeError):
@@ -105,6 +123,7 @@ def _table(ray: Any, ready: Any, shard: int) -> Any:
 
 
 def _ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
     try:
         import ray
     except ImportError:
