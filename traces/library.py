@@ -9,6 +9,7 @@ __all__ = [
     "default_traces",
     "is_confidence",
     "read_trace",
+    "recordings",
     "shipped_confidence",
     "shipped_traces",
     "trace_file",
@@ -26,6 +27,17 @@ def shipped_traces() -> list[Path]:
 def shipped_confidence() -> list[Path]:
     """Confidence traces that come with rooftree, by name."""
     return sorted((_FOLDER / "confidence").glob("*.parquet"))
+
+
+def recordings() -> dict[str, Path]:
+    """All recordings of acceptance that come with rooftree, by name: the usual ones, then those of folders.
+
+    Example:
+        >>> [name for name in recordings() if name.endswith("--medusa-heads--t1")]
+        ['level-3/smollm2-135m--medusa-heads--t1', 'level-3-trees/smollm2-135m--medusa-heads--t1']
+    """
+    known = {name: path for name, path in _by_name().items() if not name.startswith("confidence/")}
+    return dict(sorted(known.items(), key=lambda item: ("/" in item[0], item[1])))
 
 
 def default_traces() -> list[Path]:

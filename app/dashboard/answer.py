@@ -15,11 +15,11 @@ from costmodel.answers.estimate import Setting
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError
-from traces.library import shipped_traces, trace_name
+from traces.library import recordings, trace_name
 
 __all__ = [
-    "Answer", "Card", "Change", "DeferredAnswer", "Figure", "Row", "options", "scenario", "setting_of", "shown_path",
-    "trace_path",
+    "Answer", "Card", "Change", "DeferredAnswer", "EngineStart", "Figure", "Row", "options", "scenario", "setting_of",
+    "shown_path", "trace_path",
 ]  # fmt: skip
 
 Figure = dict[str, Any]
@@ -49,6 +49,21 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EngineStart:
+    """What starts an engine with a configuration.
+
+    Args:
+        title: what it runs.
+        command: shell line, to be run beside the files.
+        files: relative name to text.
+    """
+
+    title: str
+    command: str
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeferredAnswer:
     """The part of an answer that is computed after the rest has been drawn, because it takes too long for a slider.
 
@@ -72,7 +87,7 @@ class Answer:
     Args:
         headline: in one sentence.
         command: the command line that gives the same answer.
-        engine_command: line that starts the engine so, to be copied; empty where there is none.
+        engines: what starts the engine so, to be copied; none where there is none.
         changes: other questions worth asking, where this one cannot be answered as it stands.
         numbers: label and value with its unit, the most important first.
         cards: figures.
@@ -85,7 +100,7 @@ class Answer:
 
     headline: str
     command: str
-    engine_command: str = ""
+    engines: Sequence[EngineStart] = ()
     changes: Sequence[Change] = ()
     numbers: Sequence[tuple[str, str]] = ()
     cards: Sequence[Card] = ()
@@ -123,9 +138,8 @@ def trace_path(name: str) -> Path:
     Raises:
         InputError: there is none of this name.
     """
-    for path in shipped_traces():
-        if path.stem == name:
-            return path
+    if (path := recordings().get(name)) is not None:
+        return path
     raise InputError("is no shipped recording", key="trace", value=name)
 
 

@@ -147,7 +147,7 @@ function newComponent(parent) {
   const root = make("div", undefined, { class: "rooftree-answer" });
   const places = {
     headline: make("h2"), numbers: make("dl"), notes: make("div", undefined, { class: "notes" }),
-    cards: make("div"), tables: make("div"),
+    cards: make("div", undefined, { class: "cards" }), tables: make("div"),
   };
   root.append(...Object.values(places));
   parent.append(root);

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from app.dashboard import chart_component, prefetch
-from app.dashboard.answer import Answer, Change
+from app.dashboard.answer import Answer, Change, EngineStart
 from app.dashboard.controls.bar import asked
 from app.dashboard.controls.widgets import moved, set_widgets
 from app.dashboard.pages import answered, completed
@@ -24,6 +24,7 @@ from hardware_profiles.errors import RooftreeError
 
 Result = TypeVar("Result")
 MOST_MESSAGES = 3  # of a link
+OWN_RECORDING = "A recording or log of your own"
 
 
 def page() -> None:
@@ -107,15 +108,22 @@ def _guarded(compute: Callable[[], Result]) -> Result | None:
 def _answer(state: State) -> Answer | None:
     if state.page == "trace":
         # the bar draws the place for a file where the drafter is known by one
-        recording = uploaded("acceptance", draw=state.known_by != "upload")
+        if state.known_by == "upload":
+            recording = uploaded("acceptance", draw=False)
+        else:
+            with st.expander(OWN_RECORDING):
+                recording = uploaded("acceptance")
         if recording is not None:
             from app.dashboard.answers.trace.page import answer_trace
 
             return answer_trace(state, recording)
-    if state.page == "diffusion" and (masked := uploaded("confidence")) is not None:
-        from app.dashboard.answers.diffusion.page import answer_diffusion
+    if state.page == "diffusion":
+        with st.expander(OWN_RECORDING):
+            masked = uploaded("confidence")
+        if masked is not None:
+            from app.dashboard.answers.diffusion.page import answer_diffusion
 
-        return answer_diffusion(state, masked)
+            return answer_diffusion(state, masked)
     if state.page == "serving":
         return _served(state)
     return answered(state)
@@ -159,8 +167,7 @@ def _show(answer: Answer, state: State) -> None:
     chart_component.show("words", asked=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes)
     _error_badge(state)
     _changes(answer.changes, "now")
-    if answer.engine_command:
-        st.code(answer.engine_command, language="bash", wrap_lines=True)
+    _starts(answer.engines)
     why = st.container()
     chart_component.show("charts", asked=query, cards=answer.cards, tables=answer.tables)
     rest = st.container()
@@ -186,6 +193,18 @@ def _show(answer: Answer, state: State) -> None:
         if deferred.notes:
             chart_component.show("why", asked=query, notes=deferred.notes)
         _changes(deferred.changes, "later")
+
+
+def _starts(engines: Sequence[EngineStart]) -> None:
+    """What starts the engine, to be copied, with the files that it reads: one length, and the schedule beside it."""
+    for start, place in zip(engines, st.columns(len(engines)) if engines else (), strict=True):
+        with place:
+            st.caption(plain(start.title))
+            st.code(start.command, language="bash", wrap_lines=True)
+            with st.expander("Files beside it"):
+                for name, text in start.files.items():
+                    st.caption(plain(name))
+                    st.code(text, language="json" if name.endswith(".json") else "bash", wrap_lines=True)
 
 
 def _changes(changes: Sequence[Change], when: str) -> None:

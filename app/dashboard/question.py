@@ -22,7 +22,7 @@ from costmodel.optimizers.named_drafters import drafter_source
 from costmodel.optimizers.sources import Source, trace_source
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
-from traces.library import shipped_traces
+from traces.library import recordings, shipped_traces, trace_file, trace_name
 from traces.replay.statistics import resample_counts
 
 PLAIN = "plain-decoding"
@@ -116,7 +116,7 @@ def own_drafter(state: State) -> str:
     if not state.method:
         return ""
     if (path := own_recording(state)) is not None:
-        return f"{state.method}:{OWN_FILE if state.upload else path.stem}"
+        return f"{state.method}:{OWN_FILE if state.upload else trace_name(path)}"
     source = {"rate": f":{state.acceptance_ratio:g}", "rates": f":{state.rates}" if state.rates else ""}
     return state.method + source.get(state.known_by, "")
 
@@ -131,7 +131,7 @@ def own_recording(state: State) -> Path | None:
         return recording_place(state.upload)
     if state.known_by != "recording":
         return None
-    return next((path for path in shipped_traces() if path.stem == (state.trace or path.stem)), None)
+    return trace_file(state.trace) if state.trace else shipped_traces()[0]
 
 
 def drafter_options(state: State, *, alone: bool = False) -> dict[str, object]:
@@ -146,7 +146,7 @@ def drafter_options(state: State, *, alone: bool = False) -> dict[str, object]:
     if known_by_file and not state.method:
         path = own_recording(state)
         assert path is not None
-        return {"trace": OWN_FILE if state.upload else path.stem, "drafter": tuple(rivals)}
+        return {"trace": OWN_FILE if state.upload else trace_name(path), "drafter": tuple(rivals)}
     if not text and (alone or rivals):
         known = [_text_of(each) for each in drafters(with_values(state, {"against": ""}))]
         return {"drafter": (*(known[:1] if alone else known), *rivals)}
@@ -155,7 +155,7 @@ def drafter_options(state: State, *, alone: bool = False) -> dict[str, object]:
 
 def _text_of(source: Source) -> str:
     """A drafter that is compared by default, as `--drafter` takes it."""
-    return f"{source.method}:{source.path.stem}" if source.path is not None else source.method
+    return f"{source.method}:{trace_name(source.path)}" if source.path is not None else source.method
 
 
 def scenario(state: State, *, method: str | None = None, changed: bool = False) -> DecodingConfiguration:
@@ -194,7 +194,7 @@ def chain(source: Source, draft_tokens: int, *, most: int = 0, seed: int = 0) ->
         if source.rates is None:
             raise InputError("has no acceptance by token", key="method", value=source.method)
         return rate_claim(source.entry, source.rates, draft_tokens)
-    if source.path is None or source.path not in shipped_traces():
+    if source.path is None or source.path not in recordings().values():
         return _replayed(source, draft_tokens, max(most, draft_tokens), seed)
     return _shipped_chain(source.path, source.method, draft_tokens, max(most, draft_tokens), seed)
 

@@ -29,7 +29,8 @@ MOST_TEXT = 200
 MOST_AGAINST = 6
 _RATES = r"(?:1(?:\.0{1,6})?|0?\.[0-9]{1,6}|0)"
 RATES = re.compile(rf"(?:{_RATES}(?:,{_RATES}){{0,31}})?", re.ASCII)
-_NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,99})?", re.ASCII)
+_PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+_NAME = re.compile(rf"(?:(?:{_PART}/)?{_PART})?", re.ASCII)  # a recording's may lie in a folder
 
 
 def _whole(default: int, low: int, high: int) -> Any:
@@ -244,11 +245,11 @@ def known_names(name: str) -> Sequence[str] | None:
     from app.dashboard.measured import measured_results
     from costmodel.architectures.library import model_names
     from hardware_profiles.loader import device_names
-    from traces.library import shipped_confidence, shipped_traces
+    from traces.library import recordings, shipped_confidence
 
     catalogues: dict[str, Callable[[], Iterable[Any]]] = {
         "model": model_names, "draft": model_names, "device": device_names, "other_device": device_names,
-        "method": drafting_methods, "trace": shipped_traces, "other_trace": shipped_traces,
+        "method": drafting_methods, "trace": recordings, "other_trace": recordings,
         "confidence": shipped_confidence, "measured": measured_results,
     }  # fmt: skip
     if name not in catalogues:

@@ -31,6 +31,7 @@ LABELS = {
     "price_ratio": "Price (× as listed)", "tp": "Devices that share the model", "rate": "Requests per second",
     "count": "Requests to simulate", "prompt_tokens": "Mean prompt (tokens)", "output_tokens": "Mean output (tokens)",
 }  # fmt: skip
+MOST = {"draft_tokens": "Draft tokens K, at most"}  # of pages that take the best one
 EMPTY = {
     "dtype": "as published", "kv_dtype": "16 bits", "method": "all published for the model", "draft": "choose one",
     "trace": "default", "other_trace": "none", "measured": "first", "confidence": "that of the cache",

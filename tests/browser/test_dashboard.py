@@ -107,8 +107,8 @@ def test_a_part_of_a_link_that_cannot_be_is_left_out_in_words(opened):
 
 
 def test_what_fits_nowhere_is_a_message_and_the_next_choice_an_answer(opened):
-    page = opened("page=map&model=llama-3.1-405b&device=l4")
-    assert "too large" in page.get_by_test_id("stAlert").inner_text()
+    page = opened("page=pareto&model=llama-3.1-405b&device=l4")
+    assert "fits no layout" in page.get_by_test_id("stAlert").inner_text()
     turned_to(page, "Trace lab")
     page.get_by_text("Acceptance by depth").wait_for()
 

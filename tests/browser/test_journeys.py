@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
 from app.cli.main import main
+from app.figures.charts import digits
 from tests.browser.screenshots import PATIENCE_S, reached, settled
 
 
@@ -48,7 +49,7 @@ def headline(page):
 
 def commands(page):
     """The code that the page offers for copying."""
-    return page.get_by_test_id("stCode").all_inner_texts()
+    return page.locator("[data-testid=stCode]:visible").all_inner_texts()
 
 
 def said(capsys, line, folder):
@@ -56,6 +57,15 @@ def said(capsys, line, folder):
     capsys.readouterr()
     assert main([*shlex.split(line)[1:], "--json", "--out", str(folder)]) == 0
     return json.loads(capsys.readouterr().out)
+
+
+def agrees(page, capsys, folder):
+    """Whether a page's headline and speed are those of the command line that it hands out."""
+    told = said(capsys, commands(page)[-1], folder)["choices"][0]
+    assert f"{told['draft_tokens']} draft token" in headline(page)
+    assert f"batch {told['batch']:,} " in headline(page)
+    assert f"{digits(told['tokens_per_s'])} tokens/s" in page.locator("[data-part=words] dl").inner_text()
+    return told
 
 
 def test_eagle_3_on_four_h100_for_70b_at_batch_64_gives_the_command_that_optimize_writes(opened, capsys, tmp_path):
@@ -69,17 +79,15 @@ def test_eagle_3_on_four_h100_for_70b_at_batch_64_gives_the_command_that_optimiz
     page.get_by_text("Runner-up").wait_for()
     settled(page)
     assert "eagle-3" in headline(page) and "batch 64 " in headline(page) and "context 8,192" in headline(page)
-    engine, line = (text.strip() for text in commands(page))
-    told = said(capsys, line, tmp_path)
-    assert told["choices"][0]["batch"] == 64
-    assert f"{told['choices'][0]['draft_tokens']} draft tokens" in headline(page)
+    engine, *_ = (text.strip() for text in commands(page))
+    assert agrees(page, capsys, tmp_path)["batch"] == 64
     script = (tmp_path / "vllm" / "vllm-serve.sh").read_text()
     words = shlex.split(script.partition("exec ")[2].replace("\\\n", " "))
     assert [word for word in shlex.split(engine) if word in words] == shlex.split(engine)
     assert "--tensor-parallel-size 4" in engine and '"method":"eagle3"' in engine
 
 
-def test_back_five_times_is_five_pages_back(opened):
+def test_back_five_times_is_five_pages_back(opened, capsys, tmp_path):
     page = opened()
     titles = ["What should I run?", "Break-even map", "Tree explorer", "Trace lab", "Hardware what-if", "Validation"]
     for title in titles[1:]:
@@ -90,27 +98,31 @@ def test_back_five_times_is_five_pages_back(opened):
         page.go_back()
         page.get_by_role("heading", name=title, level=1).wait_for()
         settled(page)
+    agrees(page, capsys, tmp_path)
 
 
-def test_a_limit_that_no_batch_meets_says_so_and_names_what_is_nearest(opened):
+def test_a_limit_that_no_batch_meets_says_so_and_names_what_is_nearest(opened, capsys, tmp_path):
     page = opened("batch=8&slo_tpot_ms=0.01")
     assert headline(page).startswith("Batch 8 misses the limits")
     assert page.get_by_role("region", name="What does not hold").locator("tbody tr").count() == 9
+    capsys.readouterr()
+    assert main([*shlex.split(commands(page)[-1])[1:], "--json", "--out", str(tmp_path)]) == 3
+    assert "no configuration meets" in "".join(capsys.readouterr())
     typed(page, "slo_tpot_ms", "8")
-    assert "Run " in headline(page)
+    agrees(page, capsys, tmp_path)
 
 
-def test_70b_on_one_device_is_one_press_from_an_answer(opened):
+def test_70b_on_one_device_is_one_press_from_an_answer(opened, capsys, tmp_path):
     page = opened("model=llama-3.1-70b&device=h100-sxm")
     assert "does not fit" in headline(page)
     page.get_by_role("button", name="tp 2", exact=True).click()
     page.get_by_text("Whole batch", exact=True).wait_for()
     settled(page)
-    assert headline(page).startswith("Run ")
+    agrees(page, capsys, tmp_path)
     assert parse_qs(urlparse(page.url).query)["tp"] == ["2"]
 
 
-def test_a_link_in_a_new_session_is_the_same_answer(opened, browser):
+def test_a_link_in_a_new_session_is_the_same_answer(opened, browser, capsys, tmp_path):
     page = opened("model=qwen3-8b&method=n-gram&known_by=rate&acceptance_ratio=0.4&against=eagle-3&batch=16")
     elsewhere = browser.new_context()
     again = elsewhere.new_page()
@@ -119,15 +131,17 @@ def test_a_link_in_a_new_session_is_the_same_answer(opened, browser):
     settled(again)
     assert (headline(again), commands(again)) == (headline(page), commands(page))
     assert again.url == page.url
+    agrees(again, capsys, tmp_path)
     elsewhere.close()
 
 
-def test_two_tabs_ask_two_questions(opened):
+def test_two_tabs_ask_two_questions(opened, capsys, tmp_path):
     one, other = opened("batch=4"), opened("batch=64")
     slid_to(one, "batch", 8)
     assert "batch 8 " in headline(one) and "batch 64 " in headline(other)
     slid_to(other, "batch", 48)
-    assert "batch 8 " in headline(one) and "batch 48 " in headline(other)
+    told = [agrees(each, capsys, tmp_path)["batch"] for each in (one, other)]
+    assert told == [8, 48]
 
 
 def test_controls_keep_their_values_while_their_buttons_are_closed(opened):

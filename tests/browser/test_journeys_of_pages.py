@@ -11,7 +11,10 @@ import pytest
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
 from app.cli.main import main
-from tests.browser.screenshots import settled, simulated
+from app.reports.report import schedule_words
+from costmodel.optimizers.recommend import DEFAULT_BATCHES
+from tests.browser.screenshots import reached, settled, simulated
+from tests.traces.importers.samples import VLLM_LOG
 
 RANKED = "smollm2-135m--early-exit--greedy"
 LENGTHS = "smollm2-135m--prompt-lookup--greedy"
@@ -57,6 +60,23 @@ def test_two_recordings_are_compared(opened, capsys):
         known = [number(row[f"{name}: tokens per step"]) for row in table]
         assert any(known == pytest.approx([row["tokens_per_step"] for row in told[at : at + len(known)]], abs=6e-4)
                    for at in range(len(told)))  # fmt: skip
+
+
+def test_a_log_of_vllm_becomes_a_schedule(opened, capsys, tmp_path):
+    log = tmp_path / "vllm.log"
+    log.write_text(VLLM_LOG)
+    page = opened("method=eagle-3&known_by=upload&batch=8")
+    reached(page, "known_by")
+    page.locator(".st-key-file-of-acceptance input[type=file]").set_input_files(str(log))
+    page.get_by_text("As a schedule over batches").wait_for()
+    settled(page)
+    _, scheduled, line = page.locator("[data-testid=stCode]:visible").all_inner_texts()
+    every = line.replace("YOUR-FILE", str(log)).replace("--batch 8 ", f"--batch {','.join(map(str, DEFAULT_BATCHES))} ")
+    told = said(capsys, every, "--out", str(tmp_path / "out"))
+    words = schedule_words(told["schedule"])
+    assert words and page.get_by_text(f"As a schedule over batches: {words}").count() == 1
+    script = (tmp_path / "out" / "vllm" / "vllm-serve.sh").read_text()
+    assert shlex.split(scheduled) == shlex.split(script.partition("exec ")[2].replace("\\\n", " "))
 
 
 def test_50_requests_a_second_with_and_without_drafting(opened, capsys, tmp_path):

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from app.answers.feasible import change_words, nearest_changes
+from app.answers.feasible import change_words
 from app.dashboard.answer import Answer, Card, DeferredAnswer, Figure, options, scenario, setting_of
 from app.dashboard.answers.chains import chains_of
-from app.dashboard.question import acceptance_words, drafter_options, drafters
+from app.dashboard.answers.unmet import MISSED, missed, nearest
+from app.dashboard.changes import asked_by
+from app.dashboard.question import acceptance_words, drafter_options, drafters, read_question
 from app.dashboard.state import State, command
 from app.figures.charts import NEUTRAL, PALETTE, digits, framed
 from costmodel.answers.estimate import Estimate, Setting, estimate, intervals, needed_bytes, step_cost
@@ -22,14 +24,15 @@ from costmodel.answers.fit import fits
 from costmodel.answers.step import StepCost
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
+from costmodel.optimizers.allowed import Contender, Limits, Unmet, allowed, meets, unmet_at
 from costmodel.optimizers.sources import Source
 from costmodel.passes.ops import Array, Mask
-from hardware_profiles.errors import InfeasibleError
 from hardware_profiles.units import GIB, MILLI
 
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 CONTEXTS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 DRAWS = 200
+EMPTY = {True: "does not fit memory", False: "does not fit, or misses the limits"}
 
 
 def answer_map(state: State) -> Answer:
@@ -37,7 +40,6 @@ def answer_map(state: State) -> Answer:
 
     Raises:
         InputError: options that exclude each other.
-        InfeasibleError: not even one request of the shortest context fits.
     """
     asked, source = scenario(state), drafters(state)[0]
     method, found = chains_of(state)
@@ -45,51 +47,91 @@ def answer_map(state: State) -> Answer:
     plain = _grid_step(asked, 0, 0.0, 0.0)
     results = [_grid_step(asked, a.draft_tokens, a.proposed_tokens, a.proposal_ratio) for a in found]
     speedups = np.stack([a.tokens_per_step * plain.total_s / s.total_s for a, s in zip(found, results, strict=True)])
+    limits = read_question(state).limits
+    free = limits == Limits()
     fit = np.stack([_grid_fits(asked, a.draft_tokens) for a in found])
-    if not fit[0].any():
-        needed = float(needed_bytes(setting, found[0], batch=1, context=CONTEXTS[0])) / GIB
-        message = f"one request of {CONTEXTS[0]} tokens needs {needed:.1f} GiB on each {state.device}: too large"
-        raise InfeasibleError(message, key="model", value=state.model)
-    rate = np.where(fit, speedups, -np.inf)
-    best = np.where(fit[0], rate.argmax(axis=0), -1)
+    hold = np.stack([_holds(setting, *each, limits) for each in zip(found, results, fit, strict=True)])
     changed = {
         **drafter_options(state, alone=True), "context": state.context, "batch": state.batch,
         "draft-tokens": ",".join(str(a.draft_tokens) for a in found), "seed": state.seed or None,
     }  # fmt: skip
+    unmet = _unmet(Contender(configuration=asked, setting=setting, candidates=found), limits, state)
+    if not hold.any():
+        return _nowhere(state, unmet, command(["predict"], options(asked) | changed))
+    rate = np.where(hold, speedups, -np.inf)
+    best = np.where(hold.any(axis=0), rate.argmax(axis=0), -1)
     speedup = np.take_along_axis(speedups, best.clip(0)[None], axis=0)[0]
     speedup = np.where(best >= 0, speedup, np.nan)
-    words = _words(results, best, speedup)
+    words = _words(results, best, speedup, fit[0])
     wall = _wall(asked)
     pays = best > 0
     here: dict[str, Any] = {"batch": state.batch, "context": state.context}
-    cut = [estimate(setting, a, **here) for a in found if bool(np.all(fits(setting, a, **here)))]
+    cut = [estimate(setting, a, **here) for a in found if meets(setting, a, limits, **here)]
     whole = (
-        f"drafting pays at {pays.sum()} of the {int((best >= 0).sum())} points that fit, at most "
-        f"{digits(float(np.nanmax(speedup)))}×"
+        f"drafting pays at {pays.sum()} of the {int((best >= 0).sum())} points that {'fit' if free else 'hold'}, at "
+        f"most {digits(float(np.nanmax(speedup)))}×"
     )
     return Answer(
-        headline=f"{_point_words(method, cut, state)}; {whole}",
+        headline=f"{_point_words(method, cut, state, unmet)}; {whole}",
         command=command(["predict"], options(asked) | changed),
-        numbers=_at(setting, cut or [estimate(setting, found[0], **here)], state, fit=bool(cut)),
+        numbers=_at(setting, cut or [estimate(setting, found[0], **here)], state, unmet),
         cards=[
-            Card(title="Best number of draft tokens K", note="Grey: leave drafting off. Empty: does not fit memory.",
+            Card(title="Best number of draft tokens K", note=f"Grey: leave drafting off. Empty: {EMPTY[free]}.",
                  figure=_length_figure(best, words, [*_wall_line(wall), _mine(state)], state.draft_tokens)),
             Card(title="Speedup of the best K", note="Blue is faster than no speculation; white is no gain.",
                  figure=_speedup_figure(speedup, words, [*_wall_line(wall), _mine(state)])),
         ],
         notes=_notes(setting, source),
         deferred=lambda: (
-            DeferredAnswer(cards=[_cut_card(setting, cut, state)]) if cut
-            else DeferredAnswer(notes=[_nearest(asked, found[0], state)])
+            DeferredAnswer(cards=[_cut_card(setting, cut, state)]) if unmet is None else _instead(state, unmet)
         ),
     )  # fmt: skip
 
 
-def _point_words(method: str, cut: Sequence[Estimate], state: State) -> str:
+def _unmet(contender: Contender, limits: Limits, state: State) -> Unmet | None:
+    """Why nothing holds at the state's own point; None where something does."""
+    at = {"batch": state.batch, "context": state.context}
+    if any(meets(contender.setting, a, limits, **at) for a in contender.candidates):
+        return None
+    return unmet_at([contender], limits=limits, **at)
+
+
+def _holds(setting: Setting, a: Acceptance, step: StepCost, fit: Mask, limits: Limits) -> Mask:
+    """Where a chain fits and meets the limits, over the whole grid."""
+    if limits == Limits():
+        return fit
+    b, c = np.array(BATCHES, dtype=np.float64)[None, :], np.array(CONTEXTS, dtype=np.float64)[:, None]
+    return fit & allowed(setting, a, np.broadcast_to(step.total_s, fit.shape), b, c, limits, fitting=True)
+
+
+def _nowhere(state: State, unmet: Unmet | None, line: str) -> Answer:
+    """The answer where no point of the map holds."""
+    said = f"Batch {state.batch:,} holds" if unmet is None else _missed_words(state, unmet)
+    return Answer(
+        headline=f"{said}; no batch and context of the map does", command=line,
+        deferred=None if unmet is None else lambda: _instead(state, unmet),
+    )  # fmt: skip
+
+
+def _instead(state: State, unmet: Unmet) -> DeferredAnswer:
+    """The state's own point as a marked row, and the nearest questions that have an answer, each a press away."""
+    changes = nearest(state, unmet)
+    words = ", ".join(map(change_words, changes))
+    return DeferredAnswer(
+        notes=[f"Nearest that holds: {words}." if changes else "Nothing near it that was tried holds."],
+        tables=missed(state, [unmet]), changes=asked_by(state, changes),
+    )  # fmt: skip
+
+
+def _missed_words(state: State, unmet: Unmet) -> str:
+    return f"Batch {state.batch:,} {MISSED[unmet.misses]} at context {state.context:,}"
+
+
+def _point_words(method: str, cut: Sequence[Estimate], state: State, unmet: Unmet | None) -> str:
     """What to do with this drafter at the state's own point."""
     where = f"batch {state.batch:,} and context {state.context:,}"
-    if not cut:
-        return f"Batch {state.batch:,} does not fit at context {state.context:,}"
+    if unmet is not None:
+        return _missed_words(state, unmet)
     best = _best_of(cut)
     if not best.acceptance.draft_tokens:
         return f"Leave {method} off at {where}"
@@ -98,12 +140,6 @@ def _point_words(method: str, cut: Sequence[Estimate], state: State) -> str:
 
 def _best_of(cut: Sequence[Estimate]) -> Estimate:
     return max(cut, key=lambda each: float(each.tokens_per_s))
-
-
-def _nearest(asked: DecodingConfiguration, plain: Acceptance, state: State) -> str:
-    found = nearest_changes(asked, plain, batch=state.batch, context=state.context)
-    words = ", ".join(map(change_words, found))
-    return f"Nearest that fits: {words}." if found else "Nothing near it that was tried fits."
 
 
 @lru_cache(maxsize=256)
@@ -142,7 +178,7 @@ def _wall(asked: DecodingConfiguration) -> list[float | None]:
     return places
 
 
-def _words(results: Sequence[StepCost], best: Array, speedup: Array) -> list[list[str]]:
+def _words(results: Sequence[StepCost], best: Array, speedup: Array, fit: Mask) -> list[list[str]]:
     limits = [np.broadcast_to(r.limit, best.shape) for r in results]
     seconds = [np.broadcast_to(r.total_s, best.shape) for r in results]
     words = []
@@ -152,7 +188,8 @@ def _words(results: Sequence[StepCost], best: Array, speedup: Array) -> list[lis
             where = f"batch {batch:,}, context {context:,} tokens"
             k = int(best[row, column])
             if k < 0:
-                line.append(f"{where}<br><b>does not fit memory</b>")
+                missing = "misses the limits" if fit[row, column] else "does not fit memory"
+                line.append(f"{where}<br><b>{missing}</b>")
                 continue
             drafts = f"K = {k}" if k else "drafting off"
             step = digits(float(seconds[k][row, column]) / MILLI)
@@ -248,13 +285,13 @@ def _cut_card(setting: Setting, estimates: Sequence[Estimate], state: State) -> 
     return Card(title=title, note="Bars are 80 % intervals.", figure=figure)
 
 
-def _at(setting: Setting, known: Sequence[Estimate], state: State, *, fit: bool) -> list[tuple[str, str]]:
+def _at(setting: Setting, known: Sequence[Estimate], state: State, unmet: Unmet | None) -> list[tuple[str, str]]:
     best = _best_of(known)
     needed = float(needed_bytes(setting, best.acceptance, batch=state.batch, context=state.context))
     memory = ("Memory per device", f"{needed / GIB:.1f} of {setting.device.memory_bytes / GIB:.1f} GiB")
     where, k = f"batch {state.batch:,}, context {state.context:,}", best.acceptance.draft_tokens
-    if not fit:
-        return [(f"At {where}", "does not fit memory"), memory]
+    if unmet is not None:
+        return [(f"At {where}", MISSED[unmet.misses]), memory]
     return [
         (f"Best K at {where}", str(k) if k else "off"), ("Speedup", f"{digits(float(best.speedup))}×"),
         ("Limited by", str(best.step.limit)), memory,

@@ -76,8 +76,9 @@ def _headline(state: State, mine: LayoutPoint | None, best: LayoutPoint | None, 
     if mine is None:
         first = f"Batch {state.batch:,} does not fit on tp {state.tp} at context {state.context:,}"
     else:
-        first = (f"Your point ({point_words(mine)}) gives every user {digits(mine.user_tokens_per_s)} tokens/s and "
-                 f"every device {digits(mine.device_tokens_per_s)}")  # fmt: skip
+        first = (f"Your point ({point_words(mine)}{_most(mine, state)}) gives every user "
+                 f"{digits(mine.user_tokens_per_s)} "
+                 f"tokens/s and every device {digits(mine.device_tokens_per_s)}")  # fmt: skip
     if best is None:
         return f"{first}; no layout that was tried gives users {digits(least)} tokens/s"
     pace = "in that time per token" if least is not None else "with users as fast"
@@ -89,6 +90,11 @@ def _headline(state: State, mine: LayoutPoint | None, best: LayoutPoint | None, 
         )
     more = best.device_tokens_per_s / mine.device_tokens_per_s
     return f"{first}; {pace} {point_words(best)} brings {digits(more)}× as much per device"
+
+
+def _most(mine: LayoutPoint, state: State) -> str:
+    """Of which draft lengths a point's is the fastest, where it is not the longest."""
+    return "" if mine.draft_tokens == state.draft_tokens else f", the fastest K up to {state.draft_tokens}"
 
 
 def _numbers(mine: LayoutPoint | None, best: LayoutPoint | None, price: float | None) -> list[tuple[str, str]]:

@@ -1,10 +1,12 @@
 """Where does the question stand on a page? In one bar, the same on every page, and what a page asks beside it.
 
-The bar is a row of buttons that say the question and open its controls. Leaves out the widgets (`widgets`).
+The bar is a row of buttons that say the question and open its controls; on a narrow screen one line stands for all.
+Leaves out the widgets (`widgets`).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import streamlit as st
 
@@ -37,6 +39,7 @@ BEHIND: Mapping[str, Mapping[str, Sequence[str]]] = {
     "diffusion": {"Recording": ("confidence", "prompt", "agreement_ratio")},
 }
 COLUMNS = 4
+STYLE = Path(__file__).with_name("bar.css")
 
 
 def asked(state: State) -> State:
@@ -45,11 +48,21 @@ def asked(state: State) -> State:
     inline = INLINE.get(state.page, ())
     # what was just moved decides which others are asked for, above it and below
     state = read(state, [*(name for names in groups.values() for name in names), *inline])
-    with st.container(horizontal=True, key="question"):
-        for title, names in groups.items():
-            # the words are of the state before its controls are drawn, which differs where one corrects another
-            with st.popover(f"**{title}** {plain(words(title, state))}", key=f"group-{title.replace(' ', '-')}"):
-                state = _group(title, names, state)
+    st.html(STYLE)
+    is_open = st.session_state.get("question-open", False)
+    st.button(_summary(state), key="question-summary", on_click=_turn, icon=":material/tune:",
+              help="Your question: press to change it")  # fmt: skip
+    with st.container(key=f"question-{'open' if is_open else 'closed'}"):
+        with st.container(horizontal=True, key="question"):
+            for title, names in groups.items():
+                # the words are of the state before its controls are drawn, which differs where one corrects another
+                with st.popover(f"**{title}** {plain(words(title, state))}", key=f"group-{title.replace(' ', '-')}"):
+                    state = _group(title, names, state)
+        return _beside(inline, state)
+
+
+def _beside(inline: Sequence[str], state: State) -> State:
+    """The page's own controls, in rows under the bar."""
     shown = [name for name in inline if _stands_alone(name, state)]
     for row in range(0, len(shown), COLUMNS):
         columns = st.columns(COLUMNS)
@@ -57,6 +70,16 @@ def asked(state: State) -> State:
             with column:
                 state = ask(name, state)
     return state
+
+
+def _summary(state: State) -> str:
+    """The question in a line, which stands for the bar on a narrow screen."""
+    limits = state.slo_tpot_ms or state.slo_ttft_ms
+    return plain(" · ".join(words(title, state) for title in QUESTION if title != "Limits" or limits))
+
+
+def _turn() -> None:
+    st.session_state["question-open"] = not st.session_state.get("question-open", False)
 
 
 def words(title: str, state: State) -> str:

@@ -23,11 +23,12 @@ from app.dashboard.state import (
     sold_devices,
     with_values,
 )
-from app.dashboard.wording import EMPTY, LABELS, said
+from app.dashboard.wording import EMPTY, LABELS, MOST, said
 from app.dashboard.wording import KNOWN_BY as KNOWN_BY_WORDS
 from costmodel.optimizers.refining_grid import threshold_values
 from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import COMMIT_RULES
+from traces.library import shipped_traces
 
 TICKS = {
     "batch": (*(2**n for n in range(4)), 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024),
@@ -36,6 +37,7 @@ TICKS = {
 }  # fmt: skip
 for _name in ("peak_ratio", "memory_ratio", "link_ratio", "price_ratio"):
     TICKS[_name] = TICKS["bandwidth_ratio"]
+UP_TO = ("map", "pareto")  # pages that take the best draft length up to K
 TYPED = {"model", "rates", "against"}  # what is typed may be wrong, and then keeps the value before
 
 
@@ -88,6 +90,11 @@ def wanted(name: str, state: State) -> bool:
     return True
 
 
+def label_of(name: str, page: str) -> str:
+    """What a field is called on a page: some compare every draft length up to the one that is asked for."""
+    return MOST.get(name, LABELS[name]) if page in UP_TO else LABELS[name]
+
+
 def _stated(state: State, name: str) -> Any:
     """What a widget holds as the state's value; of what was typed wrong, the state's own."""
     value = st.session_state[key_of(name)]
@@ -105,7 +112,7 @@ def _stated(state: State, name: str) -> Any:
 
 
 def _widget(name: str, state: State, key: str) -> None:
-    about, label, text, value = FIELDS[name], LABELS[name], HELP[name], held(state, name)
+    about, label, text, value = FIELDS[name], label_of(name, state.page), HELP[name], held(state, name)
     if name in TYPED:
         _typed(name, value, key)
     elif name == "threshold":
@@ -187,10 +194,11 @@ def _own_threshold() -> None:
 
 def _choices(name: str, state: State) -> list[str]:
     known: list[str] = list(known_names(name) or FIELDS[name].metadata.get("among", ()))
-    if name == "trace" and state.page == "tree":
+    if name == "trace" and state.page != "trace":
         from app.dashboard.answers.tree.page import tree_traces
 
-        known = [*tree_traces(), *([state.trace] if state.trace and state.trace not in tree_traces() else [])]
+        offered = tree_traces() if state.page == "tree" else [path.stem for path in shipped_traces()]
+        known = [*offered, *([state.trace] if state.trace and state.trace not in offered else [])]
     if name in ("device", "other_device"):
         known = [*sold_devices(), *([chosen] if (chosen := getattr(state, name)) not in sold_devices() else [])]
     if name == "known_by" and not state.method:

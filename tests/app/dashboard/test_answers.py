@@ -12,13 +12,13 @@ from itertools import pairwise
 
 import pytest
 
-from app.answers.scores import VLLM_HOPPER
 from app.cli.main import main
 from app.dashboard.answer import DeferredAnswer
 from app.dashboard.answers.diffusion.page import answer_diffusion
 from app.dashboard.answers.hardware import answer_hardware
-from app.dashboard.answers.map import BATCHES, CONTEXTS, answer_map
+from app.dashboard.answers.map import answer_map
 from app.dashboard.answers.pareto import answer_pareto
+from app.dashboard.answers.run.engines import BY_BATCH
 from app.dashboard.answers.run.page import answer_run
 from app.dashboard.answers.serving import answer_serving
 from app.dashboard.answers.trace.page import answer_trace
@@ -27,6 +27,7 @@ from app.dashboard.answers.validation.page import answer_validation
 from app.dashboard.answers.validation.runs import run_rows, validated
 from app.dashboard.measured import REPORT, measured_results
 from app.dashboard.state import State
+from costmodel.optimizers.recommend import DEFAULT_BATCHES
 from hardware_profiles.errors import InfeasibleError, InputError
 from traces.library import shipped_traces
 
@@ -77,7 +78,8 @@ def test_the_recommendation_is_that_of_optimize(capsys, tmp_path):
     assert answer.tables[0][1][0]["speedup (×)"] == pytest.approx(row["speedup"], abs=5e-4)
     packed = zipfile.ZipFile(io.BytesIO(answer.files["rooftree-engine-files.zip"]()))
     written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert set(packed.namelist()) == written - {"recommendation.json", "report.html"}
+    alone = {name for name in packed.namelist() if BY_BATCH not in name}
+    assert alone == written - {"recommendation.json", "report.html"}
 
 
 def test_the_engines_command_is_the_one_that_optimize_writes(capsys, tmp_path):
@@ -86,11 +88,30 @@ def test_the_engines_command_is_the_one_that_optimize_writes(capsys, tmp_path):
     said(capsys, answer.command, "--json", "--out", str(tmp_path))
     packed = zipfile.ZipFile(io.BytesIO(answer.files["rooftree-engine-files.zip"]()))
     for name in packed.namelist():
-        assert packed.read(name).decode() == (tmp_path / name).read_text(), name
+        if BY_BATCH not in name:
+            assert packed.read(name).decode() == (tmp_path / name).read_text(), name
     script = (tmp_path / "vllm" / "vllm-serve.sh").read_text()
-    assert answer.engine_command.split()[:2] == ["vllm", "serve"]
-    for word in ("--tensor-parallel-size 4", "--quantization fp8", '"method":"eagle3"'):
-        assert word in answer.engine_command and word in script
+    command = answer.engines[0].command
+    assert command.split()[:2] == ["vllm", "serve"] and answer.engines[0].files["vllm-serve.sh"] == script
+    for word in ("--tensor-parallel-size 4", "--quantization fp8", '"method":"eagle3"', "--max-num-seqs 64"):
+        assert word in command and word in script
+
+
+def test_the_schedule_beside_one_length_is_the_one_that_optimize_writes_of_all_batches(capsys, tmp_path):
+    answer = answer_run(State(batch=8))
+    one, scheduled = answer.engines
+    assert one.title.startswith("At batch 8: eagle-3") and "6 tokens at batch 1–48, 3 at 49–256" in scheduled.title
+    every = answer.command.replace("--batch 8 ", f"--batch {','.join(map(str, DEFAULT_BATCHES))} ")
+    said(capsys, every, "--json", "--out", str(tmp_path))
+    assert scheduled.files == {path.name: path.read_text() for path in (tmp_path / "vllm").iterdir()}
+    packed = zipfile.ZipFile(io.BytesIO(answer.files["rooftree-engine-files.zip"]()))
+    assert packed.read(f"vllm-{BY_BATCH}/vllm-serve.sh").decode() == scheduled.files["vllm-serve.sh"]
+
+
+def test_what_drafts_nowhere_and_an_engine_without_files_have_no_schedule():
+    assert len(answer_run(State(method="n-gram", known_by="rate", acceptance_ratio=0.0)).engines) == 1
+    none = answer_run(State(engine="none"))
+    assert not none.engines and any("takes no command" in note for note in none.notes)
 
 
 def test_the_runner_up_and_its_loss_are_those_of_optimize(capsys, tmp_path):
@@ -105,7 +126,6 @@ def test_the_runner_up_and_its_loss_are_those_of_optimize(capsys, tmp_path):
 def test_a_card_says_how_sure_it_is_and_a_drafter_that_does_not_pay_is_off():
     answer = answer_run(State(batch=8))
     assert any(note.startswith("Acceptance of eagle-3: Published") for note in answer.notes)
-    assert any(VLLM_HOPPER.words in note for note in answer.notes)
     off = answer_run(State(method="n-gram", known_by="rate", acceptance_ratio=0.0))
     assert off.numbers[0] == ("Speculation", "off")
     assert not any("n-gram" in note for note in off.notes if "Acceptance" in note)
@@ -159,57 +179,6 @@ def test_a_model_that_fits_nowhere_on_its_device_is_a_marked_row():
     assert "Nearest that holds: tp 2" in answer.headline
     assert not answer.cards
     assert len(answer.deferred().tables[0][1]) == 9
-
-
-def test_the_cut_through_the_map_is_that_of_predict(capsys):
-    state = State(batch=16, context=4096, draft_tokens=4, method="eagle-3", known_by="rate", acceptance_ratio=0.65)
-    answer = answer_map(state)
-    points = said(capsys, answer.command, "--json")["predictions"]
-    drawn = answer.deferred().cards[0].figure["data"][1]["y"]
-    assert drawn == pytest.approx([point["speedup"] for point in points])
-
-
-def test_the_map_holds_the_cut_and_leaves_out_what_does_not_fit():
-    answer = answer_map(State(batch=8, context=1024))
-    lengths, speedups = (card.figure["data"][0]["z"] for card in answer.cards[:2])
-    row, column = CONTEXTS.index(1024), BATCHES.index(8)
-    cut = answer.deferred().cards[0].figure["data"][1]["y"]
-    assert lengths[row][column] == max(range(len(cut)), key=cut.__getitem__)
-    assert speedups[row][column] == pytest.approx(max(cut))
-    assert lengths[-1][-1] is None, "512 requests of 65,536 tokens are too large for any device"
-    known = [value for line in speedups for value in line if value is not None]
-    assert min(known) >= 1.0 - 1e-12, "off is always among the choices"
-
-
-def test_no_acceptance_draws_drafting_off_everywhere():
-    lengths = answer_map(State(method="eagle-3", known_by="rate", acceptance_ratio=0.0)).cards[0].figure["data"][0]["z"]
-    assert {value for line in lengths for value in line} <= {0, None}
-
-
-def test_a_recording_names_the_method_of_the_map():
-    answer = answer_map(State(known_by="recording", trace=RANKED))
-    assert "early-exit" in answer.headline
-    assert "--acceptance" not in answer.command
-
-
-def test_a_point_that_does_not_fit_is_answered_as_such():
-    answer = answer_map(State(batch=512, context=65536))
-    assert answer.headline.startswith("Batch 512 does not fit at context 65,536")
-    assert dict(answer.numbers)["At batch 512, context 65,536"] == "does not fit memory"
-    later = answer.deferred()
-    assert not later.cards
-    assert "Nearest that fits: batch " in later.notes[0]
-
-
-@pytest.mark.parametrize(("model", "borrowed"), [("llama-3.1-8b", True), ("smollm2-135m", False)])
-def test_the_map_says_whose_acceptance_it_is(model, borrowed):
-    notes = answer_map(State(known_by="recording", trace=RANKED, model=model)).notes
-    assert any("borrowed" in note for note in notes) == borrowed
-
-
-def test_what_fits_nowhere_is_said():
-    with pytest.raises(InfeasibleError, match="too large"):
-        answer_map(State(model="llama-3.1-405b", device="l4"))
 
 
 def test_the_tree_is_that_of_the_command_line(capsys):

@@ -232,7 +232,7 @@ def test_the_state_outlives_a_change_of_page():
     ("query", "words"),
     [
         ({"batch": "-1"}, "Left out of the link"), ({"model": "<img src=x>"}, "Left out of the link"),
-        ({"page": "map", "model": "llama-3.1-405b", "device": "l4"}, "too large"),
+        ({"page": "pareto", "model": "llama-3.1-405b", "device": "l4"}, "fits no layout"),
         ({"page": "tree", "trace": "smollm2-135m--prompt-lookup--greedy"}, "level"),
         ({"page": "run", "tp": "9"}, "1..8"),
     ],

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from app.answers.scores import CPU, VLLM_HOPPER
 from app.dashboard.answers.validation import page as validation
 from app.dashboard.answers.validation.page import answer_validation
 from app.dashboard.answers.validation.published import badge_words
@@ -66,5 +67,7 @@ def test_shipped_masked_results_have_their_page(results):
 
 def test_every_question_has_its_badge():
     assert badge_words(State()).startswith("On 139 published runs of vllm on h100-sxm")
+    assert badge_words(State()).endswith(f"{VLLM_HOPPER.words[1:]}.")
+    assert badge_words(State(device="cpu-generic"))[1:] == f"{CPU.words[1:]}."
     assert "none of mi300x" in badge_words(State(device="mi300x"))
     assert "all GPUs and engines" in badge_words(State(device="mi300x", engine="llama.cpp"))

@@ -4,27 +4,23 @@ The recommendation of `optimize` at the state's batch and context, beside that a
 is fast (`answers.hardware`).
 """
 
-import io
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from app.answers.deployables import Deployable, deployable, deployables
 from app.answers.feasible import change_words
 from app.answers.optimize import recommendation, unmet_rows
-from app.answers.scores import score_like
 from app.dashboard.answer import Answer, Card, DeferredAnswer, Row, options, scenario
 from app.dashboard.answers.run.devices import cheapest
+from app.dashboard.answers.run.engines import archive, starts
+from app.dashboard.answers.unmet import MISSED, missed
 from app.dashboard.changes import asked_by
-from app.dashboard.held import without_places
 from app.dashboard.question import DRAFTED, PLAIN, acceptance_words, drafter_options, has_recordings, read_question
 from app.dashboard.state import State, command, with_values
 from app.dashboard.wording import as_words
-from app.exporters.registry import ENGINES
 from app.figures import charts
 from app.reports.report import across_batches, headline
 from costmodel.answers.explain import explain
@@ -57,16 +53,16 @@ def answer_run(state: State) -> Answer:
         return _impossible(state, [*error.unmet, *(each for each in unmet if each.batch != state.batch)], body)
     mine = recommendation(here, _names(state), {})
     choice = here.winners[0]
-    engine = _exported(here, state)
+    engines, written = starts(here, everywhere, state)
     return Answer(
         headline=headline(mine),
         command=_command(state),
-        engine_command=without_places(engine.result.command) if engine and engine.result else "",
+        engines=engines,
         numbers=_numbers(mine, choice),
         cards=_cards(body, mine, state.context),
         tables=[("Every method's best configuration here", [_table_row(c) for c in charts.rows(mine)])],
-        files={"rooftree-engine-files.zip": lambda: _packed(here, state)},
-        notes=[text for text in (*_by_batch(body, mine), *_rests_on(here, choice, state), *_written(engine)) if text],
+        files={"rooftree-engine-files.zip": lambda: archive(here, everywhere, state)},
+        notes=[text for text in (*_by_batch(body, mine), *_rests_on(here, choice), *written) if text],
         deferred=lambda: _rest(here, state, unmet),
     )
 
@@ -92,15 +88,14 @@ def _impossible(state: State, unmet: Sequence[Unmet], body: dict[str, Any] | Non
     here = next(each for each in unmet if each.batch == state.batch)
     (row,) = unmet_rows([here], read_question(state).limits)
     nearest = ", ".join(map(change_words, row["nearest"]))
-    missed = {"memory": "does not fit", "limits": "misses the limits"}[here.misses]
     return Answer(
-        headline=f"Batch {state.batch:,} {missed}: {as_words(here.reason)}. "
+        headline=f"Batch {state.batch:,} {MISSED[here.misses]}: {as_words(here.reason)}. "
                  f"{f'Nearest that holds: {nearest}' if nearest else NOTHING}.",
         command=_command(state),
         changes=asked_by(state, row["nearest"]),
         cards=[] if body is None else _lines(body, state.context),
         notes=[] if body is None else [f"The charts show the batches that hold: {_batches(body)}."],
-        deferred=lambda: DeferredAnswer(tables=_missed(state, unmet)),
+        deferred=lambda: DeferredAnswer(tables=missed(state, unmet)),
     )  # fmt: skip
 
 
@@ -109,21 +104,8 @@ def _rest(here: Recommendation, state: State, unmet: Sequence[Unmet]) -> Deferre
     rows, note, changes = cheapest(here, state)
     tables: list[tuple[str, Sequence[Row]]] = [("Every device with a price, on the fewest that hold it", rows)]
     return DeferredAnswer(
-        notes=[note, _why(here, state)], tables=[*tables, *_missed(state, unmet)], changes=changes,
+        notes=[note, _why(here, state)], tables=[*tables, *missed(state, unmet)], changes=changes,
     )  # fmt: skip
-
-
-def _missed(state: State, unmet: Sequence[Unmet]) -> list[tuple[str, Sequence[Row]]]:
-    """The batches at which nothing is allowed, as marked rows."""
-    if not unmet:
-        return []
-    rows: Sequence[Mapping[str, Any]] = unmet_rows(unmet, read_question(state).limits)
-    return [("What does not hold", [
-        {"batch": row["batch"], "misses": row["misses"],
-         "nearest that holds": ", ".join(map(change_words, row["nearest"])) or "nothing that was tried",
-         "why": as_words(row["reason"])}
-        for row in rows
-    ])]  # fmt: skip
 
 
 def _batches(body: dict[str, Any]) -> str:
@@ -149,37 +131,6 @@ def _searched(state: State) -> tuple[Recommendation, dict[str, Any]]:
 
 
 _cached = lru_cache(maxsize=64)(_searched)
-
-
-def _exported(here: Recommendation, state: State) -> Deployable | None:
-    """What the state's engine loads; None for an engine that nothing is exported to."""
-    if state.engine not in ENGINES:
-        return None
-    return deployable(here, state.engine, draft=state.draft or None, context=state.context)
-
-
-def _packed(here: Recommendation, state: State) -> bytes:
-    """Every engine's files in one archive, a folder each."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as folder:
-        for entry in deployables(here, draft=state.draft or None, context=state.context):
-            for name, text in entry.result.files.items() if entry.result else ():
-                shown = without_places(text) if isinstance(text, str) else text
-                folder.writestr(zipfile.ZipInfo(f"{entry.engine}/{name}"), shown)
-    return packed.getvalue()
-
-
-def _written(engine: Deployable | None) -> list[str]:
-    """What the engine's command holds, where that is not what the headline says."""
-    if engine is None:
-        return ["This engine takes no command: choose one that is served to have its files."]
-    if engine.result is None:
-        return [f"{engine.engine} cannot run it: {engine.reason}."]
-    return [f"{engine.engine}'s command runs {engine.content}, for {engine.reason}."] if engine.reason else []
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
 
 
 def _why(here: Recommendation, state: State) -> str:
@@ -264,13 +215,11 @@ def _by_batch(body: dict[str, Any], mine: dict[str, Any]) -> list[str]:
     return [f"Over batches: {text.removeprefix('as a schedule, ')}."] if text else []
 
 
-def _rests_on(here: Recommendation, choice: Choice, state: State) -> Sequence[str]:
-    """How sure it is: whose acceptance, how far off this model was on such runs, whose constants."""
+def _rests_on(here: Recommendation, choice: Choice) -> Sequence[str]:
+    """Whose acceptance, and whose constants."""
     notes, device = [], choice.contender.setting.device
     if choice.topology != "off":
         notes.append(acceptance_words(here.source(choice)))
-    method = choice.contender.method if choice.topology != "off" else PLAIN
-    notes.append(_sentence(f"how sure: {score_like(device, state.engine, method).words}"))
     if not device.calibrated:
         notes.append(f"Constants of {device.name} are those of {device.constants_from}; it was not measured itself.")
     return notes

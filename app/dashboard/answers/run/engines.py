@@ -1,0 +1,83 @@
+"""What starts the state's engine with what was found: at one batch, and with the draft length by batch?
+
+Leaves out how a format looks (`app.exporters`) and which configuration is fastest.
+"""
+
+import io
+import zipfile
+from collections.abc import Mapping
+
+from app.answers.deployables import Deployable, deployable, deployables, loadable
+from app.dashboard.answer import EngineStart
+from app.dashboard.held import without_places
+from app.dashboard.state import State
+from app.exporters.registry import ENGINES, export
+from app.exporters.result import ExportResult
+from app.reports.report import schedule_words
+from costmodel.configuration import DecodingConfiguration
+from costmodel.optimizers.recommend import Recommendation
+from hardware_profiles.errors import InputError
+
+BY_BATCH = "by-batch"  # folder of the schedule's files in the archive
+
+
+def starts(here: Recommendation, everywhere: Recommendation, state: State) -> tuple[list[EngineStart], list[str]]:
+    """The engine's command for the state's batch, and for the schedule over batches of the same drafter.
+
+    Args:
+        here: the recommendation at the state's batch.
+        everywhere: at the usual batches.
+        state: the page's question.
+
+    Returns:
+        Commands with their files, and sentences about what they leave out.
+    """
+    if state.engine not in ENGINES:
+        return [], ["This engine takes no command: choose one that is served to have its files."]
+    one = deployable(here, state.engine, draft=state.draft or None, context=state.context)
+    if one.result is None:
+        return [], [f"{one.engine} cannot run it: {one.reason}."]
+    found, notes = [_start(f"At batch {state.batch:,}: {one.content}", one.result)], _why_other(one)
+    if (chosen := _schedule(here, everywhere, state)) is None:
+        return found, notes
+    words = schedule_words(chosen.schedule) or f"draft {chosen.draft_tokens} tokens"
+    try:
+        found.append(_start(f"As a schedule over batches: {words}", export(chosen, state.engine)))
+    except InputError as error:
+        notes.append(f"{one.engine} does not read a schedule over batches ({words}): {error.message}.")
+    return found, notes
+
+
+def archive(here: Recommendation, everywhere: Recommendation, state: State) -> bytes:
+    """Every engine's files in one archive, a folder each, and those of the schedule in a folder of its own."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as folder:
+        for entry in deployables(here, draft=state.draft or None, context=state.context):
+            _write(folder, entry.engine, entry.result.files if entry.result else {})
+        for start in starts(here, everywhere, state)[0][1:]:
+            _write(folder, f"{state.engine}-{BY_BATCH}", start.files)
+    return packed.getvalue()
+
+
+def _write(archive: zipfile.ZipFile, folder: str, files: Mapping[str, str | bytes]) -> None:
+    for name, text in files.items():
+        shown = without_places(text) if isinstance(text, str) else text
+        archive.writestr(zipfile.ZipInfo(f"{folder}/{name}"), shown)
+
+
+def _schedule(here: Recommendation, everywhere: Recommendation, state: State) -> DecodingConfiguration | None:
+    """Of the drafter that wins at the state's batch; None where it drafts at no batch."""
+    chosen = everywhere.scheduled(here.winners[0])
+    if chosen is None or not chosen.speculates:
+        return None
+    return loadable(chosen, state.draft or None)
+
+
+def _start(title: str, result: ExportResult) -> EngineStart:
+    files = {name: without_places(text) for name, text in result.files.items() if isinstance(text, str)}
+    return EngineStart(title=title, command=without_places(result.command), files=files)
+
+
+def _why_other(engine: Deployable) -> list[str]:
+    """What the engine's command holds, where that is not what the headline says."""
+    return [f"{engine.engine}'s command runs {engine.content}, for {engine.reason}."] if engine.reason else []
