@@ -9,10 +9,9 @@ import pytest
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
 from app.dashboard.state import State
-from tests.browser.screenshots import PAGES, reached, settled, simulated
+from tests.browser.screenshots import reached, settled, simulated
 from traces.library import shipped_confidence, shipped_traces
 
-PHONE = (390, 844)
 MODEL = State().model
 RANKED = "smollm2-135m--early-exit--greedy"
 
@@ -48,16 +47,6 @@ def turned_to(page, title):
     page.get_by_test_id("stSidebarNavLink").get_by_text(title, exact=True).click()
     page.get_by_role("heading", name=title, level=1).wait_for()
     settled(page)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_phone_never_scrolls_sideways(opened, name):
-    page = opened(f"page={name}", size=PHONE)
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
-    assert page.get_by_role("heading", level=1).is_visible()
-    wide = """each => [...each.querySelectorAll('section, h2, h3, p, dl')].filter(
-        part => part.getBoundingClientRect().right > innerWidth + 1).length"""
-    assert page.locator("[data-testid=stMain]").evaluate(wide) == 0
 
 
 def test_the_headline_follows_the_batch_and_the_link_follows_both(opened):

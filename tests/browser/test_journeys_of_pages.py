@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 
 from app.cli.main import main
-from app.reports.report import schedule_words
+from app.reports.optimize_sections import schedule_words
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
 from tests.browser.screenshots import reached, settled, simulated
 from tests.traces.importers.samples import VLLM_LOG

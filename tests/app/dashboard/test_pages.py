@@ -277,8 +277,11 @@ def test_a_press_asks_what_would_hold():
 
 def test_the_engines_command_stands_on_the_page():
     app = opened(method="eagle-3", batch=16)
-    assert app.code[0].value.startswith("vllm serve")
-    assert "--batch 16" in app.code[1].value
+    one, *files, line = (each.value for each in app.code)
+    scheduled = next(text for text in files if text.startswith("vllm serve"))
+    assert "--max-num-seqs 16 " in one and "--max-num-seqs 256 " in scheduled
+    assert any(text.startswith("#!/bin/sh") for text in files)
+    assert "--batch 16" in line
 
 
 def introduced(app):
