@@ -150,7 +150,7 @@ def test_record(nursery, tiny_folder, prompts):
 def test_campaign(nursery, tiny_folder, prompts, tmp_path):
     model = {"model_file": str(tiny_folder), "prompts": str(prompts), "max_new_tokens": 12, "estimate_s": 600,
              "drafter_options": {"fit_answers": 0, "fit_characters": 2000, "exit_layer": 1}}  # fmt: skip
-    timed = {"estimate_s": 600, "dtype": "fp32", "repeats": 3, "budget_s": 0.002}
+    timed = {"estimate_s": 600, "dtype": "fp32", "repeats": 3, "budget_s": 0.002, "kernel_names": False}
     lookup = {"name": "lookup", "drafter": "prompt-lookup", "draft_tokens": 3}
     jobs = [
         {"name": "launch", "kind": "launch", "kernels": [1, 2], "priority": 1} | timed,
