@@ -16,6 +16,7 @@ from costmodel.laws.own_pace import own_pace
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names, priced_names
 from hardware_profiles.errors import InputError, UnknownNameError
+from tests.every import every
 
 SLUGS = method_names()
 FOLDER = Path(methods.__file__).parent
@@ -28,7 +29,7 @@ def test_the_first_eight_are_there():
     } <= set(SLUGS)  # fmt: skip
 
 
-@pytest.mark.parametrize("slug", SLUGS)
+@every("slug", SLUGS)
 def test_a_file_holds_one_constant_and_nothing_else(slug):
     source = FILES[slug].read_text()
     body = ast.parse(source).body
@@ -40,7 +41,7 @@ def test_a_file_holds_one_constant_and_nothing_else(slug):
     assert FILES[slug].parent.name in (load_method(slug).group.replace(" ", "_"), "methods")
 
 
-@pytest.mark.parametrize("slug", SLUGS)
+@every("slug", SLUGS)
 def test_a_method_is_whole(slug):
     method = load_method(slug)
     assert isinstance(method, Method)
@@ -56,7 +57,7 @@ def test_a_method_is_whole(slug):
     assert set(method.engines) <= set(engine_names())
 
 
-@pytest.mark.parametrize("slug", SLUGS)
+@every("slug", SLUGS)
 def test_a_method_agrees_with_itself(slug):
     method = load_method(slug)
     assert method.drafts == (method.shape.kind not in ("none", "block")) == (method.verify.rule != "none")
@@ -67,14 +68,14 @@ def test_a_method_agrees_with_itself(slug):
     assert all(": " in line for line in method.assumed), "a field and the reason for its value"
 
 
-@pytest.mark.parametrize("slug", [slug for slug in SLUGS if load_method(slug).refusal])
+@every("slug", [slug for slug in SLUGS if load_method(slug).refusal])
 def test_a_method_that_is_not_priced_says_why(slug):
     method = load_method(slug)
     with pytest.raises(InputError, match=re.escape(method.refusal)):
         build_setting(DecodingConfiguration(method=slug, deployment=DeploymentNames(model="llama-3.1-8b")))
 
 
-@pytest.mark.parametrize("slug", priced_names())
+@every("slug", priced_names())
 def test_a_method_can_be_costed(slug):
     method = load_method(slug)
     draft = "llama-3.2-1b" if method.needs_draft_model else None

@@ -13,6 +13,7 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.frozen_table import FrozenTable
 from hardware_profiles.loader import load_device
 from hardware_profiles.profile import CONSTANT_NAMES, OPERATIONS, Constants, Device
+from tests.every import every
 
 RANGED = [each.name for each in fields(Device) if "range" in each.metadata]
 
@@ -65,23 +66,23 @@ def test_peak_of_a_missing_dtype_names_those_there_are(device):
         device.peak("fp4")
 
 
-@pytest.mark.parametrize("name", RANGED)
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1, "80", True])
+@every("name", RANGED)
+@every("bad", [math.nan, math.inf, -math.inf, -1, "80", True])
 def test_device_numbers_out_of_range(device, name, bad):
     with pytest.raises(InputError) as caught:
         replace(device, **{name: bad})
     assert caught.value.key == name
 
 
-@pytest.mark.parametrize("name", CONSTANT_NAMES)
-@pytest.mark.parametrize("bad", [math.nan, -math.inf, -1, None])
+@every("name", CONSTANT_NAMES)
+@every("bad", [math.nan, -math.inf, -1, None])
 def test_constants_out_of_range(device, name, bad):
     with pytest.raises(InputError) as caught:
         replace(device.constants, **{name: bad})
     assert caught.value.key == f"constants.{name}"
 
 
-@pytest.mark.parametrize("name", [name for name in CONSTANT_NAMES if name.endswith(("efficiency", "norm"))])
+@every("name", [name for name in CONSTANT_NAMES if name.endswith(("efficiency", "norm"))])
 def test_an_efficiency_of_zero_would_divide_by_it(device, name):
     with pytest.raises(InputError, match="must lie between"):
         replace(device.constants, **{name: 0.0})

@@ -6,6 +6,7 @@ from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.recognition import recognise, stated_device
 from hardware_profiles.units import GIB, MIB
+from tests.every import every
 
 # name, memory.total of nvidia-smi in MiB (or of torch in GiB), processors: as public logs show them
 SEEN = [
@@ -71,7 +72,7 @@ UNKNOWN = [
 SLICES = ["NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA H100 80GB HBM3 MIG 3g.40gb", "GRID A100D-10C", "NVIDIA A40-48Q"]
 
 
-@pytest.mark.parametrize(("name", "memory_mib", "processors", "profile"), SEEN)
+@every("name, memory_mib, processors, profile", SEEN)
 def test_names_of_drivers_are_the_cards_they_mean(name, memory_mib, processors, profile):
     memory_bytes = None if memory_mib is None else memory_mib * MIB
     assert recognise(name, memory_bytes, processors) == profile
@@ -163,6 +164,6 @@ def test_words_that_name_no_device_or_two_are_refused(text):
         stated_device(text)
 
 
-@pytest.mark.parametrize("name", [each for each in device_names() if "--" not in each])
+@every("name", [each for each in device_names() if "--" not in each])
 def test_every_shipped_profile_is_recognised_by_its_own_name(name):
     assert stated_device(name).profile == name

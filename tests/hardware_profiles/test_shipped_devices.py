@@ -3,6 +3,7 @@
 import math
 import re
 import tomllib
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +15,7 @@ from costmodel.passes.forward import pass_cost
 from hardware_profiles.loader import DATA, device_names, load_device
 from hardware_profiles.profile import CONSTANT_NAMES, KINDS, OPERATIONS
 from hardware_profiles.units import GIB, GIGA, KIB, MIB
+from tests.every import every
 
 # gigabytes that the maker names; the driver counts them as GiB and reports no more than that
 SOLD_GB = {
@@ -87,11 +89,10 @@ def test_the_promised_devices_are_there():
     assert len(NAMES) >= 60
 
 
-@pytest.fixture(params=NAMES)
-def device(request):
-    return load_device(request.param)
+of_every_device = every("device", cache(lambda: list(map(load_device, NAMES))))
 
 
+@of_every_device
 def test_the_name_is_the_stem_of_the_file(device):
     assert device.name in NAMES
     assert (DATA / f"{device.name}.toml").is_file() or (DATA / "measured" / f"{device.name}.toml").is_file()
@@ -102,6 +103,7 @@ def sixteen_bit(device):
     return device.peak("bf16" if "bf16" in device.peak_flops_per_s else "fp16")
 
 
+@of_every_device
 def test_every_number_has_provenance(device):
     wanted = {*SCALARS, *(f"peak_flops_per_s.{dtype}" for dtype in device.peak_flops_per_s)}
     wanted |= {f"constants.{name}" for name in CONSTANT_NAMES}
@@ -114,6 +116,7 @@ def test_every_number_has_provenance(device):
     assert all(each.kind in KINDS and len(each.source) >= 10 for each in device.provenance.values())
 
 
+@of_every_device
 def test_what_is_not_checked_is_not_called_a_datasheet(device):
     for name, origin in device.provenance.items():
         if origin.kind != "assumed":
@@ -123,6 +126,7 @@ def test_what_is_not_checked_is_not_called_a_datasheet(device):
             assert origin.kind != "datasheet", name
 
 
+@of_every_device
 def test_sizes_are_sane(device):
     peak = sixteen_bit(device)
     low, high = (5, 1000) if device.kind == "cpu" else (20, 1000)
@@ -135,6 +139,7 @@ def test_sizes_are_sane(device):
     assert 1e8 < peak / device.power_w < 5e12
 
 
+@of_every_device
 def test_memory_is_what_the_driver_reports(device):
     """The bytes are those of the log that the source quotes, and the GiB on the box less a few percent at most."""
     if device.kind == "cpu":
@@ -158,6 +163,7 @@ def test_one_chip_with_one_memory_reports_one_size():
     assert sizes["a100-sxm-80"] == sizes["a100-sxm-80--flashinfer"] == 2 * sizes["a100-sxm-40"]
 
 
+@of_every_device
 def test_quantised_dtypes_are_not_slower(device):
     peaks = [
         device.peak_flops_per_s[each] for each in ("fp32", "bf16", "fp8", "fp4") if each in device.peak_flops_per_s
@@ -166,16 +172,19 @@ def test_quantised_dtypes_are_not_slower(device):
     assert all(later / earlier < 40 for earlier, later in pairwise(peaks))
 
 
+@of_every_device
 def test_intervals_keep_a_positive_lower_end(device):
     assert all(0.01 < each <= 0.95 for each in device.constants.residual_ratio.values())
 
 
+@of_every_device
 def test_no_tile_beats_the_peak_of_its_processor(device):
     flops = 4 * 64 * 64 * 64 if device.kind == "cpu" else 4 * 64 * 64 * 128
     least_s = flops / (sixteen_bit(device) / device.processors)
     assert device.constants.unsplit_tile_s > least_s
 
 
+@of_every_device
 def test_launches_are_sensible(device):
     constants = device.constants
     for name in ("gemm_launch_s", "attention_launch_s", "elementwise_kernel_s"):
@@ -184,6 +193,7 @@ def test_launches_are_sensible(device):
     assert constants.elementwise_kernels_per_layer == 5
 
 
+@of_every_device
 def test_calibrated_means_that_gemm_and_attention_were_measured_here(device):
     kinds = {device.provenance[f"constants.{name}_launch_s"].kind for name in ("gemm", "attention")}
     assert device.calibrated == (kinds == {"measured"})
@@ -195,7 +205,7 @@ def test_which_devices_are_calibrated():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@every("name", EXPECTED)
 def test_files_hold_scaled_units_only_in_keys(name):
     content = tomllib.loads((DATA / f"{name}.toml").read_text(encoding="utf-8"))
     units = {"GB", "GB_per_s", "MB", "count", "W", "usd_per_hour"}
@@ -224,12 +234,14 @@ def test_every_kernel_operation_of_the_calibrated_devices_was_measured(name):
     assert "fitted to" in source and "on the others median error" in source
 
 
+@of_every_device
 def test_prices_are_dated(device):
     if device.price_usd_per_hour is not None:
         assert re.search(r"20\d\d", device.provenance["price_usd_per_hour"].source)
 
 
-@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-30b-a3b", "deepseek-v3.2", "qwen3.5-27b"])
+@of_every_device
+@every("model", ["llama-3.1-8b", "qwen3-30b-a3b", "deepseek-v3.2", "qwen3.5-27b"])
 def test_every_device_predicts_every_kind_of_model(device, model):
     """Finite, and no faster with a longer context."""
     asked = DecodingConfiguration(deployment=DeploymentNames(model=model, device=device.name, engine="none"))

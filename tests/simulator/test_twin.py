@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from simulator.engine import simulate
+from tests.every import every
 
 pytestmark = pytest.mark.heavy
 
@@ -60,7 +61,7 @@ def identical(one, other):
     assert one.itl.total_s == other.itl.total_s
 
 
-@pytest.mark.parametrize("seed", range(150))
+@every("seed", range(150))
 def test_every_time_equals_the_plain_engine(check, random_scenario, seed):
     result = check(random_scenario(seed, merge=False))
     assert result.finished.sum() + (result.ending != 4).sum() == result.request.size
@@ -76,7 +77,7 @@ def test_a_tight_cache_equals_the_plain_engine(check, random_scenario, preemptio
     assert preempted >= 5
 
 
-@pytest.mark.parametrize("seed", range(4000, 4060))
+@every("seed", range(4000, 4060))
 def test_recorded_blocks_equal_the_plain_engine(check, blocks_scenario, seed):
     check(blocks_scenario(seed))
 
@@ -91,7 +92,7 @@ def test_recorded_blocks_in_a_tight_cache_equal_the_plain_engine(check, blocks_s
     assert preempted >= 5
 
 
-@pytest.mark.parametrize("seed", range(3000, 3060))
+@every("seed", range(3000, 3060))
 def test_tables_are_read_alike_by_python_and_by_machine_code(random_scenario, blocks_scenario, tabled_timer, seed):
     """Runs that are merged, parts and groups of passes, branches, full passes: with tables for both timers."""
     identical(*(simulate(blocks_scenario(seed, timer=tabled_timer), machine=machine) for machine in (False, True)))

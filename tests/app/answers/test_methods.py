@@ -11,6 +11,7 @@ from app.answers.methods import bibtex, changes, coverage, explained, trace_leve
 from costmodel.method_library import load_method, method_names
 from costmodel.published.predict import predictions
 from costmodel.published.reported import reported_rows
+from tests.every import every
 
 ROOT = Path(__file__).parents[3]
 
@@ -55,14 +56,14 @@ def test_a_system_works_by_its_numbers_and_says_which():
     assert not [row for row in rows.values() if row["status"] == "needs"]
 
 
-@pytest.mark.parametrize("slug", [slug for slug in method_names() if load_method(slug).reproduced])
+@every("slug", [slug for slug in method_names() if load_method(slug).reproduced])
 def test_a_number_that_is_called_reproduced_is_held_by_a_test(slug):
     for each in load_method(slug).reproduced:
         file, _, name = each.partition("::")
         assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), each
 
 
-@pytest.mark.parametrize("slug", method_names())
+@every("slug", method_names())
 def test_every_entry_explains_and_cites_itself(slug):
     method = load_method(slug)
     lines = explained(method)
@@ -92,7 +93,7 @@ def test_a_citation_names_others_as_bibtex_does():
     assert "author" not in bibtex(load_method("hydragen"))
 
 
-@pytest.mark.parametrize("slug", [slug for slug in method_names() if not load_method(slug).refusal])
+@every("slug", [slug for slug in method_names() if not load_method(slug).refusal])
 def test_an_entry_that_changes_the_text_says_by_what(slug):
     method = load_method(slug)
     if method.exactness == "lossy":

@@ -10,6 +10,7 @@ from app.exporters.registry import ENGINES, MASKED_PROGRAMS, export, write_expor
 from costmodel.engine_library import load_engine
 from costmodel.method_library import load_method, method_names
 from hardware_profiles.errors import InputError, UnknownNameError
+from tests.every import every
 
 pytestmark = pytest.mark.heavy
 
@@ -49,7 +50,7 @@ def test_each_engine_writes_for_its_default_version(golden_choices, engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("method", method_names())
+@every("method", method_names())
 def test_every_method_is_written_or_refused_by_name(build, engine, method):
     choice = build(method, ngram_min=1, ngram_max=1)
     for version in load_engine(engine).options.releases:

@@ -10,6 +10,7 @@ from app.exporters.vllm import CONFIG_FILE, FIELDS, SCRIPT_FILE, check_config
 from costmodel.engine_library import load_engine
 from costmodel.method import Stop
 from hardware_profiles.errors import InputError
+from tests.every import every
 
 OPTIONS = load_engine("vllm").options
 SCHEDULE = ((1, 16, 5), (17, 64, 3), (65, 512, 0))
@@ -62,7 +63,7 @@ def test_synthetic_sampling_is_a_literal_wherever_it_is_written(schemas):
 
 
 @pytest.mark.parametrize("version", OPTIONS.releases)
-@pytest.mark.parametrize("method", list(OPTIONS.drafting))
+@every("method", list(OPTIONS.drafting))
 def test_every_release_gets_only_fields_it_has_or_a_refusal(build, schemas, version, method):
     wishes = [{}, {"schedule": SCHEDULE}, {"acceptance_by_depth": RATES}]
     for wish in wishes:

@@ -14,6 +14,7 @@ from costmodel.architectures import library as model_library
 from costmodel.architectures.hf.config import MODEL_TYPES
 from costmodel.architectures.library import load_model, model_card, model_names
 from hardware_profiles.errors import InputError, UnknownNameError
+from tests.every import every
 
 pytestmark = pytest.mark.heavy
 
@@ -63,7 +64,7 @@ def config_of(name):
     return dict.fromkeys(table.get("nulls", ())) | table["config"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_counts_are_within_one_percent_of_what_the_makers_state(name):
     card = model_card(name)
     assert card.official_source
@@ -71,7 +72,7 @@ def test_counts_are_within_one_percent_of_what_the_makers_state(name):
     assert card.architecture.parameters == pytest.approx(card.official_parameters, rel=tolerance)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_shipped_models_equal_the_model_class_to_the_last_weight(name):
     torch, hf = pytest.importorskip("torch"), pytest.importorskip("transformers")
     config, model = config_of(name), load_model(name)
@@ -205,7 +206,7 @@ ANOTHER_MODEL = [
 ]
 
 
-@pytest.mark.parametrize(("name", "shipped", "weights"), RESOLVED)
+@every("name, shipped, weights", RESOLVED)
 def test_ids_with_suffixes_are_read_as_their_family_and_say_so(name, shipped, weights):
     with pytest.raises(UnknownNameError):
         model_card(name)

@@ -20,6 +20,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.engine_library import load_refining
 from costmodel.method_library import load_method, method_names
 from hardware_profiles.errors import InputError, UnknownNameError
+from tests.every import every
 from traces.kinds.refine_policy import COMMIT_RULES, RefinePolicy
 from traces.replay.confidence.rules import closed_form_passes
 
@@ -201,7 +202,7 @@ class AutoTokenizer:
 
 
 @pytest.mark.parametrize("program", MASKED_PROGRAMS)
-@pytest.mark.parametrize("commit", sorted(COMMIT_RULES))
+@every("commit", sorted(COMMIT_RULES))
 def test_every_rule_is_written_or_refused_by_name(program, commit):
     record = load_refining(program)
     for cache in ("none", "prefix", "dual"):
@@ -216,7 +217,7 @@ def test_every_rule_is_written_or_refused_by_name(program, commit):
 
 
 @pytest.mark.parametrize("engine", sorted({*ENGINES, *MASKED_PROGRAMS}))
-@pytest.mark.parametrize("method", [name for name in method_names() if load_method(name).refine is not None])
+@every("method", [name for name in method_names() if load_method(name).refine is not None])
 def test_no_refining_method_is_written_as_plain_decoding(engine, method):
     choice = masked("fast-dllm", method=method, where={"model": MODELS.get(engine, "llada-8b")})
     if load_method(method).drafts:

@@ -17,6 +17,7 @@ from real_runs.models.llama import Llama
 from real_runs.models.loading.weights import LoadedWeights
 from real_runs.models.loading.weights_like import config_like, weights_like
 from real_runs.models.projection import Projection
+from tests.every import every
 
 MLA = Attention(heads=4, kv_heads=1, head_dim=12, kv_lora_rank=16, q_lora_rank=20, rope_dim=4, nope_dim=8, value_dim=6)
 
@@ -58,7 +59,7 @@ ENCODING = [name for name in model_names() if load_model(name).encoder is not No
 RUNNING = [name for name in model_names() if name not in (*RECURRENT, *NOT_RUN, *ENCODING)]
 
 
-@pytest.mark.parametrize("name", RUNNING)
+@every("name", RUNNING)
 def test_every_shipped_model_has_the_parameters_that_its_architecture_counts(name):
     architecture = load_model(name)
     weights = weights_like(architecture, device="meta")
@@ -68,13 +69,13 @@ def test_every_shipped_model_has_the_parameters_that_its_architecture_counts(nam
     assert model.new_cache(3).keys.numel() + model.new_cache(3).values.numel() == 3 * architecture.kv_values_per_token
 
 
-@pytest.mark.parametrize("name", [*RECURRENT, *NOT_RUN])
+@every("name", [*RECURRENT, *NOT_RUN])
 def test_models_with_layers_that_cannot_be_run_are_refused(name):
     with pytest.raises(InputError, match="cannot be run"):
         weights_like(load_model(name), device="meta")
 
 
-@pytest.mark.parametrize("name", RUNNING)
+@every("name", RUNNING)
 def test_every_shipped_model_runs_shrunk_and_its_cache_equals_whole_passes(name):
     model = Llama(enlarged(weights_like(shrunk(load_model(name)), dtype=torch.float32, seed=3)))
     tokens = [5, 9, 2, 44, 13, 6, 17, 33, 50, 21, 8, 40]
