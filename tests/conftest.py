@@ -18,6 +18,8 @@ FAST = ("hardware_profiles", "traces", "costmodel", "simulator", "app/exporters"
 LEFT_OUT = ("heavy", "model", "network")
 TOGETHER = (("tests/browser/",), ("tests/golden/test_left_out.py", "tests/golden/test_peers.py"))
 """Files that share what is dear to make, a server or the answers of a table, and so a worker."""
+FIRST = ("tests/browser/",)
+"""Takes minutes however few its tests are, so it is begun before all others: no worker ends with it alone."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell starts what runs in its background without ears for Ctrl-C, and children inherit that
@@ -93,6 +95,12 @@ def pytest_xdist_make_scheduler(config, log):
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             return next((group[0] for group in TOGETHER if nodeid.startswith(group)), nodeid.partition("::")[0])
+
+        def _assign_work_unit(self, node):
+            for scope in reversed(FIRST):
+                if scope in self.workqueue:
+                    self.workqueue.move_to_end(scope, last=False)
+            super()._assign_work_unit(node)
 
     return Scheduling(config, log)
 
