@@ -48,8 +48,9 @@ def show(
     })  # fmt: skip
 
 
+@st.fragment
 def library() -> None:
-    """Send Plotly's script to the browser, once per session: the browser says that it has it."""
+    """Send Plotly's script to the browser, once per session; its answer that it has it draws nothing else again."""
     if not st.session_state.get(LOADED):
         _library()(key="plotly", on_loaded_change=_loaded)
 

@@ -25,6 +25,7 @@ from hardware_profiles.errors import RooftreeError
 Result = TypeVar("Result")
 MOST_MESSAGES = 3  # of a link
 OWN_RECORDING = "A recording or log of your own"
+ASKED_BY_BUTTON = "serving"  # the page whose answer nobody waits for
 
 
 def page() -> None:
@@ -33,8 +34,9 @@ def page() -> None:
     prefetch.cancel()
     chosen = _chosen()
     state, wrong = _state()
+    before = st.session_state.get("state")
     state = asked(replace(state, page=chosen))
-    if state != st.session_state.get("state", state):
+    if before not in (None, state):
         wrong = st.session_state["wrong"] = []
     query = address(state)
     st.session_state.update(state=state, link=query)
@@ -50,8 +52,7 @@ def page() -> None:
     answer = _guarded(lambda: _answer(state))
     if answer is not None:
         _show(answer, state)
-    chart_component.library()
-    prefetch.start(prefetch.neighbours(state), answered)
+    prefetch.start(prefetch.further(before or state, state) or prefetch.neighbours(state), answered)
 
 
 def _chosen() -> str:
@@ -124,7 +125,7 @@ def _answer(state: State) -> Answer | None:
             from app.dashboard.answers.diffusion.page import answer_diffusion
 
             return answer_diffusion(state, masked)
-    if state.page == "serving":
+    if state.page == ASKED_BY_BUTTON:
         return _served(state)
     return answered(state)
 
@@ -170,6 +171,8 @@ def _show(answer: Answer, state: State) -> None:
     _starts(answer.engines)
     why = st.container()
     chart_component.show("charts", asked=query, cards=answer.cards, tables=answer.tables)
+    with st.container():  # before what takes longer, which the charts do not wait for
+        chart_component.library()
     rest = st.container()
     st.subheader("Take it along", anchor=False)
     st.caption("The command line that gives the same answer; the address of this page is a link to it.")

@@ -6,11 +6,13 @@ Leaves out answers that need more than the state of the page: an uploaded record
 
 from functools import lru_cache
 from importlib import import_module
+from threading import RLock
 
 from app.dashboard.answer import Answer, DeferredAnswer
 from app.dashboard.state import State
 
 CACHED_ANSWERS = 512
+_turns = tuple(RLock() for _ in range(64))
 FOLDERS = frozenset({"run", "tree", "trace", "diffusion"})  # whose answers have parts of their own
 
 
@@ -20,7 +22,10 @@ def answered(state: State) -> Answer:
     Raises:
         RooftreeError: the question cannot be answered; the message says why.
     """
-    return _answered(state) if state.upload else _cached(state)
+    if state.upload:
+        return _answered(state)
+    with _turn(state):
+        return _cached(state)
 
 
 def completed(state: State) -> DeferredAnswer:
@@ -29,7 +34,15 @@ def completed(state: State) -> DeferredAnswer:
     Raises:
         RooftreeError: it cannot be answered; the message says why.
     """
-    return _completed(state) if state.upload else _cached_rest(state)
+    if state.upload:
+        return _completed(state)
+    with _turn(state):
+        return _cached_rest(state)
+
+
+def _turn(state: State) -> RLock:
+    """A question that is being answered already, ahead or for another session, is waited for."""
+    return _turns[hash(state) % len(_turns)]
 
 
 def _answered(state: State) -> Answer:

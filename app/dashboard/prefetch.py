@@ -1,8 +1,8 @@
 """Which questions will probably be asked next, and can they be answered before they are asked?
 
-Some sliders start a whole search. The positions next to the current one are answered in a background thread while the
-page is idle; the thread stops after the answer it is working on as soon as something else is asked. Leaves out
-the sliders whose answers take no noticeable time.
+A slider that was moved is moved on, most of the time, and some start a whole search. Where it goes next is answered in
+a background thread while the page is idle; the thread stops after the answer it is working on as soon as something
+else is asked. Leaves out lists, whose next choice nobody knows.
 """
 
 import contextlib
@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
 
-from app.dashboard.state import CONTEXTS, FIELDS, State
+from app.dashboard.state import CONTEXTS, FIELDS, State, with_values
 
+MOST_FURTHER = 2
 _worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch")
 _requests = count(1)
 _current = 0
@@ -33,6 +34,40 @@ def neighbours(state: State) -> list[State]:
     near = [replace(state, context=value) for value in _contexts_beside(state.context)]
     return [*near, *(replace(state, tree_nodes=n) for n in (state.tree_nodes + 1, state.tree_nodes - 1)
                      if low <= n <= high)]  # fmt: skip
+
+
+def further(before: State, state: State) -> list[State]:
+    """The questions that the slider asks that was just moved, further along its way; empty where none was.
+
+    Args:
+        before: the question before the last move.
+        state: the question after it.
+    """
+    moved = [name for name in FIELDS if getattr(before, name) != getattr(state, name)]
+    if len(moved) != 1:
+        return []
+    (name,) = moved
+    was, now, values = getattr(before, name), getattr(state, name), _positions(name, state)
+    if now not in values:
+        return []
+    onward = [value for value in values if value > now] if now > was else [v for v in values[::-1] if v < now]
+    return [with_values(state, {name: value}) for value in onward[:MOST_FURTHER]]
+
+
+def _positions(name: str, state: State) -> Sequence[float]:
+    """A slider's positions, as far as they are near; none of a list."""
+    from app.dashboard.controls.widgets import TICKS, threshold_positions
+
+    if name in TICKS:
+        return TICKS[name]
+    if name == "threshold":
+        return threshold_positions(state.commit)
+    if isinstance(now := getattr(state, name), str):
+        return ()
+    low, high = FIELDS[name].metadata["range"]
+    step = 0.01 if high == 1.0 else 1
+    near = (round(now + n * step, 10) for n in range(-MOST_FURTHER, MOST_FURTHER + 1))
+    return [type(now)(value) for value in near if low <= value <= high]
 
 
 def start(questions: Sequence[State], answer: Callable[[State], object]) -> None:

@@ -90,5 +90,5 @@ def server_words(python: str, *, host: str, port: int) -> list[str]:
         "theme.light.primaryColor": "#0072B2", "theme.dark.primaryColor": "#56B4E9",
     }  # fmt: skip
     script = Path(package.__path__[0]) / "main.py"
-    return [python, "-P", "-m", "streamlit", "run", str(script),
+    return [python, "-P", "-m", "app.dashboard.serve", "run", str(script),
             *(word for name, value in settings.items() for word in (f"--{name}", str(value)))]  # fmt: skip

@@ -176,11 +176,17 @@ def _canonical() -> None:
         st.session_state[key_of("dtype")] = found.dtype
 
 
+def threshold_positions(rule: str) -> list[float]:
+    """Values that a rule's first threshold usually has, ascending, after 0, which is the rule's own."""
+    about = next(iter(COMMIT_RULES[rule].at.values()))
+    return [0.0, *sorted(map(float, threshold_values(about)))]
+
+
 def _threshold(state: State, label: str, key: str) -> None:
     """A slider of the values that the rule's first threshold usually has; 0 is the rule's own."""
     name, about = next(iter(COMMIT_RULES[state.commit].at.items()))
     held_now = st.session_state.get(key, state.threshold)
-    values = sorted({0.0, *map(float, threshold_values(about)), state.threshold, held_now})
+    values = sorted({*threshold_positions(state.commit), state.threshold, held_now})
     own = f"{about.default:g}, the rule's own"
     text = f"{HELP['threshold']} Of this rule: {name.replace('_', ' ')}."
     st.select_slider(label, values, state.threshold, key=key, help=text,

@@ -23,7 +23,6 @@ from app.dashboard.uploads.reading import (
 )
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
-from traces.storage.acceptance_file import write_acceptance
 
 if TYPE_CHECKING:
     from app.dashboard.answers.diffusion.recordings import Recording
@@ -101,6 +100,8 @@ def held_recording() -> str:
     folder = Path(st.session_state["uploads"].name)
     name = f"{folder.name}-{file}"
     if not (place := folder / f"{file}.parquet").exists():
+        from traces.storage.acceptance_file import write_acceptance
+
         write_acceptance(found, place)
         hold_recording(name, place)
     return name

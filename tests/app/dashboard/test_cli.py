@@ -11,7 +11,9 @@ import pytest
 
 from app.cli.main import main
 from app.cli.verbs.dashboard import server_words
+from app.dashboard.pages import completed
 from app.dashboard.precompile import compile_replays, is_compiled
+from app.dashboard.state import PAGES, State
 from hardware_profiles.errors import InputError
 from traces.replay.confidence.compiled_grid import walk_prompt
 
@@ -31,6 +33,21 @@ def test_the_server_listens_on_this_machine_alone_by_default(monkeypatch):
 
 def test_the_script_is_there():
     assert Path(server_words("python", host="localhost", port=1)[5]).is_file()
+
+
+@pytest.mark.parametrize(("compiled", "left_out"), [(True, {"serving"}), (False, {"serving", "diffusion"})])
+def test_a_server_begins_with_the_questions_of_its_pages(monkeypatch, compiled, left_out):
+    pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
+    from app.dashboard import prefetch, serve
+
+    started = []
+    monkeypatch.setattr(prefetch, "start", lambda questions, answer: started.append((questions, answer)))
+    monkeypatch.setattr("app.dashboard.precompile.is_compiled", lambda: compiled)
+    serve.prepare()
+    ((questions, answer),) = started
+    assert questions[0] == State(), "what a first visitor sees"
+    assert {each.page for each in questions} == {*PAGES} - left_out
+    assert answer is completed
 
 
 @pytest.mark.parametrize("host", ["example.org", "", "--help", "1.2.3"])

@@ -50,11 +50,11 @@ def answer_tree(state: State) -> Answer:
         CHAIN: [chain_tree(k) for k in sizes if k <= state.depth],
         VECTOR: [choice.tree for choice in optimal_trees(vector, [k + 1 for k in sizes], state.depth + 1)],
     }
-    lines = {label: [_replayed(trace, tree) for tree in trees] for label, trees in shapes.items()}
-    here = _replayed(trace, found.tree)
+    lines = {label: [_replayed(name, tree) for tree in trees] for label, trees in shapes.items()}
+    here = _replayed(name, found.tree)
     best = _rate(asked, here.tokens_per_step, found.tree, state)
     plain = _rate(asked, 1.0, None, state)
-    known = [_replayed(trace, each.tree) for each in published_trees()]
+    known = [_replayed(name, each.tree) for each in published_trees()]
     return Answer(
         headline=(
             f"{n} draft tokens as a tree of {found.tree.depth - 1} levels emit {digits(here.tokens_per_step)} "
@@ -77,13 +77,13 @@ def answer_tree(state: State) -> Answer:
         ],
         files={"tree.json": lambda: _written(found.tree)},
         notes=_notes(trace, asked.deployment.model),
-        deferred=lambda: _deferred(asked, trace, state, found.tree, lines, known),
+        deferred=lambda: _deferred(asked, name, state, found.tree, lines, known),
     )  # fmt: skip
 
 
 def _deferred(
     asked: DecodingConfiguration,
-    trace: AcceptanceTrace,
+    name: str,
     state: State,
     chosen: Tree,
     lines: dict[str, list[Acceptance]],
@@ -92,12 +92,12 @@ def _deferred(
     """What every size costs, and the shapes side by side."""
     rates = {label: [_rate(asked, p.tokens_per_step, p.tree, state) for p in points] for label, points in lines.items()}
     known_rates = [_rate(asked, a.tokens_per_step, a.tree, state) for a in known]
-    best = _rate(asked, tokens_per_step(trace, chosen), chosen, state)
+    best = _rate(asked, _replayed(name, chosen).tokens_per_step, chosen, state)
     figure = _curves(lines, rates, (state.tree_nodes, best), known_rates, "tokens/s, whole batch")
     return DeferredAnswer(
         cards=[Card(title="Tokens per second against size", note="A larger tree costs a longer step.", figure=figure)],
         tables=[
-            ("Shapes compared", _compared(asked, trace, state, chosen, [p.tree for p in lines[VECTOR] if p.tree])),
+            ("Shapes compared", _compared(asked, name, state, chosen, [p.tree for p in lines[VECTOR] if p.tree])),
             ("Published shapes", [{"shape": each.name, "source": each.source} for each in published_trees()]),
         ],
     )  # fmt: skip
@@ -132,9 +132,11 @@ def balanced_tree(draft_tokens: int, width: int, depth: int) -> Tree:
     return Tree.from_paths(paths[:draft_tokens])
 
 
-def _replayed(trace: AcceptanceTrace, tree: Tree) -> Acceptance:
+@lru_cache(maxsize=2048)
+def _replayed(name: str, tree: Tree) -> Acceptance:
+    """What a tree emits on a recording, whatever device it runs on."""
     return Acceptance(
-        draft_tokens=tree.draft_tokens, tokens_per_step=tokens_per_step(trace, tree),
+        draft_tokens=tree.draft_tokens, tokens_per_step=tokens_per_step(recorded(name), tree),
         proposed_tokens=float(tree.draft_tokens), tree=tree,
     )  # fmt: skip
 
@@ -153,7 +155,7 @@ def _rate(asked: DecodingConfiguration, tokens_per_step: float, tree: Tree | Non
 
 
 def _compared(
-    asked: DecodingConfiguration, trace: AcceptanceTrace, state: State, chosen: Tree, vectors: list[Tree]
+    asked: DecodingConfiguration, name: str, state: State, chosen: Tree, vectors: list[Tree]
 ) -> list[dict[str, object]]:
     n, depth = state.tree_nodes, state.depth
     at = {tree.draft_tokens: tree for tree in vectors}
@@ -164,7 +166,7 @@ def _compared(
     rows.append((f"{CHAIN} of {min(n, depth)}", chain_tree(min(n, depth))))
     table: list[dict[str, object]] = []
     for label, tree in rows:
-        a = _replayed(trace, tree)
+        a = _replayed(name, tree)
         rate = _rate(asked, a.tokens_per_step, tree, state)
         table.append({
             "shape": label, "draft tokens": tree.draft_tokens, "levels": tree.depth - 1,
