@@ -13,7 +13,7 @@ import numpy as np
 from costmodel.answers.estimate import Setting, footprint_of
 from costmodel.answers.fit import fits, require_fit
 from costmodel.answers.settings import build_setting
-from costmodel.configuration import DecodingConfiguration
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance
 from costmodel.passes.precision import bytes_per_value
 from hardware_profiles.errors import InputError
@@ -22,6 +22,7 @@ MORE_DEVICES = (2, 4, 8, 16, 32)  # times the tensor devices that are asked abou
 
 Change = Mapping[str, str | int]  # what to ask instead, by option of the command line
 Holds = Callable[[DecodingConfiguration, Setting, int, int], bool]
+Settings = Callable[[DeploymentNames], Setting]
 
 _FIELDS = {"--tp": "tensor_parallel", "--kv-dtype": "kv_dtype", "--dtype": "dtype"}
 _WORDS = {"--batch": "batch {:,}", "--context": "context {:,}", "--tp": "tp {}", "--kv-dtype": "{} cache",
@@ -52,9 +53,19 @@ def require_cell(
     require_fit(setting, footprint_of(setting, acceptance, batch=batch, context=context), what)
 
 
+def settings_of(asked: DecodingConfiguration) -> Settings:
+    """What builds the setting of a configuration that is placed elsewhere, every deployment once.
+
+    Args:
+        asked: the configuration.
+    """
+    return lru_cache(lambda deployment: build_setting(replace(asked, deployment=deployment)))
+
+
 def nearest_changes(
-    asked: DecodingConfiguration, acceptance: Acceptance, *, batch: int, context: int, holds: Holds | None = None
-) -> list[Change]:
+    asked: DecodingConfiguration, acceptance: Acceptance, *, batch: int, context: int, holds: Holds | None = None,
+    settings: Settings | None = None,
+) -> list[Change]:  # fmt: skip
     """The nearest changes after which a configuration fits, or holds otherwise.
 
     A smaller batch, a shorter context, more tensor devices, a cache or weights of fewer bits, each alone; where none
@@ -73,12 +84,13 @@ def nearest_changes(
         batch: requests.
         context: cached tokens per request.
         holds: what is wanted of a configuration, its setting, a batch and a context; None: that it fits.
+        settings: of `settings_of`, which several cells of one configuration share; None: this cell's own.
 
     Returns:
         Changes, each of which was tried and holds; none where nothing does.
     """
     test = holds or (lambda _, setting, b, c: bool(np.all(fits(setting, acceptance, batch=b, context=c))))
-    setting_of = lru_cache(lambda deployment: build_setting(replace(asked, deployment=deployment)))
+    setting_of = settings or settings_of(asked)
 
     def tried(change: Change) -> bool:
         names = {_FIELDS[option]: value for option, value in change.items() if option in _FIELDS}

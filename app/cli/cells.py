@@ -9,7 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from app.answers.feasible import Holds
+    from app.answers.feasible import Holds, Settings
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
 
@@ -93,6 +93,7 @@ def marked(
     context: int,
     holds: "Holds | None" = None,
     misses: str = "memory",
+    settings: "Settings | None" = None,
 ) -> Row:
     """What a row says of a cell that does not fit or misses a limit.
 
@@ -104,10 +105,11 @@ def marked(
         context: cached tokens per request.
         holds: what is wanted of it; None: that it fits.
         misses: `memory`, or the `limits` of latency.
+        settings: of `app.answers.feasible.settings_of`, where several cells of one configuration are marked.
     """
     from app.answers.feasible import nearest_changes
 
-    nearest = nearest_changes(asked, acceptance, batch=batch, context=context, holds=holds)
+    nearest = nearest_changes(asked, acceptance, batch=batch, context=context, holds=holds, settings=settings)
     return {"feasible": False, "misses": misses, "reason": reason, "nearest": [dict(change) for change in nearest]}
 
 

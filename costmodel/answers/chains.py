@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from costmodel.answers.estimate import step_cost
+from costmodel.answers.planned_step import planned_chain_seconds
 from costmodel.answers.setting import Setting
 from costmodel.answers.step import StepCost, chain_step
 from costmodel.laws.acceptance import Acceptance
@@ -52,6 +53,10 @@ def step_seconds(
         if len(group) == 1:
             seconds[group] = step_cost(setting, first, batch=batch, context=context).total_s
             continue
+        if setting.plan is not None:
+            chains = [configurations[i] for i in group]
+            seconds[group] = planned_chain_seconds(setting, chains, setting.plan, batch=batch, context=context)
+            continue
         lengths, tokens = (
             np.array(values).reshape(-1, *(1 for _ in points))
             for values in (
@@ -71,7 +76,7 @@ def step_seconds(
 def _alike(setting: Setting, configurations: Sequence[Acceptance]) -> Iterator[list[int]]:
     """Places of configurations that one evaluation answers for, in groups."""
     method = setting.drafter.method
-    alone = method.refine is not None or method.advance is not None or setting.plan is not None
+    alone = method.refine is not None or method.advance is not None
     alone = alone or method.batch.drafts_during_verify or method.batch.parts > 1
     chains: dict[float, list[int]] = {}
     for place, each in enumerate(configurations):

@@ -4,13 +4,13 @@ Target passes under the plan, drafting within each data copy's tensor group, and
 flight fill the pipeline. Leaves out drafters that are themselves cut into stages.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from costmodel.answers.setting import Setting, group_step_cost
-from costmodel.answers.step import StepCost
+from costmodel.answers.step import StepCost, chain_step
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.parallel.passes import plan_cost
 from costmodel.parallel.pipeline import PipelineTime, round_time
@@ -68,8 +68,47 @@ def planned_step_cost(
     Raises:
         InputError: as in `planned_step`.
     """
-    own = replace(setting, deployment=replace(setting.deployment, tensor_parallel=plan.tensor))
-    alone, verify, latency_s, step_s = _round(own, acceptance, plan, batch, context)
+    own = _tensor_group(setting, plan)
+    alone = group_step_cost(own, acceptance, batch=_of_a_copy(batch, plan), context=context)
+    return _stretched(own, alone, _query_tokens(acceptance), plan, batch, context)
+
+
+def planned_chain_seconds(
+    setting: Setting, chains: Sequence[Acceptance], plan: ParallelPlan, *, batch: Number, context: Number
+) -> Array:
+    """Seconds of the steps of chains that differ in nothing but their lengths, as `planned_step_cost` has them.
+
+    Args:
+        setting: as in `planned_step`, like the rest.
+        chains: of the same proposal ratio, each of at least one draft token.
+        plan: how the target is spread.
+        batch: requests in flight in the whole plan, > 0.
+        context: cached tokens per request.
+
+    Returns:
+        Shape [chains, *points].
+    """
+    own = _tensor_group(setting, plan)
+    points = (1,) * len(np.broadcast_shapes(np.shape(batch), np.shape(context)))
+    lengths, tokens, emitted = (
+        np.array([[each.proposed_tokens, _query_tokens(each), each.tokens_per_step] for each in chains])
+        .T.reshape(3, -1, *points)
+    )  # fmt: skip
+    mine = _of_a_copy(batch, plan)
+    alone = chain_step(
+        own.deployment, own.drafter, own.overhead, batch=mine, context=context, draft_tokens=lengths,
+        proposal_ratio=chains[0].proposal_ratio,
+    )  # fmt: skip
+    kept_s = own.overhead.accepted_s * mine * (emitted - 1.0)
+    alone = replace(alone, overhead_s=alone.overhead_s + kept_s)
+    return _stretched(own, alone, tokens, plan, batch, context).total_s
+
+
+def _stretched(
+    setting: Setting, alone: StepCost, tokens: Number, plan: ParallelPlan, batch: Number, context: Number
+) -> StepCost:
+    """A tensor group's own step with the target's operations under the plan, and what a filled pipeline waits."""
+    verify, latency_s, step_s = _round(setting, alone, tokens, plan, batch, context)
     stretch = step_s / latency_s
     return replace(
         alone,
@@ -131,9 +170,10 @@ def planned_step(
     Raises:
         InputError: a plan that does not divide the model.
     """
-    own = replace(setting, deployment=replace(setting.deployment, tensor_parallel=plan.tensor))
-    alone, verify, _, step_s = _round(own, acceptance, plan, batch, context)
-    _, _, _, plain_s = _round(own, geometric(0.0, 0), plan, batch, context)
+    own, mine, plain = _tensor_group(setting, plan), _of_a_copy(batch, plan), geometric(0.0, 0)
+    alone, alone_plain = (group_step_cost(own, each, batch=mine, context=context) for each in (acceptance, plain))
+    verify, _, step_s = _round(own, alone, _query_tokens(acceptance), plan, batch, context)
+    _, _, plain_s = _round(own, alone_plain, _query_tokens(plain), plan, batch, context)
     rate = np.asarray(batch, dtype=np.float64) * acceptance.tokens_per_step / step_s
     return PlannedStep(
         step_s=step_s,
@@ -147,22 +187,30 @@ def planned_step(
     )
 
 
-def _round(
-    setting: Setting, acceptance: Acceptance, plan: ParallelPlan, batch: Number, context: Number
-) -> tuple[StepCost, Mapping[str, Array], Array, Array]:
-    """A tensor group's own step, the target's operations under the plan, and seconds: of a batch, of all in flight."""
+def _tensor_group(setting: Setting, plan: ParallelPlan) -> Setting:
+    return replace(setting, deployment=replace(setting.deployment, tensor_parallel=plan.tensor))
+
+
+def _of_a_copy(batch: Number, plan: ParallelPlan) -> Array:
+    """Requests of one of the batches in flight on the fullest data copy."""
     one = np.asarray(batch, dtype=np.float64) / plan.pipeline
-    mine = one if plan.data == 1 else np.ceil(one / plan.data)
-    alone = group_step_cost(setting, acceptance, batch=mine, context=context)
-    tokens = _query_tokens(acceptance)
+    return one if plan.data == 1 else np.ceil(one / plan.data)
+
+
+def _round(
+    setting: Setting, alone: StepCost, tokens: Number, plan: ParallelPlan, batch: Number, context: Number
+) -> tuple[Mapping[str, Array], Array, Array]:
+    """The target's operations under the plan, and seconds: of a batch, of all in flight."""
+    one = np.asarray(batch, dtype=np.float64) / plan.pipeline
     planned = plan_cost(setting.deployment, plan, batch=one, query_tokens=tokens, context=context)
     # Requests that propose at random cost more than their mean length: by as much as on one tensor group.
+    mine = _of_a_copy(batch, plan)
     mean_s = pass_cost(setting.deployment, batch=mine, query_tokens=tokens, context=context).total_s
     spread = alone.verify_s / mean_s
     latency = planned.pipeline.latency_s * spread + alone.draft_s - alone.hidden_s + alone.overhead_s
     interval = latency if plan.pipeline == 1 else planned.pipeline.interval_s * spread
     verify = {name: np.asarray(seconds * spread) for name, seconds in planned.seconds.items()}
-    return alone, verify, latency, round_time(PipelineTime(latency, interval), plan.pipeline)
+    return verify, latency, round_time(PipelineTime(latency, interval), plan.pipeline)
 
 
 def _query_tokens(acceptance: Acceptance) -> float:

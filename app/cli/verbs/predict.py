@@ -1,6 +1,7 @@
 """`predict`: step time, tokens per second and speedup of stated configurations, with intervals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -30,8 +31,10 @@ from app.cli.question.drafts import DynamicTree, StopRule, law_of, varying
 from app.cli.question.planned import ContextGroup, Data, Expert, Pipeline
 
 if TYPE_CHECKING:
+    from app.answers.feasible import Settings
     from app.cli.question.asked import Drafts
     from costmodel.answers.estimate import Setting
+    from costmodel.answers.step import StepCost
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
     from costmodel.optimizers.sources import Source
@@ -46,6 +49,15 @@ class _Wanted(NamedTuple):
     whole: tuple[float, float] | None
     seed: int
     explain: bool
+
+
+class _Cell(NamedTuple):
+    """What rows of a configuration share: settings of it placed elsewhere, and plain steps by batch and context."""
+
+    asked: "DecodingConfiguration"
+    setting: "Setting"
+    settings: "Settings"
+    plain: "Callable[[int, int], StepCost]"
 
 
 @grouped
@@ -175,8 +187,9 @@ def _rows(
     batches, contexts = grid
     if isinstance(setting, str):
         return [{**_names(asked, b, c), "feasible": False, "reason": setting} for c in contexts for b in batches]
+    cell = _cell(asked, setting)
     return [
-        _row(asked, setting, a, b, c, wanted)
+        _row(cell, a, b, c, wanted)
         for c in contexts
         for b in batches
         for a in configurations
@@ -287,22 +300,32 @@ def _names(asked: "DecodingConfiguration", batch: int, context: int) -> dict[str
     return {"model": where.model, "device": where.device, "engine": where.engine, "batch": batch, "context": context}
 
 
-def _row(
-    asked: "DecodingConfiguration", setting: "Setting", a: "Acceptance", batch: int, context: int, wanted: _Wanted
-) -> dict[str, Any]:
+def _cell(asked: "DecodingConfiguration", setting: "Setting") -> _Cell:
+    from app.answers.feasible import settings_of
+    from costmodel.answers.estimate import step_cost
+    from costmodel.laws.acceptance import geometric
+
+    @lru_cache(maxsize=1)
+    def plain(batch: int, context: int) -> "StepCost":
+        return step_cost(setting, geometric(0.0, 0), batch=batch, context=context)
+
+    return _Cell(asked, setting, settings_of(asked), plain)
+
+
+def _row(cell: _Cell, a: "Acceptance", batch: int, context: int, wanted: _Wanted) -> dict[str, Any]:
     """A prediction, or the mark of a cell that does not fit."""
     from app.answers.feasible import require_cell
     from hardware_profiles.errors import InfeasibleError
 
-    row = {**_names(asked, batch, context), "draft_tokens": a.draft_tokens}
+    row = {**_names(cell.asked, batch, context), "draft_tokens": a.draft_tokens}
     try:
-        require_cell(asked, setting, a, batch=batch, context=context)
+        require_cell(cell.asked, cell.setting, a, batch=batch, context=context)
     except InfeasibleError as error:
-        return row | marked(asked, a, str(error), batch=batch, context=context)
-    return row | {"feasible": True} | _point(setting, a, batch, context, wanted)
+        return row | marked(cell.asked, a, str(error), batch=batch, context=context, settings=cell.settings)
+    return row | {"feasible": True} | _point(cell, a, batch, context, wanted)
 
 
-def _point(setting: "Setting", a: "Acceptance", batch: int, context: int, wanted: _Wanted) -> dict[str, Any]:
+def _point(cell: _Cell, a: "Acceptance", batch: int, context: int, wanted: _Wanted) -> dict[str, Any]:
     import numpy as np
 
     from app.answers.drafting import drafting
@@ -311,8 +334,9 @@ def _point(setting: "Setting", a: "Acceptance", batch: int, context: int, wanted
     from costmodel.answers.positions import context_remark
     from costmodel.answers.uncertainty import dominant_terms
 
+    setting = cell.setting
     beyond = context_remark(setting.target, context)
-    result = estimate(setting, a, batch=batch, context=context)
+    result = estimate(setting, a, batch=batch, context=context, plain=cell.plain(batch, context))
     spread = intervals(setting, result, batch=batch, generator=np.random.default_rng(wanted.seed))
     used = setting.overhead if a.draft_tokens else setting.plain_overhead
     terms = dominant_terms(result.step, setting.device.constants.residual_ratio, used)[:2]

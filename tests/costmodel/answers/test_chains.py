@@ -21,11 +21,16 @@ PLACES = (
     ("speculative-decoding", "llama-3.1-70b", "b300-sxm", "tensorrt-llm"),
     ("pearl", "llama-3.1-70b", "h100-sxm", "none"),
     ("medusa", "llama-3.1-8b", "a100-sxm-80", "transformers"),
+    ("eagle-3", "qwen3-30b-a3b", "h200-sxm", "vllm", 2, 1, 4, 2),
+    ("n-gram", "llama-3.1-8b", "h100-sxm", "sglang", 2, 4),
 )
 
 
-def setting_of(method, model, device, engine):
-    names = DeploymentNames(model=model, device=device, engine=engine)
+def setting_of(method, model, device, engine, tensor=1, stages=1, experts=1, copies=1):
+    names = DeploymentNames(
+        model=model, device=device, engine=engine, tensor_parallel=tensor, pipeline_parallel=stages,
+        expert_parallel=experts, data_parallel=copies,
+    )  # fmt: skip
     needs = load_method(method).needs_draft_model
     return build_setting(
         DecodingConfiguration(method=method, deployment=names, draft_model="llama-3.2-1b" if needs else None)
