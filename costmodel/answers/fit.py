@@ -5,7 +5,8 @@ it. `fits` counts blocks exactly; `room` takes half a block lost per request, as
 swapping and preemption.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -123,12 +124,33 @@ def room(setting: Setting, acceptance: Acceptance, *, context: float) -> Room:
     >>> on.largest_batch < off.largest_batch
     True
     """
-    d, engine = setting.deployment, setting.engine
-    block, copies = engine.memory.block_tokens, 1 if setting.plan is None else setting.plan.data
-    one, two = (footprint_of(setting, acceptance, batch=n * copies, context=context, block_tokens=1) for n in (1, 2))
+    return rooms([setting], acceptance, context=context)[0]
+
+
+def rooms(settings: Sequence[Setting], acceptance: Acceptance, *, context: float) -> list[Room]:
+    """The same of settings that differ in nothing but how much of the memory their engines give the cache.
+
+    Args:
+        settings: at least one.
+        acceptance: as of `room`.
+        context: as of `room`.
+    """
+    setting = settings[0]
+    block, copies = setting.engine.memory.block_tokens, 1 if setting.plan is None else setting.plan.data
+    pair = footprint_of(setting, acceptance, batch=np.array([1, 2]) * copies, context=context, block_tokens=1)
     full = footprint_of(setting, acceptance, batch=copies, context=context + block / 2.0, block_tokens=1)
+    cache, working = (np.broadcast_to(each, 2) for each in (pair.cache_bytes, pair.pass_bytes))
+    one, exact = replace(pair, cache_bytes=cache[0], pass_bytes=working[0]), float(cache[1] - cache[0])
     waste = float(full.cache_bytes - one.cache_bytes) if block > 1 else 0.0
-    exact = float(two.cache_bytes - one.cache_bytes)
+    return [_room(each, acceptance, context, one, exact, waste) for each in settings]
+
+
+def _room(
+    setting: Setting, acceptance: Acceptance, context: float, one: Footprint, exact: float, waste: float
+) -> Room:  # fmt: skip
+    """Room by what one request needs, what a further one adds to the cache, and the half block that each wastes."""
+    d, engine = setting.deployment, setting.engine
+    copies = 1 if setting.plan is None else setting.plan.data
     used = 1.0 if acceptance.draft_tokens else 0.0
     drafter_weights = used * setting.drafter.resident_values * d.precision.weight_bytes / d.tensor_parallel
     drafter = setting.drafter.kv_values_per_token * d.precision.kv_bytes / d.tensor_parallel

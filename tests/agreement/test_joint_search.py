@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.answers.joint.simulated import Run, Traffic, simulated
+from app.answers.joint.simulated import Run, Simulations, Traffic
 from costmodel.optimizers.joint.search import joint_search
 from tests.costmodel.optimizers.joint.joint_questions import question, slo
 
@@ -20,7 +20,7 @@ def test_simulated_designs_agree_with_the_law(changes):
     designs = joint_search(asked).ranked[:3]
     assert designs
     for design in designs:
-        run = simulated(asked, design, TRAFFIC, [0, 1])
+        run = Simulations(asked, TRAFFIC).run(design, [0, 1])
         assert isinstance(run, Run), run
         assert 0.88 <= sum(run.ratios) / len(run.ratios) <= 1.04
         if not asked.rate_stated:  # a replica that is not full takes less time per token than one that is

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.answers.joint.answer import joint_answer
-from app.answers.joint.simulated import Run, Traffic, simulated
+from app.answers.joint.simulated import Run, Simulations, Traffic
 from costmodel.answers.workload import Slo, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.default_drafters import default_drafters
@@ -45,7 +45,7 @@ def test_short_simulations(benchmark, cpu_s, aim):
     designs = [each for each in joint_search(asked, ranked=50).front if each.batch <= 128]
 
     def runs():
-        return [simulated(asked, design, TRAFFIC, range(3)) for design in designs]
+        return [Simulations(asked, TRAFFIC).run(design, range(3)) for design in designs]
 
     assert all(isinstance(run, Run) for run in benchmark.pedantic(runs, rounds=1))
     each = cpu_s(runs, rounds=1) / (3 * len(designs))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.answers.joint.simulated import Run, Traffic, simulated
+from app.answers.joint.simulated import Run, Simulations, Traffic
 from costmodel.optimizers.joint.comparison import Comparison, compare_designs
 from costmodel.optimizers.joint.evaluation import evaluate
 from costmodel.optimizers.joint.search import Design, JointOptimum, design_at, joint_search
@@ -86,27 +86,29 @@ def joint_answer(question: JointQuestion, traffic: Traffic, *, simulate: bool = 
         InputError: an unknown name.
     """
     optimum = joint_search(question, progress=report)
-    count = 0
+    simulations = Simulations(question, traffic)
     finalists = []
     for place, design in enumerate(optimum.ranked):
         report("simulating", place, len(optimum.ranked) + FRONT_RUNS)
-        found, runs = _confirmed(question, design, traffic, seeds) if simulate else (_unsimulated(design), 0)
-        finalists.append(found)
-        count += runs
+        finalists.append(_confirmed(simulations, design, seeds) if simulate else _unsimulated(design))
     front = [_unsimulated(design) for design in optimum.front]
     if simulate and question.rate_stated is False:
         places = sorted({round(at) for at in np.linspace(0, len(front) - 1, min(FRONT_RUNS, len(front)))})
         for done, at in enumerate(places):
             report("simulating", len(finalists) + done, len(finalists) + len(places))
-            front[at] = _run(question, front[at].design, traffic, range(question.seed, question.seed + 1))
-            count += front[at].run is not None
+            front[at] = _run(simulations, front[at].design, 1)
     finalists = sorted(finalists, key=lambda each: (not each.meets, -each.value))
     comparison = compare_designs(
         question, [each.design for each in finalists], seed=question.seed,
         simulated=[None if each.run is None else each.run.ratios for each in finalists],
     )  # fmt: skip
     return JointAnswer(
-        question=question, optimum=optimum, finalists=finalists, front=front, comparison=comparison, simulations=count
+        question=question,
+        optimum=optimum,
+        finalists=finalists,
+        front=front,
+        comparison=comparison,
+        simulations=simulations.count,
     )
 
 
@@ -114,25 +116,26 @@ def _unsimulated(design: Design) -> Finalist:
     return Finalist(design=design, run=None, reason="not simulated")
 
 
-def _run(question: JointQuestion, design: Design, traffic: Traffic, seeds: range) -> Finalist:
-    run = simulated(question, design, traffic, seeds)
+def _run(simulations: Simulations, design: Design, seeds: int) -> Finalist:
+    first = simulations.question.seed
+    run = simulations.run(design, range(first, first + seeds))
     return Finalist(design=design, run=None, reason=run) if isinstance(run, str) else Finalist(design=design, run=run)
 
 
-def _confirmed(question: JointQuestion, design: Design, traffic: Traffic, seeds: int) -> tuple[Finalist, int]:
-    """A design with its simulations, at a lower batch cap where that is needed or better; and how many were run."""
-    one, every = range(question.seed, question.seed + 1), range(question.seed, question.seed + seeds)
-    tried = [_run(question, design, traffic, one)]
+def _confirmed(simulations: Simulations, design: Design, seeds: int) -> Finalist:
+    """A design with its simulations, at a lower batch cap where that is needed or better."""
+    question = simulations.question
+    tried = [_run(simulations, design, 1)]
     limits = question.slo.tpot_s is not None or question.slo.ttft_s is not None
     if tried[0].run is None:
-        return tried[0], 0
+        return tried[0]
     if limits and (not tried[0].meets or question.maximise == "goodput"):
         for lower in _lower_caps(question, design):
-            tried.append(_run(question, lower, traffic, one))
+            tried.append(_run(simulations, lower, 1))
             if question.maximise != "goodput" and tried[-1].meets:
                 break
     best = max(tried, key=lambda each: (each.meets, each.value))
-    return _run(question, best.design, traffic, every), len(tried) + seeds
+    return _run(simulations, best.design, seeds)
 
 
 def _lower_caps(question: JointQuestion, design: Design) -> list[Design]:

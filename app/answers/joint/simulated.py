@@ -7,6 +7,7 @@ which designs are simulated (`app.answers.joint.answer`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,27 +69,51 @@ class Run:
     meets: bool
 
 
-def simulated(question: JointQuestion, design: Design, traffic: Traffic, seeds: Sequence[int]) -> Run | str:
-    """Simulations of one replica of a design, or why there are none.
+class Simulations:
+    """Simulations of the designs of a search, of which none is run twice.
 
     Args:
         question: what is asked.
-        design: of a search.
         traffic: of the load.
-        seeds: of the simulations, at least one.
     """
-    try:
-        prepared = prepare(checked_scenario(_sections(question, design, traffic), None))
-        found = [_one(question, design, prepared, seed) for seed in seeds]
-    except RooftreeError as error:
-        return str(error)
-    ratios, rates, tpot, ttft, good = (np.array(column) for column in zip(*found, strict=True))
-    slo = question.slo
-    meets = (slo.tpot_s is None or tpot.mean() <= slo.tpot_s) and (slo.ttft_s is None or ttft.mean() <= slo.ttft_s)
-    return Run(
-        ratios=tuple(ratios.tolist()), tokens_per_s=float(rates.mean()), tpot_s=float(tpot.mean()),
-        ttft_s=float(ttft.mean()), good_ratio=float(good.mean()), meets=bool(meets),
-    )  # fmt: skip
+
+    def __init__(self, question: JointQuestion, traffic: Traffic) -> None:
+        self.question, self.traffic = question, traffic
+        self._results: dict[tuple[str, int], tuple[float, ...]] = {}
+        self._prepared: tuple[str, Prepared] | None = None  # the latest, with the tables of its timers
+
+    @property
+    def count(self) -> int:
+        """That were run."""
+        return len(self._results)
+
+    def run(self, design: Design, seeds: Sequence[int]) -> Run | str:
+        """Simulations of one replica of a design, or why there are none.
+
+        Args:
+            design: of a search.
+            seeds: of the simulations, at least one.
+        """
+        sections = _sections(self.question, design, self.traffic)
+        try:
+            found = [self._one(design, sections, seed) for seed in seeds]
+        except RooftreeError as error:
+            return str(error)
+        ratios, rates, tpot, ttft, good = (np.array(column) for column in zip(*found, strict=True))
+        slo = self.question.slo
+        meets = (slo.tpot_s is None or tpot.mean() <= slo.tpot_s) and (slo.ttft_s is None or ttft.mean() <= slo.ttft_s)
+        return Run(
+            ratios=tuple(ratios.tolist()), tokens_per_s=float(rates.mean()), tpot_s=float(tpot.mean()),
+            ttft_s=float(ttft.mean()), good_ratio=float(good.mean()), meets=bool(meets),
+        )  # fmt: skip
+
+    def _one(self, design: Design, sections: dict[str, Any], seed: int) -> tuple[float, ...]:
+        written = json.dumps([sections, design.replicas, design.requests_per_s], default=str)
+        if (written, seed) not in self._results:
+            if self._prepared is None or self._prepared[0] != written:
+                self._prepared = (written, prepare(checked_scenario(sections, None)))
+            self._results[written, seed] = _one(self.question, design, self._prepared[1], seed)
+        return self._results[written, seed]
 
 
 def _sections(question: JointQuestion, design: Design, traffic: Traffic) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def capacity(
     from costmodel.answers.workload import Slo
     from hardware_profiles.errors import InputError
 
-    load = _load(rate, prompt, output, requests)
+    load = _load(rate, prompt, output, requests, full=is_full(search))
     slo = Slo(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
     if not 0.0 < utilisation < 1.0:
         raise InputError("must lie between 0 and 1, both excluded", key="--utilisation", value=utilisation)
@@ -138,7 +138,8 @@ def capacity(
         "dtype": formats.dtype, "set": formats.overrides or [], "seed": seed, "search": search,
     }  # fmt: skip
     known = {"acceptance": acceptance(source)} if drafted and source is not None else {}
-    answer = {"inputs": inputs, "plans": rows, "best": _best(rows), "assumptions": assumptions(settings), **known}
+    best = _best(rows, ranked=is_full(search))
+    answer = {"inputs": inputs, "plans": rows, "best": best, "assumptions": assumptions(settings), **known}
 
     def show() -> None:
         _print(answer)
@@ -159,15 +160,19 @@ def _drafter(drafting: Drafting, source: "Source | None") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _load(rate: float | None, prompt: float | None, output: float | None, requests: Path | None) -> "Load":
+def _load(
+    rate: float | None, prompt: float | None, output: float | None, requests: Path | None, *, full: bool
+) -> "Load":  # fmt: skip
     from costmodel.answers.workload import load_of_means, load_of_requests
+    from costmodel.optimizers.joint.space import PROMPTS
     from hardware_profiles.errors import InputError
     from traces.storage.acceptance_file import read_requests
 
     if requests is not None:
         if prompt is not None or output is not None:
             raise InputError("--requests has its own lengths; leave out --prompt and --output")
-        return load_of_requests(read_requests(requests), requests_per_s=rate)
+        lengths = {"prompts": PROMPTS} if full else {}
+        return load_of_requests(read_requests(requests), requests_per_s=rate, **lengths)
     if rate is None or prompt is None or output is None:
         raise InputError("--rate, --prompt and --output are needed, or --requests FILE")
     return load_of_means(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
@@ -236,13 +241,14 @@ def _row(
         return row | nearest
 
 
-def _best(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The cheapest plan; of equal ones, or where a price is unknown, the one of the fewest watts."""
+def _best(rows: list[dict[str, Any]], *, ranked: bool) -> dict[str, Any] | None:
+    """The cheapest plan; of equal ones the first of a search, else that of the fewest watts, as without a price."""
     able = [row for row in rows if row["feasible"]]
     if not able:
         return None
     priced = all(row["usd_per_hour"] is not None for row in able)
-    first = min(able, key=lambda row: (row["usd_per_hour"] if priced else 0.0, row["watts"]))
+    by_rank = ranked and priced
+    first = min(able, key=lambda row: (row["usd_per_hour"] if priced else 0.0, 0.0 if by_rank else row["watts"]))
     return {
         "by": "usd_per_hour" if priced else "watts",
         **{key: first[key] for key in (*_NAMED, *_SEARCHED) if key in first},

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 PROMPT_TOKENS, OUTPUT_TOKENS = "1024", "uniform:128:384"
 _LOAD_REQUESTS = 2000  # drawn to say what lengths a law has
-_PROMPTS = 4  # lengths that stand for all prompts of a load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +215,7 @@ def load_and_traffic(joint: Joint) -> "tuple[Load, Traffic]":
 
     from app.answers.joint.simulated import Traffic
     from costmodel.answers.workload import load_of_requests
+    from costmodel.optimizers.joint.space import PROMPTS
     from hardware_profiles.errors import InputError
     from simulator.scenario.arrivals import drawn_lengths
     from traces.importers.formats import read_requests_any
@@ -226,10 +226,10 @@ def load_and_traffic(joint: Joint) -> "tuple[Load, Traffic]":
                       output_tokens=joint.output_tokens or OUTPUT_TOKENS)  # fmt: skip
     if joint.requests is not None:
         recorded = read_requests_any(joint.requests, None)
-        load = load_of_requests(recorded, requests_per_s=joint.rate, prompts=_PROMPTS)
+        load = load_of_requests(recorded, requests_per_s=joint.rate, prompts=PROMPTS)
         return load, replace(traffic, count=min(traffic.count, recorded.requests))
     drawn = drawn_lengths(traffic.prompt_tokens, traffic.output_tokens, _LOAD_REQUESTS, np.random.default_rng(0))
-    return load_of_requests(drawn, requests_per_s=joint.rate or 1.0, prompts=_PROMPTS), traffic
+    return load_of_requests(drawn, requests_per_s=joint.rate or 1.0, prompts=PROMPTS), traffic
 
 
 def _layouts(joint: Joint, question: "DecodingConfiguration") -> "list[Layout]":

@@ -13,12 +13,12 @@ import numpy as np
 from costmodel.answers.chains import step_seconds
 from costmodel.answers.energy import idle_w, prefill_draw, step_watts
 from costmodel.answers.estimate import Setting, step_cost
-from costmodel.answers.fit import Room, room
+from costmodel.answers.fit import Room, rooms
 from costmodel.answers.replicas import Speeds, most_sharing, replica_prompts, replica_speeds, step_rows
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.joint.floors import Floor
-from costmodel.optimizers.joint.objective import objective_value
+from costmodel.optimizers.joint.objective import PER_COST, objective_value
 from costmodel.optimizers.joint.space import JointQuestion, Placement
 from costmodel.passes.ops import Array, Mask, Number
 
@@ -66,7 +66,7 @@ class Evaluation:
         replicas: that are run.
         value: of the objective; -inf where a design does not fit or misses a limit.
         fits: where memory and token budget hold it.
-        meets: where it also meets the limits.
+        meets: where it also meets the limits, and carries a stated rate whose price is asked about.
     """
 
     node: Node
@@ -112,7 +112,7 @@ def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) ->
     tokens = np.array([a.tokens_per_step for a in node.shapes])[:, None, None]
     room_for = most_sharing(question.load, rows, budgets, question.load.output_tokens / tokens)
     fits = (node.batch <= most) & (node.batch / copies <= room_for)
-    meets = fits & _meets(question, speeds)
+    meets = fits & _meets(question, node, speeds)
     replicas = replicas_of(question, node, speeds.requests_per_s)
     watts: Number = 0.0
     if question.maximise == "tokens-per-joule":
@@ -176,8 +176,12 @@ def replicas_of(question: JointQuestion, node: Node, requests_per_s: Array) -> A
     held = question.most_devices // node.placement.layout.devices
     if not question.rate_stated:
         return np.full(np.shape(requests_per_s), float(held))
-    needed = np.ceil(question.load.requests_per_s / (question.utilisation * requests_per_s) - 1e-9)
-    return np.minimum(np.maximum(needed, 1.0), float(held))
+    return np.minimum(np.maximum(_needed(question, requests_per_s), 1.0), float(held))
+
+
+def _needed(question: JointQuestion, requests_per_s: Array) -> Array:
+    """Replicas that carry the stated rate."""
+    return np.asarray(np.ceil(question.load.requests_per_s / (question.utilisation * requests_per_s) - 1e-9))
 
 
 def served_value(
@@ -203,8 +207,11 @@ def served_value(
     )  # fmt: skip
 
 
-def _meets(question: JointQuestion, speeds: Speeds) -> Mask:
+def _meets(question: JointQuestion, node: Node, speeds: Speeds) -> Mask:
     slo, allowed = question.slo, np.ones(speeds.tpot_s.shape, dtype=np.bool_)
+    if question.rate_stated and question.maximise in PER_COST:  # a part of the load may be served for less
+        held = question.most_devices // node.placement.layout.devices
+        allowed &= _needed(question, speeds.requests_per_s) <= held
     if slo.tpot_s is not None:
         allowed &= speeds.tpot_s <= slo.tpot_s
     if slo.ttft_s is not None:
@@ -218,7 +225,7 @@ def _rooms(question: JointQuestion, node: Node) -> list[list[Room]]:
     known: dict[int, list[Room]] = {}
     for a in node.shapes:
         if a.draft_tokens not in known:
-            known[a.draft_tokens] = [room(each, a, context=question.load.longest_context) for each in settings]
+            known[a.draft_tokens] = rooms(settings, a, context=question.load.longest_context)
     return [known[a.draft_tokens] for a in node.shapes]
 
 

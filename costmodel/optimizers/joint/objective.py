@@ -13,6 +13,7 @@ from hardware_profiles.profile import Device
 from hardware_profiles.units import HOUR_S
 
 Maximise = Literal["tokens", "goodput", "tokens-per-dollar", "tokens-per-joule"]
+PER_COST: tuple[Maximise, ...] = ("tokens-per-dollar", "tokens-per-joule")
 UNITS: dict[Maximise, str] = {
     "tokens": "output tokens/s", "goodput": "requests/s within the limits", "tokens-per-dollar": "output tokens/$",
     "tokens-per-joule": "output tokens/J",

@@ -310,6 +310,11 @@ def _missed(question: JointQuestion, seen: dict[int, Evaluation]) -> str:
     fitting = [found for found in seen.values() if found.fits.any()]
     if not fitting:
         return "no design fits: every batch cap or token budget is beyond what memory and passes hold"
+    served = [(each.replicas * each.speeds.requests_per_s)[each.fits].max() for each in fitting]
+    most, rate = question.utilisation * float(max(served)), question.load.requests_per_s
+    if question.rate_stated and most < rate:
+        return (f"{rate:.4g} requests/s: no design carries them on {question.most_devices} devices of a kind, "
+                f"at most {most:.4g}")  # fmt: skip
     least = {
         "TTFT": min(float(found.speeds.ttft_s[found.fits].min()) for found in fitting),
         "TPOT": min(float(found.speeds.tpot_s[found.fits].min()) for found in fitting),

@@ -29,6 +29,7 @@ BATCH_CAPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 
 PLAIN = geometric(0.0, 0)
 TOKEN_BUDGETS = (1024, 2048, 4096, 8192)
 MOST_DEVICES = 1024
+PROMPTS = 4  # lengths that stand for those of all prompts of a load
 _LAYOUT = re.compile(r"(?:(tp|pp|dp|ep)([0-9]{1,4}))")
 
 

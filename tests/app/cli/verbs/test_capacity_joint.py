@@ -1,6 +1,10 @@
 """`capacity --search full`: never dearer than what is named, the same object, and what is refused."""
 
+import numpy as np
 import pytest
+
+from traces.kinds.acceptance import RequestTrace
+from traces.storage.acceptance_file import write_requests
 
 LOAD = ("--model", "llama-3.1-8b", "--rate", "40", "--prompt", "600", "--output", "150", "--slo-tpot", "25", "--json")
 
@@ -28,3 +32,26 @@ def test_a_full_search_is_never_dearer_than_a_named_plan(rooftree):
 def test_refusals_name_the_option(rooftree, words, says):
     done = rooftree("capacity", *LOAD, *words)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1) and says in done.err
+
+
+def test_recorded_requests_are_served_by_the_design_that_optimize_finds(rooftree, tmp_path):
+    """The same search answers both: at the same rate and limits they name the same design and number of devices."""
+    drawn = np.random.default_rng(3)
+    recorded = RequestTrace(
+        arrival_s=np.cumsum(drawn.exponential(0.1, 200)), prompt_tokens=drawn.integers(50, 1500, 200),
+        output_tokens=drawn.integers(40, 300, 200),
+    )  # fmt: skip
+    write_requests(recorded, tmp_path / "requests.parquet")
+    asked = ("--requests", tmp_path / "requests.parquet", "--model", "llama-3.1-8b", "--device", "h100-sxm,l4",
+             "--devices", "4", "--drafter", "eagle-3:0.78,0.61,0.48", "--draft-tokens", "2,3", "--slo-tpot", "30",
+             "--slo-ttft", "800", "--search", "full", "--json")  # fmt: skip
+    plan = rooftree("capacity", *asked).answer
+    (winner,) = rooftree("optimize", *asked, "--maximise", "tokens-per-dollar", "--out", tmp_path / "o").answer[
+        "choices"
+    ]
+    assert winner["meets_limits"] and winner["simulated"] is not None
+    names = ("device", "layout", "method", "dtype", "kv_dtype", "token_budget")
+    assert [plan["best"][name] for name in names] == [winner[name] for name in names]
+    (row,) = [row for row in plan["plans"] if all(row[name] == plan["best"][name] for name in names)]
+    assert (row["draft_tokens"], row["devices"]) == (winner["draft_tokens"], winner["devices"])
+    assert row["usd_per_hour"] == pytest.approx(winner["usd_per_hour"])
