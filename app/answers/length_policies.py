@@ -162,7 +162,7 @@ def chain_gains(options: SpeculationOptions) -> tuple[float, ...]:
 
 
 def own_schedule(scenario: Scenario, gains: Sequence[float]) -> Schedule:
-    """The draft length by batch that loses least, in at most eight ranges, at the mean context of the requests.
+    """The draft length by batch that loses least at the mean context of the requests.
 
     Args:
         scenario: its timers say what steps take.

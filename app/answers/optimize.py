@@ -47,7 +47,8 @@ def recommendation(
         {
             "drafter": answer.names[s.source], "method": s.method, "context": s.context,
             "schedule": s.schedule.to_json(),
-            "schedule_loss_ratio": s.schedule.loss_ratio, "configuration": s.configuration.to_json(),
+            "schedule_loss_ratio": s.schedule.loss_ratio,
+            "schedule_worst_loss_ratio": s.schedule.worst_loss_ratio, "configuration": s.configuration.to_json(),
         }
         for s in answer.optimum.schedules
     ]  # fmt: skip
@@ -169,6 +170,26 @@ def cell(here: Cell, answer: Recommendation) -> Json:
     return {
         "batch": here.winner.batch, "context": here.winner.context, "winner": who(here.winner),
         "runner_up": None if here.runner_up is None else who(here.runner_up), "lost_ratio": here.lost_ratio,
+        **margin(here, answer),
+    }  # fmt: skip
+
+
+def margin(here: Cell, answer: Recommendation) -> Json:
+    """What is simpler than a winner and ties with it, and whether its recording is long enough; null where neither."""
+    from costmodel.optimizers.margins import recorded, tied
+
+    trace, given = answer.source(here.winner).positions, (here.winner, answer.optimum, answer.contenders)
+    tie = tied(*given)
+    known = recorded(*given, trace.positions) if trace is not None else None
+    return {
+        "tie": None if tie is None else {
+            "draft": draft_words(tie.acceptance), "topology": tie.acceptance.topology,
+            "draft_tokens": tie.acceptance.draft_tokens, "lost_ratio": tie.lost_ratio,
+        },
+        "recorded": None if known is None else {
+            "tokens": known.tokens, "loss_ratio": known.loss_ratio, "enough": known.enough,
+            "enough_tokens": known.enough_tokens,
+        },
     }  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 """Which draft length should an engine use at which batch size, in a few ranges?
 
 Turns a table of measured or predicted rates (batches by draft lengths) into inclusive ranges [lo, hi, K] from
-batch 1 on without gaps, as serving engines read them: the ranges that lose least against the best K at every
-batch, at one context or over several, and of those the fewest that lose little more. Leaves out how the rates come
-about and how an engine spells ranges.
+batch 1 on without gaps, as serving engines read them: the fewest ranges that lose little against the best K at every
+single batch, at one context or over several, and of those the ones that lose least. Leaves out how the rates come about
+and how an engine spells ranges.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,9 @@ from hardware_profiles.errors import InfeasibleError, InputError
 
 MAX_BATCHES = 65_536
 MAX_CELLS = 1 << 24
+MOST_RANGES = 64
+"""More than any drafter needed on shipped devices; engines read lists of any length, and capture graphs by K."""
+_EQUAL = 1e-12  # what rounding may add to a loss
 
 Rates = NDArray[np.float64]
 
@@ -26,13 +29,14 @@ class Schedule:
 
     Attributes:
         ranges: (lo, hi, draft tokens), both ends included, from 1 on without gaps; neighbours differ.
-        loss_ratio: 1 - mean over the batches asked about of rate(schedule) / rate(best draft length there).
-        loss_ratio_by_ranges: the least loss with at most 1, 2, ... ranges; inf where that many cannot do.
+        loss_ratio: 1 - mean over the batches asked about, uniform in log batch, of rate(schedule) / rate(best draft
+            length there).
+        worst_loss_ratio: the most that is lost at any of those batches.
     """
 
     ranges: tuple[tuple[int, int, int], ...]
     loss_ratio: float
-    loss_ratio_by_ranges: tuple[float, ...]
+    worst_loss_ratio: float
 
     def draft_tokens_at(self, batch: int) -> int:
         """Draft tokens per request and step at a batch size.
@@ -55,23 +59,23 @@ def batch_schedule(
     draft_tokens: Sequence[int],
     rates: ArrayLike,
     *,
-    max_ranges: int = 8,
+    max_ranges: int = MOST_RANGES,
     tolerance_ratio: float = 0.005,
 ) -> Schedule:
-    """At most `max_ranges` ranges that lose least against the best draft length at every batch.
+    """The fewest ranges that lose at most `tolerance_ratio` at every batch against the best draft length there.
 
-    Batches count alike (a grid of powers of two is uniform in log batch), each relative to its own best. Exact for
-    the batches given, by dynamic programming over (ranges used, batch, draft length). Between two
-    of them a range ends where the two draft lengths' interpolated rates cross. An engine that moves between
-    ranges pays for it (captured graphs, drafter state), so the fewest ranges within `tolerance_ratio` of the
-    least loss are taken.
+    An engine that moves between ranges pays for it (captured graphs, drafter state), so few are better. Of as few, the
+    ranges are taken that lose least on average over log batch, each batch relative to its own best: exact for the
+    batches given, by dynamic programming over (ranges used, batch, draft length). Between two of them a range ends
+    where the two draft lengths' interpolated rates cross. Where `max_ranges` cannot keep the tolerance, those are taken
+    that lose least on average.
 
     Args:
         batches: batch sizes [m], increasing, at least 1.
         draft_tokens: candidates [c], increasing, 0 for no speculation.
         rates: [m, c], tokens per second or speedup, positive; NaN or 0 where that draft length cannot run.
         max_ranges: most ranges, at least 1.
-        tolerance_ratio: loss that one is ready to add for fewer ranges, 0..1.
+        tolerance_ratio: loss at any one batch that one is ready to bear for fewer ranges, 0..1.
 
     Returns:
         The schedule and what it loses.
@@ -86,7 +90,9 @@ def batch_schedule(
         ((1, 48, 3), (49, 64, 0))
     """
     grid, candidates, table = _checked_table(batches, draft_tokens, rates)
-    return _fewest_ranges(grid, candidates, table, _losses(grid, table), max_ranges, tolerance_ratio)
+    return _fewest_ranges(
+        grid, candidates, table, _losses(grid, table), _log_weights(grid), max_ranges, tolerance_ratio
+    )
 
 
 def shared_schedule(
@@ -94,7 +100,7 @@ def shared_schedule(
     draft_tokens: Sequence[int],
     rates: ArrayLike,
     *,
-    max_ranges: int = 8,
+    max_ranges: int = MOST_RANGES,
     tolerance_ratio: float = 0.005,
 ) -> Schedule:
     """The one schedule that loses least over several contexts, as engines know no other key than the batch.
@@ -107,10 +113,10 @@ def shared_schedule(
         draft_tokens: candidates [c], increasing.
         rates: [contexts, m, c]; NaN or 0 where that draft length cannot run.
         max_ranges: most ranges, at least 1.
-        tolerance_ratio: loss that one is ready to add for fewer ranges, 0..1.
+        tolerance_ratio: loss at any one batch that one is ready to add for fewer ranges, 0..1.
 
     Returns:
-        The schedule; its losses are means over contexts and batches.
+        The schedule; its losses are means over contexts, and `loss_ratio` over batches, too.
 
     Raises:
         InputError: shapes or values out of range.
@@ -127,32 +133,34 @@ def shared_schedule(
     counted = np.maximum((best > 0).sum(axis=0), 1)
     shares = relative.sum(axis=0) / counted
     shares[((tables == 0) & (best > 0)).any(axis=0)] = 0.0  # runs at some contexts alone
-    losses = (counted / counted.sum()) * (1.0 - shares)
-    losses[shares == 0] = np.inf
-    return _fewest_ranges(grid, candidates, shares, losses, max_ranges, tolerance_ratio)
+    losses = np.where(shares == 0, np.inf, 1.0 - shares)
+    weights = _log_weights(grid) * counted[:, 0]
+    return _fewest_ranges(grid, candidates, shares, losses, weights / weights.sum(), max_ranges, tolerance_ratio)
 
 
 def _fewest_ranges(
-    grid: NDArray[np.int64], candidates: NDArray[np.int64], table: Rates, losses: Rates, max_ranges: int,
-    tolerance_ratio: float,
+    grid: NDArray[np.int64], candidates: NDArray[np.int64], table: Rates, losses: Rates, weights: Rates,
+    max_ranges: int, tolerance_ratio: float,
 ) -> Schedule:  # fmt: skip
-    """The fewest ranges that lose little more than the least, of losses [batches, candidates]."""
+    """The fewest ranges that lose little more than the least at every batch, of losses [batches, candidates]."""
     if max_ranges < 1:
         raise InputError("at least one range is needed", key="max_ranges", value=max_ranges)
     if not 0 <= tolerance_ratio <= 1:
         raise InputError("must lie in 0..1", key="tolerance_ratio", value=tolerance_ratio)
-    totals, moves = _least_losses(losses, min(max_ranges, len(grid)))
-    by_ranges = totals.min(axis=1)
-    if not np.isfinite(by_ranges[-1]):
+    little = losses <= losses.min(axis=1, keepdims=True) + tolerance_ratio + _EQUAL
+    fewest = _ranges_needed(little)
+    if fewest <= max_ranges:
+        losses = np.where(little, losses, np.inf)
+    totals, moves = _least_losses(losses * weights[:, None], min(fewest, max_ranges, len(grid)))
+    if not np.isfinite(totals[-1].min()):
         rule = "so few ranges cannot avoid the draft lengths that do not run"
         raise InfeasibleError(rule, key="max_ranges", value=max_ranges)
-    used = int(np.argmax(by_ranges <= by_ranges[-1] + tolerance_ratio))
-    columns = _columns(totals, moves, used)
+    columns = _columns(totals, moves, len(totals) - 1)
+    lost = losses[np.arange(grid.size), columns]
     return Schedule(
-        ranges=_ranges(grid, candidates, table, columns),
-        loss_ratio=float(max(0.0, by_ranges[used])),
-        loss_ratio_by_ranges=tuple(float(max(0.0, loss)) for loss in by_ranges),
-    )
+        ranges=_ranges(grid, candidates, table, columns), loss_ratio=max(0.0, float(weights @ lost)),
+        worst_loss_ratio=max(0.0, float(lost.max())),
+    )  # fmt: skip
 
 
 def _checked_table(
@@ -183,13 +191,31 @@ def _increasing(values: Sequence[int], lowest: int, key: str) -> NDArray[np.int6
 
 
 def _losses(grid: NDArray[np.int64], table: Rates) -> Rates:
-    """What every draft length loses at every batch of the mean over batches; inf where it does not run."""
+    """What every draft length loses at every batch; inf where it does not run."""
     best = table.max(axis=1)
     if np.any(best <= 0):
         raise InfeasibleError("no draft length runs at this batch", key="rates", value=int(grid[np.argmin(best)]))
-    losses: Rates = (1.0 / grid.size) * (1.0 - table / best[:, None])
+    losses: Rates = 1.0 - table / best[:, None]
     losses[table == 0] = np.inf
     return losses
+
+
+def _log_weights(grid: NDArray[np.int64]) -> Rates:
+    """What every batch counts, summing to 1: its share of log batch, alike for powers of two."""
+    if grid.size == 1:
+        return np.ones(1)
+    spans = np.gradient(np.log(grid))
+    return np.asarray(spans / spans.sum(), dtype=np.float64)
+
+
+def _ranges_needed(little: NDArray[np.bool_]) -> int:
+    """Ranges that are needed if a draft length may only be used where it loses little: each as long as can be."""
+    ranges, open_ = 1, little[0]
+    for here in little[1:]:
+        if not (open_ & here).any():
+            ranges, open_ = ranges + 1, np.ones_like(here)
+        open_ = open_ & here
+    return ranges
 
 
 def _least_losses(losses: Rates, max_ranges: int) -> tuple[Rates, NDArray[np.int64]]:
@@ -204,15 +230,11 @@ def _least_losses(losses: Rates, max_ranges: int) -> tuple[Rates, NDArray[np.int
     moves = np.zeros((max_ranges, batches, width), dtype=np.int64)
     stay = np.arange(width)
     for j in range(1, batches):
-        before = totals.copy()
-        cheapest = before.argmin(axis=1)
-        moves[:, j] = stay
-        for r in range(1, max_ranges):
-            switch = before[r - 1, cheapest[r - 1]] < before[r]
-            moves[r, j, switch] = cheapest[r - 1]
-            before_best = np.where(switch, before[r - 1, cheapest[r - 1]], before[r])
-            totals[r] = before_best + losses[j]
-        totals[0] = before[0] + losses[j]
+        cheapest, least = totals.argmin(axis=1)[:-1, None], totals.min(axis=1)[:-1, None]
+        switch = least < totals[1:]
+        moves[0, j], moves[1:, j] = stay, np.where(switch, cheapest, stay)
+        totals[1:] = np.where(switch, least, totals[1:])
+        totals += losses[j]
     return totals, moves
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.answers.chains import step_seconds
 from costmodel.answers.estimate import Estimate, Intervals, estimate, intervals
@@ -20,6 +21,8 @@ from costmodel.method import Stop
 from costmodel.optimizers.allowed import Contender, Limits, NothingAllowedError, Unmet, allowed, unmet_at
 from costmodel.optimizers.schedule import Schedule, batch_schedule
 from costmodel.passes.ops import Array
+
+_EVERY = 256  # batches up to which a schedule looks at each one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,23 +221,27 @@ def search(
         raise NothingAllowedError(unmet)
     dropped = [x for x in batches if x not in fitting]
     return Optimum(
-        ranked=ranked, schedules=_schedules(contenders, tables, fitting, contexts), dropped_batches=dropped,
+        ranked=ranked, schedules=_schedules(contenders, tables, fitting, contexts, bounds), dropped_batches=dropped,
         by_topology=_topologies(contenders, tables, fitting, contexts), cells=cells, unmet=unmet,
         rates=tables, batches=list(fitting), contexts=list(contexts),
     )  # fmt: skip
 
 
 def _schedules(
-    contenders: Sequence[Contender], tables: Sequence[Array], batches: Sequence[int], contexts: Sequence[int]
+    contenders: Sequence[Contender],
+    tables: Sequence[Array],
+    batches: Sequence[int],
+    contexts: Sequence[int],
+    limits: Limits,
 ) -> list[MethodSchedule]:
-    """The schedule of chains of every contender at every context, where it has chains."""
+    """The schedule of chains of every contender at every context, where it has chains, up to its largest batch."""
     return [
         MethodSchedule(
             configuration=_scheduled(contender, schedule, context), schedule=schedule, source=contender.source
         )
         for contender, table in zip(contenders, tables, strict=True)
         for column, context in enumerate(contexts)
-        if (schedule := _schedule(contender, table[:, :, column], batches)) is not None
+        if (schedule := _schedule(contender, table[:, :, column], batches, context, limits)) is not None
     ]
 
 
@@ -347,17 +354,37 @@ def chains_of(contender: Contender) -> list[int]:
     return [i for i, a in enumerate(contender.candidates) if a.topology in ("off", "chain") and a.lengths is None]
 
 
-def _schedule(contender: Contender, table: Array, batches: Sequence[int]) -> Schedule | None:
-    """Ranges of draft lengths over the batches, from the chains alone; None where no chain was compared."""
-    chains = chains_of(contender)
-    if len(chains) < 2:
+def _schedule(
+    contender: Contender, table: Array, batches: Sequence[int], context: int, limits: Limits
+) -> Schedule | None:
+    """Ranges of draft lengths from the chains alone; None where no chain was compared, or none runs.
+
+    Engines meet every batch up to the largest that was asked about and runs, whichever others were, so each is
+    looked at.
+    """
+    places = chains_of(contender)
+    asked = np.isfinite(table[places]).any(axis=0)
+    if len(places) < 2 or not asked.any():
         return None
-    rates = np.where(np.isfinite(table[chains]), table[chains], np.nan).T
-    runs = np.asarray(np.isfinite(rates).any(axis=1))
-    lengths = [contender.candidates[i].draft_tokens for i in chains]
-    if not runs.any():
-        return None
-    return batch_schedule([batch for batch, ok in zip(batches, runs.tolist(), strict=True) if ok], lengths, rates[runs])
+    chains = [contender.candidates[i] for i in places]
+    grid = scheduled_batches(int(np.array(batches)[asked].max()))
+    rates = rates_at(replace(contender, candidates=chains), grid.astype(np.float64), np.array(float(context)), limits).T
+    runs = np.isfinite(rates).any(axis=1)
+    rates = np.where(np.isfinite(rates), rates, np.nan)[runs]
+    return batch_schedule(grid[runs].tolist(), [each.draft_tokens for each in chains], rates)
+
+
+def scheduled_batches(most: int) -> NDArray[np.int64]:
+    """Batches that a schedule is made for: every one up to 256, above it steps of one in 128.
+
+    Args:
+        most: the last of them, >= 1.
+    """
+    steps = [np.arange(1, min(most, _EVERY) + 1)]
+    while steps[-1][-1] < most:
+        last = int(steps[-1][-1])
+        steps.append(np.minimum(np.arange(last, 2 * last, last // 128) + last // 128, most))
+    return np.unique(np.concatenate(steps))
 
 
 def _plain_fits(contender: Contender, batch: int, context: int) -> bool:

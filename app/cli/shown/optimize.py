@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from costmodel.optimizers.sources import Source
 
 _WIDEST = 100
-TIE_RATIO = 0.01  # of tokens/s; two that lie closer are said to tie
+_RANGES = 8  # of a schedule that are said; files hold all
 
 
 def print_answers(
@@ -133,6 +133,7 @@ def print_cells(
 def _remarks(cells: "Sequence[Cell]") -> list[str]:
     """One line about ties, and one about intervals that reach further to one side."""
     from app.cli.formatting import LOPSIDED, lopsided
+    from costmodel.optimizers.margins import TIE_RATIO
 
     lines = []
     close = sorted({c.winner.batch for c in cells if c.lost_ratio is not None and c.lost_ratio < TIE_RATIO})
@@ -161,10 +162,42 @@ def print_answer(answer: "Recommendation") -> None:
 
         for line in who_wins(answer.optimum.by_topology, answer.names):
             _say(line)
-    for line in (*_schedules(answer), *_context_schedules(answer)):
+    for line in (*_margins(answer), *_schedules(answer), *_context_schedules(answer)):
         _say(line)
     if answer.optimum.dropped_batches:
         say(f"left out, too large for memory: batch {', '.join(map(str, answer.optimum.dropped_batches))}")
+
+
+def _margins(answer: "Recommendation") -> list[str]:
+    """What ties with a winner and is simpler, and whether the recordings that chose are long enough."""
+    from app.answers.optimize import margin
+    from app.cli.formatting import plain
+
+    cells = [(each.winner, margin(each, answer)) for each in answer.optimum.cells]
+    contexts = len({winner.context for winner, _ in cells})
+    lines = []
+
+    def at(winner: "Choice") -> str:
+        return f"batch {plain(winner.batch)}" + (f", context {plain(winner.context)}" if contexts > 1 else "")
+
+    ties = [(winner, each["tie"]) for winner, each in cells if each["tie"]]
+    if ties:
+        said = "; ".join(f"{at(w)}: {tie['draft']} loses {100 * tie['lost_ratio']:.1f} %" for w, tie in ties[:_RANGES])
+        more = f"; {len(ties) - _RANGES} more in the files" if len(ties) > _RANGES else ""
+        lines.append(f"a tie, and simpler to run: {said}{more}")
+    known = [(winner, each["recorded"]) for winner, each in cells if each["recorded"]]
+    if known:
+        worst, wanted = max(((w, r) for w, r in known), key=lambda pair: pair[1]["enough_tokens"])
+        if wanted["enough"]:
+            lines.append("recorded tokens are enough: more would hardly change tokens/s by 1 %")
+        else:
+            short = sum(not each["enough"] for _, each in known)
+            lines.append(
+                f"recorded tokens are few for {short} of {len(known)} choices: at {at(worst)} another may be "
+                f"{100 * wanted['loss_ratio']:.1f} % faster, which some {plain(wanted['enough_tokens'])} tokens would "
+                f"tell ({plain(wanted['tokens'])} are recorded)"
+            )
+    return lines
 
 
 def _row(here: "Cell", names: Sequence[str]) -> list[str]:
@@ -226,7 +259,7 @@ def _schedules(answer: "Recommendation") -> list[str]:
         if first.topology == "off" or first.contender.source != found.source:
             continue
         ranges = _ranges_words(found.schedule)
-        loss = f"{100 * found.schedule.loss_ratio:.1f} % slower on average than the best K of every batch"
+        loss = f"at most {100 * found.schedule.worst_loss_ratio:.1f} % slower than the best K of any batch"
         name = answer.names[found.source]
         lines.append(f"schedule of {name} at context {found.context:,}: {ranges} ({loss})")
         lines += _against_table(answer, found)
@@ -255,9 +288,10 @@ def _context_schedules(answer: "Recommendation") -> list[str]:
 
 
 def _ranges_words(schedule: "Schedule") -> str:
-    """The ranges of a schedule: `K=5 at batch 1-16, K=0 at batch 17-64`."""
+    """The first ranges of a schedule: `K=5 at batch 1-16, K=0 at batch 17-64`."""
     spans = [(f"{low}-{high}" if high > low else f"{low}", k) for low, high, k in schedule.ranges]
-    return ", ".join(f"K={k} at batch {span}" for span, k in spans)
+    words = ", ".join(f"K={k} at batch {span}" for span, k in spans[:_RANGES])
+    return words + (f", {len(spans) - _RANGES} more ranges in the files" if len(spans) > _RANGES else "")
 
 
 def _against_table(answer: "Recommendation", scheduled: "MethodSchedule") -> list[str]:

@@ -5,7 +5,15 @@ import re
 
 from app.cli.formatting import LOPSIDED, lopsided
 
-WORDS = ("optimize", "--model", "llama-3.1-8b", "--method", "eagle-3", "--acceptance", "0.8,0.62,0.5,0.4,0.3,0.25")
+WORDS = (
+    "optimize",
+    "--model",
+    "llama-3.1-8b",
+    "--method",
+    "eagle-3",
+    "--acceptance",
+    "0.78,0.6,0.47,0.36,0.28,0.21,0.15",
+)
 
 
 def test_every_batch_where_schedule_and_table_differ_is_said_with_its_cost(rooftree, tmp_path):
@@ -28,8 +36,27 @@ def test_every_batch_where_schedule_and_table_differ_is_said_with_its_cost(rooft
         slower = rooftree(*words).answer["predictions"][0]["tokens_per_s"]
         best = next(c["tokens_per_s"] for c in body["choices"] if c["batch"] == batch)
         assert round(100 * (1 - slower / best), 1) == loss
-    mean = sum(loss for *_, loss in said.values()) / len(body["choices"])
-    assert abs(mean - 100 * body["schedule_loss_ratio"]) < 0.1
+        assert loss <= round(100 * body["schedules"][0]["schedule_worst_loss_ratio"], 1) <= 0.5
+
+
+def test_a_shorter_draft_that_ties_is_said_to_be_simpler(rooftree, tmp_path):
+    words = (*WORDS, "--batch", "1,64", "--out", tmp_path)
+    cells, shown = rooftree(*words, "--json").answer["cells"], " ".join(rooftree(*words).out.split())
+    (tied, *_) = [each for each in cells if each["tie"]]
+    assert tied["tie"]["draft_tokens"] < tied["winner"]["draft_tokens"] and 0 <= tied["tie"]["lost_ratio"] < 0.01
+    assert all(each["recorded"] is None for each in cells), "stated rates were counted on nothing"
+    said = f"batch {tied['batch']}: K={tied['tie']['draft_tokens']} loses"
+    assert "a tie, and simpler to run" in shown and said in shown
+
+
+def test_whether_a_recording_is_long_enough_is_said(rooftree, tmp_path):
+    words = ("optimize", "--trace", "smollm2-135m--prompt-lookup--t0.8", "--model", "llama-3.1-8b", "--batch", "1,64")
+    (*_, last) = cells = rooftree(*words, "--out", tmp_path, "--json").answer["cells"]
+    assert all(each["recorded"]["tokens"] == 5454 for each in cells)
+    assert last["recorded"]["enough"] == (last["recorded"]["loss_ratio"] <= 0.01)
+    shown = " ".join(rooftree(*words, "--out", tmp_path).out.split())
+    assert ("recorded tokens are enough" in shown) == all(each["recorded"]["enough"] for each in cells)
+    assert "recorded tokens are" in shown
 
 
 def test_a_tie_is_called_one(rooftree, tmp_path):
@@ -37,7 +64,7 @@ def test_a_tie_is_called_one(rooftree, tmp_path):
     drafters = ("--drafter", "eagle-3:0.700,0.5,0.3", "--drafter")
     tied = rooftree(*words, *drafters, "eagle-3:0.701,0.5,0.3").out
     assert "a tie at batch 1, 8: the next best loses less than 1 %" in " ".join(tied.split())
-    assert "a tie" not in rooftree(*words, *drafters, "eagle-3:0.9,0.8,0.6").out
+    assert "a tie at batch" not in rooftree(*words, *drafters, "eagle-3:0.9,0.8,0.6").out
 
 
 def test_an_interval_to_one_side_is_explained(rooftree, tmp_path):
