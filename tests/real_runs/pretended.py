@@ -23,7 +23,7 @@ TINY = replace(probes.load_model("smollm2-135m").with_layers(2), vocab=64)
 def ran(script):
     """Standard output of a script in a process that believes in a GPU."""
     done = subprocess.run(
-        [sys.executable, "-c", HEAD + script], capture_output=True, text=True, timeout=120, check=False,
+        [sys.executable, "-c", HEAD + script], capture_output=True, text=True, timeout=600, check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
