@@ -9,11 +9,19 @@ from importlib import import_module
 from threading import RLock
 
 from app.dashboard.answer import Answer, DeferredAnswer
-from app.dashboard.state import State
+from app.dashboard.state import State, with_values
 
 CACHED_ANSWERS = 512
 _turns = tuple(RLock() for _ in range(64))
 FOLDERS = frozenset({"run", "tree", "trace", "diffusion"})  # whose answers have parts of their own
+_WHERE = ("model", "device", "engine", "dtype", "kv_dtype", "tp", "draft", "batch", "context", "seed")
+ASKED = {
+    "tree": (*_WHERE, "trace", "tree_nodes", "depth"),
+    "trace": ("trace", "other_trace", "draft_tokens", "seed"),
+    "diffusion": (*_WHERE, "commit", "threshold", "block", "cache", "confidence", "prompt", "agreement_ratio"),
+    "validation": ("measured", "seed"),
+}
+"""What pages ask that leave out parts of the question; the others ask all of it."""
 
 
 def answered(state: State) -> Answer:
@@ -22,10 +30,11 @@ def answered(state: State) -> Answer:
     Raises:
         RooftreeError: the question cannot be answered; the message says why.
     """
-    if state.upload:
-        return _answered(state)
-    with _turn(state):
-        return _cached(state)
+    asked = _asked(state)
+    if asked.upload:
+        return _answered(asked)
+    with _turn(asked):
+        return _cached(asked)
 
 
 def completed(state: State) -> DeferredAnswer:
@@ -34,10 +43,19 @@ def completed(state: State) -> DeferredAnswer:
     Raises:
         RooftreeError: it cannot be answered; the message says why.
     """
-    if state.upload:
-        return _completed(state)
-    with _turn(state):
-        return _cached_rest(state)
+    asked = _asked(state)
+    if asked.upload:
+        return _completed(asked)
+    with _turn(asked):
+        return _cached_rest(asked)
+
+
+def _asked(state: State) -> State:
+    """The state with the usual values of what its page does not ask."""
+    names = ASKED.get(state.page)
+    return (
+        state if names is None else with_values(State(page=state.page), {name: getattr(state, name) for name in names})
+    )
 
 
 def _turn(state: State) -> RLock:

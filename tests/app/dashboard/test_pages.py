@@ -1,6 +1,7 @@
 """Every page and control, run by Streamlit without a browser: no exception, and a link that says the same."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 testing = pytest.importorskip("streamlit.testing.v1", reason="streamlit, of the extra `app`, is not installed")
 
 from app import dashboard  # noqa: E402 — after the skip
+from app.dashboard import pages  # noqa: E402
+from app.dashboard.answer import DeferredAnswer  # noqa: E402
 from app.dashboard.controls.bar import BEHIND, INLINE, QUESTION  # noqa: E402
 from app.dashboard.controls.help_texts import HELP  # noqa: E402
 from app.dashboard.measured import measured_results  # noqa: E402
@@ -253,6 +256,26 @@ def test_a_simulation_runs_on_request_and_stays():
     assert "Goodput" in dict(boards(app)["words"]["numbers"])
     app.run()
     assert app.code[0].value.startswith("rooftree simulate"), "drawn again without another run"
+
+
+def told(answer, rest):
+    parts = (answer.headline, answer.command, answer.numbers, answer.notes, answer.tables, rest.notes, rest.tables)
+    return json.dumps([*parts, *([card.title, card.note, card.figure] for card in (*answer.cards, *rest.cards))])
+
+
+@pytest.mark.parametrize("page", pages.ASKED)
+def test_what_a_page_does_not_ask_changes_nothing_in_its_answer(page):
+    left_out = {*FIELDS} - {*pages.ASKED[page], "page"}
+    others = replace(
+        State(page=page), method="eagle-3", **{name: CHANGES[name] for name in left_out - {"method", "seed"}}
+    )
+    own = pages._answered(others)
+    rest = own.deferred() if own.deferred else DeferredAnswer()
+    usual = State(page=page)
+    assert told(own, rest) == told(pages.answered(usual), pages.completed(usual))
+    assert pages.answered(others) is pages.answered(usual)
+    moved = {name: value for name, value in CHANGES.items() if name in pages.ASKED[page]}
+    assert pages._asked(replace(others, **moved)) == replace(usual, **moved)
 
 
 def test_every_field_that_is_asked_has_a_label_and_help_and_every_label_a_field():
