@@ -13,6 +13,7 @@ from hardware_profiles.loader import device_names
 
 MODELS = (
     "vicuna-7b", "llama-2-13b", "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b", "deepseek-v3", "gemma-2-9b",
+    "glm-4.7-flash",
 )  # fmt: skip
 CORRECTED = 1e-3  # tables of corrections to matrix products may fall by as much from one row to the next
 
@@ -43,3 +44,9 @@ def test_no_speedup_exceeds_the_tokens_of_a_step(model, device, engine, split, t
 def test_verification_that_cannot_split_is_held_to_the_plain_pass(device):
     """Two libraries' kernels were measured; of heads with a cache each, decoding's was the slower one."""
     assert speedup_per_token("vicuna-7b", device, "none", False, 1, 64, 8192) <= 1.0
+
+
+@pytest.mark.parametrize("context", [4096, 65_536])
+def test_heads_that_fill_no_tile_of_latent_attention_verify_no_faster(context):
+    """Twenty heads run as tiles that read the cache again, four tokens of them as one."""
+    assert speedup_per_token("glm-4.7-flash", "b300-sxm", "vllm", None, 3, 256, context) <= 1.0
