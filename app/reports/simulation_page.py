@@ -81,6 +81,40 @@ def write_simulation_page(cases: Sequence[Case], load: Sequence[LoadPoint], path
     write_page(html_page(title, f"{head}{_tiles(cases[0])}{grid}{tables}", figures, key="--plot"), path)
 
 
+def write_load_page(
+    highest: Sequence[Mapping[str, Any]], load: Sequence[LoadPoint], share: float, path: Path, *, title: str
+) -> None:
+    """Write how goodput and the share within the limits go with the load, and the highest rates.
+
+    Args:
+        highest: rows of `app.answers.highest_rates`.
+        load: points at stated rates, whose summaries have `good_ratio`.
+        share: of requests that must be within the limits.
+        path: of the file.
+        title: of the page.
+
+    Raises:
+        InputError: the place cannot be written.
+    """
+    figures: dict[str, Figure] = {}
+    drawn = [*_over_load(load), *_share_over_load(load, share)] if load else []
+    cards = [figure_card(figures, key, figure, heading, note) for key, heading, note, figure in drawn]
+    head = ("setting", "highest rate, requests/s", "lost at", "within the limits", "goodput/s", "tokens/s", "backlog",
+            "no rate")  # fmt: skip
+    rows = [
+        (escape(row["name"]), digits(row["rate_per_s"]), digits(row["above_per_s"]), _percent(row["good_ratio"]),
+         digits(row["goodput_per_s"]), digits(row["tokens_per_s"]), "grows" if row["is_growing"] else "",
+         escape(row["reason"] or ""))
+        for row in highest
+    ]  # fmt: skip
+    note = f"<p>{share:.0%} of the requests within the limits after the warm-up, on the same draws.</p>"
+    body = f'<header><h1>{escape(title)}</h1></header><section class="card"><h2>Highest rates</h2>{note}'
+    body += f'{html_table(head, rows)}</section><section class="grid">{"".join(cards)}</section>'
+    if load:
+        body += f'<section class="card"><h2>Load</h2>{_load_table(load)}</section>'
+    write_page(html_page(title, body, figures, key="--plot"), path)
+
+
 def shares(values: NDArray[np.float64]) -> tuple[list[float], list[float]]:
     """The share of values not above each of at most `MOST_POINTS` of them, up to the last in a thousand.
 
@@ -165,6 +199,22 @@ def _over_load(load: Sequence[LoadPoint]) -> list[tuple[str, str, str, Figure]]:
         ("plot-trade", "First token against the ones after it", "One point per load; lower left is better.",
          _figure(trade, "ITL p99, ms", "TTFT p90, s", log=True)),
     ]  # fmt: skip
+
+
+def _share_over_load(load: Sequence[LoadPoint], share: float) -> list[tuple[str, str, str, Figure]]:
+    lines = []
+    for place, name in enumerate(dict.fromkeys(point.name for point in load)):
+        own = sorted((p for p in load if p.name == name), key=lambda p: p.rate_per_s)
+        rates, good = [p.rate_per_s for p in own], [p.metrics["good_ratio"] for p in own]
+        lines.append(_line(name, place, rates, good, "share within the limits", True))
+    ends = [min(p.rate_per_s for p in load), max(p.rate_per_s for p in load)]
+    lines.append(_line("asked", len(lines), ends, [share, share], "share that is asked for"))
+    figure = _figure(lines, "requests/s that arrive", "share", percent=True)
+    return [("plot-share", "Requests within the limits", "Of those that arrive after the warm-up.", figure)]
+
+
+def _percent(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.1%}"
 
 
 def _line(

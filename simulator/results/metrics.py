@@ -139,8 +139,8 @@ class SimulationResult:
         steps = self.counters["steps"]
         return self.counters["emitted"] / steps if steps else float("nan")
 
-    def goodput_per_s(self, *, ttft_s: float | None = None, tpot_s: float | None = None) -> float:
-        """Requests a second that finish within both limits.
+    def within(self, *, ttft_s: float | None = None, tpot_s: float | None = None) -> NDArray[np.bool_]:
+        """Which requests finish within both limits.
 
         Args:
             ttft_s: most time to the first token; None: no limit.
@@ -151,6 +151,11 @@ class SimulationResult:
             good = good & (self.ttft_s <= ttft_s)
         if tpot_s is not None:
             good = good & ~(self.tpot_s > tpot_s)
+        return good
+
+    def goodput_per_s(self, *, ttft_s: float | None = None, tpot_s: float | None = None) -> float:
+        """Requests a second that finish within both limits, as `within` takes them."""
+        good = self.within(ttft_s=ttft_s, tpot_s=tpot_s)
         return float(good.sum()) / self.clock_s if self.clock_s > 0 else 0.0
 
     def summary(self, *, slo_ttft_s: float | None = None, slo_tpot_s: float | None = None) -> dict[str, Any]:

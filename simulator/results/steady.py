@@ -31,6 +31,7 @@ class SteadyWindow:
         ttft_s: mean and percentiles of the requests that arrive within.
         tpot_s: of the same.
         in_flight: requests that have arrived and not ended, when it begins and when it ends.
+        good_ratio: share of the requests that arrive within which finish within the limits.
     """
 
     begin_s: float
@@ -41,6 +42,7 @@ class SteadyWindow:
     ttft_s: Mapping[str, float | None]
     tpot_s: Mapping[str, float | None]
     in_flight: tuple[int, int]
+    good_ratio: float
 
     @property
     def is_growing(self) -> bool:
@@ -62,13 +64,10 @@ def steady_window(
     arrivals = np.sort(result.arrival_s)
     begin = float(arrivals[int(WARM_UP_RATIO * (arrivals.size - 1))])
     end = float(arrivals[-1])
-    good = result.finished
+    good, kept = result.finished, result.within(ttft_s=slo_ttft_s, tpot_s=slo_tpot_s)
     inside = good & (result.last_token_s >= begin) & (result.last_token_s <= end)
     tokens = float(result.output_tokens[inside].sum())
-    if slo_ttft_s is not None:
-        inside = inside & (result.ttft_s <= slo_ttft_s)
-    if slo_tpot_s is not None:
-        inside = inside & ~(result.tpot_s > slo_tpot_s)
+    inside = inside & kept
     came = (result.arrival_s >= begin) & (result.arrival_s <= end)
     ended_s = np.where(good, result.last_token_s, result.arrival_s)  # the rejected and failed are in no one's way
     flying = [int(((result.arrival_s <= at) & (ended_s > at)).sum()) for at in (begin, end)]
@@ -77,5 +76,5 @@ def steady_window(
         goodput_per_s=float(inside.sum()) / (end - begin) if end > begin else None,
         tokens_per_s=tokens / (end - begin) if end > begin else None,
         ttft_s=distribution(result.ttft_s[came & good]), tpot_s=distribution(result.tpot_s[came & good]),
-        in_flight=(flying[0], flying[1]),
+        in_flight=(flying[0], flying[1]), good_ratio=float(kept[came].mean()),
     )  # fmt: skip

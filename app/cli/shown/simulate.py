@@ -118,6 +118,47 @@ def print_cases(cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[
         say(note)
 
 
+def print_highest_rates(answer: Mapping[str, Any], points: "list[LoadPoint]", title: str) -> None:
+    """Print the highest rate of every setting, and what happens at stated rates.
+
+    Args:
+        answer: as it goes out as JSON.
+        points: at the stated rates; none: no second table.
+        title: of the first table.
+    """
+    from app.cli.formatting import plain, ranged, time_unit
+    from app.cli.output import print_table, say
+
+    share = answer["good_share"]
+    cells = [
+        [row["name"], "" if row["rate_per_s"] is None else ranged(row["rate_per_s"], row["rate_per_s_interval"]),
+         "" if row["above_per_s"] is None else plain(row["above_per_s"]),
+         "" if row["good_ratio"] is None else f"{row['good_ratio']:.1%}", plain(row["goodput_per_s"]),
+         plain(row["tokens_per_s"]), "grows" if row["is_growing"] else "", row["reason"] or ""]
+        for row in answer["highest_rates"]
+    ]  # fmt: skip
+    heads = ["setting", "highest rate/s", "lost at", "within limits", "goodput/s", "tokens/s", "backlog", "no rate"]
+    caption = f"{share:.0%} of the requests that arrive after the warm-up are within the limits"
+    if len(answer["seeds"]) > 1:
+        caption += f"; in brackets 80 % of {len(answer['seeds'])} seeds"
+    print_table(title, heads, cells, caption=caption)
+    if points:
+        unit = time_unit([p.metrics[key][level] for p in points for key, level in _TIMES])
+        named = [(f"{p.name} at {plain(p.rate_per_s)}/s", p.metrics) for p in points]
+        heads = [f"{key[:-2].upper()} {level} {unit.name}" for key, level in _TIMES[:4]]
+        rows = [
+            [name, f"{m['good_ratio']:.1%}", plain(m["goodput_per_s"]),
+             *(unit.show(m[key][level]) for key, level in _TIMES[:4]), plain(m["tokens_per_s"]),
+             "grows" if m["is_growing"] else ""]
+            for name, m in named
+        ]  # fmt: skip
+        print_table("over load", ["setting", "within limits", "goodput/s", *heads, "tokens/s", "backlog"], rows)
+    if any(row["is_growing"] for row in answer["highest_rates"]):
+        say("where the backlog grows, more requests (--count) would tell a lower rate")
+    for note in answer["notes"]:
+        say(note)
+
+
 def _rank_cells(rank: str, m: Mapping[str, Any], unit: "TimeUnit") -> list[str]:
     from app.cli.formatting import plain
 

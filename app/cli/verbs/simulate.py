@@ -10,7 +10,7 @@ from app.cli import completion
 from app.cli.option_groups import Accepted, Refining, Requests, grouped
 from app.cli.options import Csv, Json, Out, Quiet, Seed, milliseconds, read_model
 from app.cli.output import Answered
-from app.cli.question.accepted import acceptance_values
+from app.cli.question.accepted import acceptance_values, draft_lengths
 from app.cli.question.asked import Config
 from app.cli.question.scenarios import asked_scenario
 
@@ -69,7 +69,10 @@ def simulate(
     method: Annotated[
         str | None, typer.Option("--method", help="Method slug (`rooftree methods`); default: the trace's.")
     ] = None,
-    draft_tokens: Annotated[int | None, typer.Option("--draft-tokens", help="Draft tokens K.")] = None,
+    draft_tokens: Annotated[
+        str | None,
+        typer.Option("--draft-tokens", help="Draft tokens K; several by commas are compared as --good-share does."),
+    ] = None,
     slo_ttft: Annotated[float | None, typer.Option("--slo-ttft", help="Longest good time to first token, ms.")] = None,
     slo_tpot: Annotated[float | None, typer.Option("--slo-tpot", help="Longest good time per token, ms.")] = None,
     config: Config = None,
@@ -113,6 +116,14 @@ def simulate(
     rates: Annotated[
         str | None, typer.Option("--rates", help="Run at these loads too, requests per second: 1,2,4.")
     ] = None,
+    good_share: Annotated[
+        float | None,
+        typer.Option(
+            "--good-share",
+            help="Find the highest rate at which this share of the requests is within --slo-ttft and --slo-tpot, for "
+            "every draft length or variant; --rates shows goodput there too. Default with several K: 0.9.",
+        ),
+    ] = None,
     beside: Annotated[
         list[Path] | None,
         typer.Option(
@@ -153,15 +164,17 @@ def simulate(
     for path, option in ((per_request, "--per-request"), (timeline, "--timeline"), (plot, "--plot")):
         if path is not None:
             require_file(path, option)
+    lengths = draft_lengths(draft_tokens, least=0) or []
+    length = max(lengths, default=None)
     named = {
         **asked.named, "deployment.model": model, "deployment.device": device, "deployment.engine": engine,
-        "speculation.draft_tokens": draft_tokens,
+        "speculation.draft_tokens": length,
         "speculation.method": method,
-        **acceptance_values(accepted, trace, draft_tokens, model, config),
+        **acceptance_values(accepted, trace, length, model, config),
         "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"), "slo.tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
     }  # fmt: skip
     if beside:
-        _only_beside(named, {"--compare": compare, "--policies": policies, "--rates": rates,
+        _only_beside(named, {"--compare": compare, "--policies": policies, "--rates": rates, "--good-share": good_share,
                              "--seeds": None if seeds == 1 else seeds, "--per-request": per_request,
                              "--timeline": timeline, "--plot": plot, "--csv": csv})  # fmt: skip
         named["requests.file"] = str(beside[0])
@@ -170,11 +183,18 @@ def simulate(
     if beside:
         return _beside(written, beside, assumed, seed=seed, out=out, json=json, quiet=quiet)
     if policies is not None:
-        _alone("--policies", {"--compare": compare, "--rates": rates, "--per-request": per_request,
-                              "--timeline": timeline, "--plot": plot})  # fmt: skip
+        _alone("--policies", {"--compare": compare, "--rates": rates, "--good-share": good_share,
+                              "--per-request": per_request, "--timeline": timeline, "--plot": plot})  # fmt: skip
         return _policies(written, policies, assumed, range(seed, seed + seeds), out=out, csv=csv, json=json,
                          quiet=quiet)  # fmt: skip
     variants, loads = variants_of(compare), rates_of(rates)
+    if good_share is not None or len(lengths) > 1:
+        _alone("--good-share", {"--per-request": per_request, "--timeline": timeline})
+        if len(lengths) > 1:
+            _alone("several --draft-tokens", {"--compare": compare})
+        answered = _highest(written, lengths if len(lengths) > 1 else [], variants, loads, good_share,
+                            range(seed, seed + seeds), quiet=quiet)  # fmt: skip
+        return _highest_delivered(written, *answered, assumed, plot, out=out, csv=csv, json=json, quiet=quiet)
     answer, cases, points = _run(written, variants, loads, range(seed, seed + seeds), quiet=quiet)
     answer["notes"] = [*assumed, *answer["notes"]]
     answer["inputs"] |= {"seed": seed, "compare": list(compare or ()), "rates": loads}
@@ -248,6 +268,55 @@ def _beside(
     return deliver(
         body, name="", json=json, out=out, quiet=quiet, show=lambda: print_replays(found, notes),
         also=lambda folder: write_replays(folder, found, inputs=inputs, earlier=out),
+    )  # fmt: skip
+
+
+def _highest(
+    written: "ScenarioFile", lengths: list[int], variants: list[tuple[str, Mapping[str, bool]]], loads: list[float],
+    good_share: float | None, seeds: range, *, quiet: bool,
+) -> "tuple[dict[str, Any], list[LoadPoint]]":  # fmt: skip
+    """The highest rates of draft lengths or variants, and what happens at stated loads."""
+    from app.answers.highest_rates import SHARE, highest_rates, settings_of
+    from app.answers.simulation_runs import prepared_of
+    from app.cli.progress import counting
+    from hardware_profiles.errors import InputError
+
+    share = SHARE if good_share is None else good_share
+    if not 0.0 < share <= 1.0:
+        raise InputError("must lie in 0..1, 0 excluded", key="--good-share", value=share)
+    if written.slo.ttft_s is None and written.slo.tpot_s is None:
+        raise InputError("counts requests within limits; state --slo-ttft, --slo-tpot or both", key="--good-share")
+    with counting(quiet) as report:
+        prepared = prepared_of(written)
+        settings = settings_of(prepared, lengths, variants)
+        highest, points = highest_rates(settings, loads, share, seeds, report)
+    inputs = {**written.model_dump(mode="json", by_alias=True), "seed": seeds[0], "draft_tokens": lengths or None,
+              "rates": loads, "good_share": share}  # fmt: skip
+    rows = [{"name": p.name, "rate_per_s": p.rate_per_s, "metrics": p.metrics} for p in points]
+    answer = {
+        "inputs": inputs,
+        "good_share": share,
+        "highest_rates": [each.as_json() for each in highest],
+        "load": rows,
+    }
+    return answer | {"seeds": list(seeds), "notes": list(prepared.notes)}, points
+
+
+def _highest_delivered(
+    written: "ScenarioFile", answer: dict[str, Any], points: "list[LoadPoint]",
+    assumed: list[str], plot: Path | None, *, out: Path | None, csv: Path | None, json: bool, quiet: bool,
+) -> Answered:  # fmt: skip
+    from app.cli.output import deliver
+    from app.cli.shown.simulate import print_highest_rates
+
+    answer["notes"] = [*assumed, *answer["notes"]]
+    if plot is not None:
+        from app.reports.simulation_page import write_load_page
+
+        write_load_page(answer["highest_rates"], points, answer["good_share"], plot, title=_title(written))
+    return deliver(
+        answer, name="simulation", json=json, out=out, quiet=quiet, csv=csv, rows=["highest_rates", "load"],
+        show=lambda: print_highest_rates(answer, points, _title(written)),
     )  # fmt: skip
 
 

@@ -1,0 +1,209 @@
+"""Up to which load does a service keep its limits, and does drafting move that?
+
+A rate is kept where a share of the requests that arrive after the warm-up finish within the limits. The highest such
+rate is found by doubling and bisection, every rate and setting on the same draws; a backlog that still grows there is
+marked, as more requests would tell a lower rate. Leaves out which limits users need.
+
+Reference: Zhong et al. 2024, DistServe (arXiv:2401.09670), whose goodput is that rate for a share of 0.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from app.answers.simulation_runs import COVERAGE, Report, Variant, autoregressive, summary, with_whole_prompts
+from app.reports.simulation_page import LoadPoint
+from hardware_profiles.errors import InputError, RooftreeError
+from simulator.engine import simulate
+from simulator.results.steady import steady_window
+from simulator.scenario.build import Prepared, prepare
+
+SHARE = 0.9
+RESOLUTION = 1.01
+"""How far apart the highest rate that is kept and the lowest that is not may stay."""
+MOST_DOUBLINGS = 24
+_SHOWN = ("good_ratio", "goodput_per_s", "tokens_per_s", "is_growing")
+Point = Callable[[float], LoadPoint]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """One way to serve.
+
+    Args:
+        name: of its rows.
+        prepared: the scenario; None where there is none.
+        changes: fields of `SchedulerOptions` that differ.
+        reason: why there is none.
+    """
+
+    name: str
+    prepared: Prepared | None = None
+    changes: Mapping[str, Any] | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HighestRate:
+    """The highest load of a setting.
+
+    Args:
+        name: of the setting.
+        point: at the highest rate that is kept; None: not even the lowest that was tried is.
+        lost: at the lowest rate above it that was tried, which is not kept; None: every one is.
+        interval: of the rate over seeds; None for one seed.
+        reason: why there is no rate.
+    """
+
+    name: str
+    point: LoadPoint | None = None
+    lost: LoadPoint | None = None
+    interval: tuple[float, float] | None = None
+    reason: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Rates in requests per second; above `above_per_s` the share is lost."""
+        found = self.point
+        return {
+            "name": self.name, "feasible": found is not None, "reason": self.reason or None,
+            "rate_per_s": found and found.rate_per_s, "rate_per_s_interval": self.interval,
+            "above_per_s": self.lost.rate_per_s if found and self.lost else None,
+            **{key: found and found.metrics[key] for key in _SHOWN},
+        }  # fmt: skip
+
+
+def settings_of(base: Prepared, lengths: Sequence[int], variants: Sequence[Variant]) -> list[Setting]:
+    """A setting for every draft length, else for every variant; one that cannot be has its reason.
+
+    Args:
+        base: the scenario as asked.
+        lengths: draft tokens K, 0 for none; empty: those of the scenario.
+        variants: see `simulation_runs.variants_of`.
+
+    Raises:
+        InputError: lengths of a scenario that drafts nothing, or no setting can be.
+    """
+    if not lengths:
+        plain = autoregressive(base)
+        return [
+            Setting(name=name, prepared=plain if name == "autoregressive" else base, changes=changes)
+            for name, changes in variants
+        ]
+    if base.written.speculation is None and any(lengths):
+        raise InputError("needs what is accepted: a --trace, --acceptance, --tokens-per-step or --drafter",
+                         key="--draft-tokens", value=",".join(map(str, lengths)))  # fmt: skip
+    found, first = [], None
+    for length in lengths:
+        name = f"K={length}" if length else "off"
+        try:
+            found.append(Setting(name=name, prepared=_drafting(base, length)))
+        except RooftreeError as error:
+            first = first or error
+            found.append(Setting(name=name, reason=str(error)))
+    if first is not None and all(setting.prepared is None for setting in found):
+        raise first
+    return found
+
+
+def _drafting(base: Prepared, length: int) -> Prepared:
+    if not length:
+        return autoregressive(base)
+    assert base.written.speculation is not None
+    sized = {"draft_tokens": length, "tree": None, "dynamic_tree": None, "schedule": ()}
+    speculation = base.written.speculation.model_copy(update=sized)
+    return prepare(base.written.model_copy(update={"speculation": speculation}))
+
+
+def points_of(setting: Setting, seed: int, report: Report) -> Point:
+    """What a setting does at a rate; each rate is simulated once.
+
+    Args:
+        setting: with a scenario.
+        seed: of all draws: arrivals of every rate are those of another, nearer together.
+        report: called with what runs, and how many requests of how many have ended.
+    """
+    own, changes = setting.prepared, dict(setting.changes or {})
+    assert own is not None
+    slo, known = own.written.slo, {}
+
+    def at(rate_per_s: float) -> LoadPoint:
+        if rate_per_s not in known:
+            scenario = with_whole_prompts(own.scenario(seed, rate_per_s=rate_per_s, **changes), changes)
+            name = f"{setting.name} at {rate_per_s:.4g}/s"
+            result = simulate(scenario, progress=lambda ended, total: report(name, ended, total))
+            window = steady_window(result, slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
+            more = {"good_ratio": window.good_ratio, "is_growing": window.is_growing}
+            known[rate_per_s] = LoadPoint(
+                name=setting.name, rate_per_s=rate_per_s, metrics=summary(own, result) | more
+            )  # fmt: skip
+        return known[rate_per_s]
+
+    return at
+
+
+def highest_rate(at: Point, share: float, start: float) -> tuple[LoadPoint | None, LoadPoint | None]:
+    """The highest rate that is kept, and the lowest above it that is not, `RESOLUTION` apart.
+
+    Where shares do not fall evenly with the rate, it is one of the rates at which they cross.
+
+    Args:
+        at: what happens at a rate.
+        share: of requests within the limits, 0..1.
+        start: requests per second to begin at.
+
+    Returns:
+        The first is None where nothing is kept `MOST_DOUBLINGS` halvings below the start, the second where everything
+        is so far above it.
+    """
+    kept, lost = None, None
+    rate = start
+    for _ in range(MOST_DOUBLINGS):
+        here = at(rate)
+        kept, lost = (here, lost) if here.metrics["good_ratio"] >= share else (kept, here)
+        if kept is not None and lost is not None:
+            break
+        rate *= 2.0 if lost is None else 0.5
+    while kept is not None and lost is not None and lost.rate_per_s > RESOLUTION * kept.rate_per_s:
+        here = at(sqrt(kept.rate_per_s * lost.rate_per_s))
+        kept, lost = (here, lost) if here.metrics["good_ratio"] >= share else (kept, here)
+    return kept, lost
+
+
+def highest_rates(
+    settings: Sequence[Setting], rates: Sequence[float], share: float, seeds: Sequence[int], report: Report
+) -> tuple[list[HighestRate], list[LoadPoint]]:
+    """The highest rate of every setting, and what happens at stated rates.
+
+    Args:
+        settings: some with a scenario.
+        rates: requests per second to show, rising; empty: none.
+        share: of requests that must be within the limits, 0..1.
+        seeds: of all draws; rates of further ones make the interval.
+        report: see `points_of`.
+    """
+    found, shown = [], []
+    for setting in settings:
+        if setting.prepared is None:
+            found.append(HighestRate(name=setting.name, reason=setting.reason))
+            continue
+        at = points_of(setting, seeds[0], report)
+        points = [at(rate) for rate in rates]
+        shown += points
+        good = [point.rate_per_s for point in points if point.metrics["good_ratio"] >= share]
+        written = setting.prepared.written.requests.rate_per_s
+        kept, lost = highest_rate(at, share, max(good, default=rates[0] if rates else written or 1.0))
+        others = [highest_rate(points_of(setting, seed, report), share, kept.rate_per_s)[0]
+                  for seed in seeds[1:] if kept is not None and lost is not None]  # fmt: skip
+        values = [each.rate_per_s for each in (kept, *others) if each is not None]
+        low, high = np.quantile(values or [0.0], [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]).tolist()
+        reason = f"no rate keeps {share:.0%} of the requests within the limits" if kept is None else ""
+        if kept is not None and lost is None:
+            kept, reason = None, "every rate keeps them: the limits do not bind, or are of the time per token alone"
+        interval = (low, high) if len(values) > 1 else None
+        found.append(HighestRate(name=setting.name, point=kept, lost=lost, reason=reason, interval=interval))
+    return found, shown

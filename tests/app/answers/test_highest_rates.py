@@ -1,0 +1,114 @@
+"""The highest rate within limits is that of a queue with a known law, and a run of its own at it agrees."""
+
+from math import exp, factorial
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from app.answers.highest_rates import RESOLUTION, highest_rate
+from app.reports.simulation_page import LoadPoint
+from simulator.engine import simulate
+from simulator.loop.options import Scenario, SchedulerOptions
+from simulator.loop.request import Workload
+from simulator.results.steady import steady_window
+from simulator.scenario.arrivals import poisson
+
+SERVICE_S, LIMIT_S, SHARE, REQUESTS = 0.01, 0.05, 0.9, 6000
+
+
+def waits_at_most(rate_per_s, wait_s):
+    """P(wait <= t) of one server with Poisson arrivals and a fixed service time: Erlang 1909, Crommelin 1932."""
+    terms = [
+        (rate_per_s * (k * SERVICE_S - wait_s)) ** k / factorial(k) * exp(-rate_per_s * (k * SERVICE_S - wait_s))
+        for k in range(int(wait_s / SERVICE_S + 1e-9) + 1)
+    ]
+    return (1.0 - rate_per_s * SERVICE_S) * sum(terms)
+
+
+def one_server(rate_per_s):
+    """One request at a time, each for one iteration."""
+    one = np.ones(REQUESTS, dtype=np.int32)
+    arrivals = poisson(REQUESTS, rate_per_s, np.random.default_rng(3))
+    scenario = Scenario(
+        workload=Workload(arrival_s=arrivals, prompt_tokens=one, output_tokens=one), timer=lambda *_: SERVICE_S,
+        scheduler=SchedulerOptions(kv_blocks=8, token_budget=1, max_requests=1),
+    )  # fmt: skip
+    good = steady_window(simulate(scenario), slo_ttft_s=LIMIT_S).good_ratio
+    return LoadPoint(name="one", rate_per_s=rate_per_s, metrics={"good_ratio": good})
+
+
+@pytest.mark.heavy
+def test_it_is_that_of_a_queue_with_a_known_law():
+    known = brentq(lambda rate: waits_at_most(rate, LIMIT_S - SERVICE_S) - SHARE, 1.0, 99.0)
+    kept, lost = highest_rate(one_server, SHARE, 60.0)
+    assert kept.rate_per_s == pytest.approx(known, rel=0.05)
+    assert kept.metrics["good_ratio"] >= SHARE > lost.metrics["good_ratio"]
+    assert 1.0 < lost.rate_per_s / kept.rate_per_s <= RESOLUTION
+
+
+@pytest.mark.parametrize("start", [0.01, 7.0, 1e4])
+def test_it_is_found_from_any_start(start):
+    kept, lost = highest_rate(lambda rate: LoadPoint(name="", rate_per_s=rate, metrics={"good_ratio": rate < 40}),
+                              SHARE, start)  # fmt: skip
+    assert kept.rate_per_s < 40 <= lost.rate_per_s <= RESOLUTION * kept.rate_per_s
+
+
+def test_what_is_always_or_never_kept_has_none():
+    def always(good):
+        return lambda rate: LoadPoint(name="", rate_per_s=rate, metrics={"good_ratio": good})
+
+    assert highest_rate(always(1.0), SHARE, 1.0)[1] is None
+    assert highest_rate(always(0.0), SHARE, 1.0)[0] is None
+
+
+TRAFFIC = ("--count", "120", "--prompt-tokens", "uniform:50:800", "--output-tokens", "40", "--rate", "4")
+WORDS = ("simulate", "--model", "llama-3.1-8b", "--drafter", "eagle-3:0.8,0.6,0.4", *TRAFFIC)
+LIMITS = ("--slo-ttft", "200", "--slo-tpot", "9")
+
+
+def test_every_draft_length_has_its_rate_and_a_run_there_agrees(rooftree, tmp_path):
+    done = rooftree(*WORDS, "--draft-tokens", "0,3", *LIMITS, "--rates", "2,8", "--seeds", "2", "--json",
+                    "--plot", tmp_path / "load.html").answer  # fmt: skip
+    off, drafted = done["highest_rates"]
+    assert (off["name"], drafted["name"]) == ("off", "K=3") and done["good_share"] == 0.9
+    assert 0 < off["rate_per_s"] < drafted["rate_per_s"]
+    assert all(low <= high for low, high in (off["rate_per_s_interval"], drafted["rate_per_s_interval"]))
+    assert [(p["name"], p["rate_per_s"]) for p in done["load"]] == [
+        (name, rate) for name in ("off", "K=3") for rate in (2.0, 8.0)
+    ]
+    page = (tmp_path / "load.html").read_text()
+    assert "Requests within the limits" in page and "Goodput against load" in page
+    rates = f"{drafted['rate_per_s']!r},{drafted['above_per_s']!r}"
+    again = rooftree(*WORDS, "--draft-tokens", "3", *LIMITS, "--good-share", "0.9", "--rates", rates, "--json").answer
+    at, above = (point["metrics"] for point in again["load"])
+    assert (at["good_ratio"], at["goodput_per_s"]) == (drafted["good_ratio"], drafted["goodput_per_s"])
+    assert at["good_ratio"] >= 0.9 > above["good_ratio"]
+    run = rooftree(*WORDS, "--draft-tokens", "3", *LIMITS, "--rate", repr(drafted["rate_per_s"]), "--json").answer
+    assert run["metrics"]["goodput_per_s"] == drafted["goodput_per_s"]
+    printed = rooftree(*WORDS, "--draft-tokens", "0,3", *LIMITS).out
+    assert "highest rate/s" in printed and "90% of the requests" in printed
+
+
+def test_variants_have_rates_too_and_what_cannot_be_is_marked(rooftree):
+    tight = ("--slo-ttft", "0.001", "--good-share", "0.5", "--compare", "autoregressive")
+    rows = rooftree(*WORDS, "--draft-tokens", "3", *tight, "--json").answer["highest_rates"]
+    assert [row["name"] for row in rows] == ["as asked", "autoregressive"]
+    assert not any(row["feasible"] for row in rows) and "no rate keeps 50%" in rows[0]["reason"]
+    free = ("--slo-tpot", "10000", "--good-share", "0.5")
+    (row,) = rooftree(*WORDS, "--draft-tokens", "3", *free, "--json").answer["highest_rates"]
+    assert row["rate_per_s"] is None and "every rate keeps them" in row["reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--draft-tokens", "0,3"), "--good-share: counts requests within limits"),
+        (("--draft-tokens", "0,3", *LIMITS, "--good-share", "1.5"), "must lie in 0..1"),
+        (("--draft-tokens", "0,3", *LIMITS, "--compare", "chunked"), "--compare: goes without several"),
+        (("--draft-tokens", "x"), "--draft-tokens"),
+    ],
+)
+def test_misuse_is_named(rooftree, words, message):
+    done = rooftree(*WORDS, *words)
+    assert done.code == 2 and message in done.err
