@@ -203,7 +203,10 @@ def highest_rates(
         low, high = np.quantile(values or [0.0], [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]).tolist()
         reason = f"no rate keeps {share:.0%} of the requests within the limits" if kept is None else ""
         if kept is not None and lost is None:
-            kept, reason = None, "every rate keeps them: the limits do not bind, or are of the time per token alone"
+            kept, reason = (
+                None,
+                "every rate keeps them; more requests (--count) or a limit of the first token would tell one",
+            )
         interval = (low, high) if len(values) > 1 else None
         found.append(HighestRate(name=setting.name, point=kept, lost=lost, reason=reason, interval=interval))
     return found, shown

@@ -10,6 +10,7 @@ _ORACLES = {
     "tree_per_request_at_most": "a tree per request, at most",
     "tree_per_step": "a tree per step, knowing the text",
 }
+_SHOWN = 16  # requests of a batch
 _FORMS = {
     "chain": "chain",
     "level_uniform": "children by level (vLLM)",
@@ -53,6 +54,28 @@ def print_trees(answer: dict[str, Any], title: str, out: Path | None) -> None:
         say(assumed)
     if out:
         say(f"written to {out}")
+
+
+def print_splits(rows: list[dict[str, Any]], title: str) -> None:
+    """Print how the nodes of a batch are shared, and what that gains over as many for each.
+
+    Args:
+        rows: as `app.answers.batch_splits.split_rows` gives them.
+        title: whose requests they are.
+    """
+    from app.cli.formatting import plain
+    from app.cli.output import print_table, say
+
+    cells = [
+        [plain(r["nodes"]), f"{r['tokens_per_step']:.4f}", f"{r['uniform_tokens_per_step']:.4f}",
+         f"{r['gain_ratio']:+.1%}", "" if r["gain_by_chance_ratio"] is None else f"{r['gain_by_chance_ratio']:+.1%}",
+         " ".join(map(str, r["draft_tokens"][:_SHOWN])) + (" .." if r["requests"] > _SHOWN else "")]
+        for r in rows
+    ]  # fmt: skip
+    columns = ["nodes", "tokens/step", "as many for each", "gain", "by chance", "draft tokens by request"]
+    print_table(title, columns, cells, caption="of the whole batch; nodes: roots included")
+    if any(r["gain_by_chance_ratio"] is not None for r in rows):
+        say("each request is known by the tokens recorded of it; by chance: what equal requests would seem to gain")
 
 
 def _oracle_cells(row: dict[str, Any]) -> list[str]:

@@ -53,6 +53,14 @@ def tree(
         int | None,
         typer.Option("--recorded-tokens", min=1, help="Positions that a vector was counted on, for --robust."),
     ] = None,
+    split_over: Annotated[
+        str | None,
+        typer.Option(
+            "--split-over",
+            help="Requests of one batch that share the nodes: so many of the recording, or a JSON file with a survival "
+            "vector, P(first d draft tokens kept), for each.",
+        ),
+    ] = None,
     out: Out = None,
     csv: Csv = None,
     seed: Seed = 0,
@@ -68,6 +76,8 @@ def tree(
 
     --acceptance also takes a file: a recorded trace, or a sibling vector as a JSON list (one list per depth where they
     differ). From rates alone, siblings are taken to be tried in turn.
+
+    With --split-over the nodes are those of a whole batch: how many each request should get, and what that gains.
     """
     from app.answers.tree_speeds import speed_rows
     from app.answers.trees import sampling_row, state_rows, trace_rows, vector_rows
@@ -81,6 +91,10 @@ def tree(
     budgets = whole_numbers(nodes, "--nodes", least=1, most=MOST_NODES)
     if not 1 <= depth <= MOST_NODES:
         raise InputError(f"must lie in 1..{MOST_NODES}", key="--depth", value=depth)
+    if split_over is not None:
+        refused = {"--model": model, "--method": method, "--held-out": held_out, "--robust": robust}
+        return _split(split_over, accepted, budgets, depth, refused, seed=seed,
+                      delivery={"out": out, "csv": csv, "json": json, "quiet": quiet})  # fmt: skip
     prompted, width = _prompted(method, accepted), min(max(budgets), MOST_SIBLINGS)
     if prompted is not None:
         from costmodel.optimizers.state_candidates import WIDTH
@@ -124,6 +138,40 @@ def tree(
         show=lambda: print_trees(answer, title, out), also=lambda folder: _write_shapes(rows, folder), csv=csv,
         rows=["trees"],
     )  # fmt: skip
+
+
+def _split(
+    text: str, accepted: Accepted, budgets: list[int], depth: int, refused: dict[str, Any], *, seed: int,
+    delivery: dict[str, Any],
+) -> Answered:  # fmt: skip
+    """Nodes of a batch, by request."""
+    from app.answers.batch_splits import read_survivals, recorded_batch, split_rows
+    from app.cli.output import deliver
+    from app.cli.shown.trees import print_splits
+    from hardware_profiles.errors import InputError
+    from traces.library import trace_file
+    from traces.storage.acceptance_file import read_acceptance
+
+    for option, value in refused.items():
+        if value:
+            raise InputError("goes without --split-over", key=option, value=value)
+    named = accepted.acceptance
+    if depth < 2:
+        raise InputError("a draft needs at least 2 levels", key="--depth", value=depth)
+    if not text.isdecimal():
+        if named is not None:
+            raise InputError("goes without a file of --split-over, which says what is kept", key="--acceptance")
+        batch, title = read_survivals(Path(text), depth - 1), text
+    elif named is None or is_rates(named):
+        raise InputError("draws requests of a recording: --acceptance TRACE", key="--split-over", value=text)
+    else:
+        path = trace_file(named)
+        batch = recorded_batch(read_acceptance(path), int(text), depth - 1, MOST_SIBLINGS, seed)
+        title = f"{text} requests of {named}"
+    rows = split_rows(batch, budgets, seed)
+    inputs = {"acceptance": named, "split_over": text, "nodes": budgets, "depth": depth, "seed": seed}
+    answer = {"inputs": inputs, "splits": rows}
+    return deliver(answer, name="splits", show=lambda: print_splits(rows, title), rows=["splits"], **delivery)
 
 
 def _prompted(method: str, accepted: Accepted) -> "Method | None":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROWS: Mapping[str, tuple[str, ...]] = {
     "optimize": ("choices", "alternatives", "unmet"), "predict": ("predictions", "rows"),
     "replay": ("chains", "trees", "varying"),
-    "reproduce": ("rows",), "score": ("slices",), "simulate": ("cases", "load"), "tree": ("trees",),
+    "reproduce": ("rows",), "score": ("slices",), "simulate": ("cases", "load"), "tree": ("trees", "splits"),
     "breakeven": ("points",), "capacity": ("plans",),
     "traces inspect": ("kinds",), "acceptance list": ("entries",), "sweep": ("moved", "appeared", "disappeared"),
 }  # fmt: skip
@@ -84,7 +84,9 @@ class Answer:
         """
         body = self.to_json()
         parts = (part,) if part is not None else ROWS.get(self.verb, ())
-        if self.verb == "simulate" and part is None:
+        if self.verb == "simulate" and part is None and "metrics" not in body:  # compared, not run once
+            parts = tuple(key for key in ("highest_rates", "policies", "loads") if key in body)
+        elif self.verb == "simulate" and part is None:
             body["cases"] = body.get("cases") or [{"name": "as asked", "metrics": body["metrics"]}]
         found = [row for key in parts for row in body.get(key) or ()]
         if not all(isinstance(row, Mapping) for row in found) or (part is not None and part not in body):

@@ -112,3 +112,11 @@ def test_variants_have_rates_too_and_what_cannot_be_is_marked(rooftree):
 def test_misuse_is_named(rooftree, words, message):
     done = rooftree(*WORDS, *words)
     assert done.code == 2 and message in done.err
+
+
+def test_a_notebook_has_a_row_a_setting():
+    from rooftree import simulate as asked
+
+    answer = asked(model="llama-3.1-8b", drafter="eagle-3:0.8,0.6,0.4", draft_tokens=[0, 3], count=60, rate=4,
+                   prompt_tokens=500, output_tokens=20, slo_ttft=100)  # fmt: skip
+    assert [row["name"] for row in answer.rows()] == ["off", "K=3"]
