@@ -4,7 +4,7 @@ An `Answer` holds words, numbers, figures in Plotly's JSON form, tables and file
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ from hardware_profiles.errors import InputError
 from traces.library import recordings, trace_name
 
 __all__ = [
-    "Answer", "Card", "Change", "DeferredAnswer", "EngineStart", "Figure", "Row", "options", "scenario", "setting_of",
-    "shown_path", "trace_path",
+    "Answer", "Card", "Change", "DeferredAnswer", "EngineStart", "Figure", "Row", "lower", "options", "scenario",
+    "setting_of", "shown_path", "trace_path",
 ]  # fmt: skip
 
+LOW_PIXELS = 260
 Figure = dict[str, Any]
 Row = Mapping[str, Any]
 
@@ -33,6 +34,12 @@ class Card:
     title: str
     note: str
     figure: Figure
+
+
+def lower(card: Card, height: int = LOW_PIXELS) -> Card:
+    """A card whose figure is so many pixels high: pages of several are to be seen without much scrolling."""
+    layout = {**card.figure["layout"], "height": height}
+    return replace(card, figure={**card.figure, "layout": layout})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -174,8 +174,9 @@ def _show(answer: Answer, state: State) -> None:
     with st.container():  # before what takes longer, which the charts do not wait for
         chart_component.library()
     rest = st.container()
-    st.subheader("Take it along", anchor=False)
-    st.caption("The command line that gives the same answer; the address of this page is a link to it.")
+    st.markdown(
+        "**Take it along**: the command line that gives the same answer; the address of this page is a link to it."
+    )
     st.code(answer.command, language="bash", wrap_lines=True)
     files: dict[str, Callable[[], bytes]] = {
         "rooftree-dashboard.json": lambda: _configuration(answer, state), **answer.files,

@@ -76,7 +76,7 @@ def step_bar_figure(explained: Json) -> Figure:
             })  # fmt: skip
     bottom = {"title": {"text": f"time (ms) of a step of {digits(total / MILLI)} ms"}, "rangemode": "tozero"}
     side = {"type": "category", "showgrid": False}
-    figure = framed(data, bottom, side, height=130 + 26 * len(shown))
+    figure = framed(data, bottom, side, height=130 + 20 * len(shown))
     figure["layout"] |= {"barmode": "stack", "bargap": 0.3}
     return figure
 

@@ -7,7 +7,7 @@ pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not i
 from tests.browser.screenshots import PAGES, settled
 
 PHONE, DESKTOP = (390, 844), (1280, 800)
-MOST_SCREENS = 3.0
+MOST_SCREENS = {"hardware": 3.5}  # whose charts and tables answer for every device; of the others three
 SERVED = "&count=10&prompt_tokens=64&output_tokens=16"
 HEIGHT = "document.querySelector('[data-testid=stMain]').scrollHeight"
 
@@ -48,4 +48,4 @@ def test_a_desktop_shows_the_whole_bar(opened):
 def test_no_page_is_longer_than_three_screens(opened, name):
     page = opened(f"page={name}", size=DESKTOP)
     page.locator("[data-part=charts]").wait_for()
-    assert page.evaluate(HEIGHT) <= MOST_SCREENS * DESKTOP[1]
+    assert page.evaluate(HEIGHT) <= MOST_SCREENS.get(name, 3.0) * DESKTOP[1]

@@ -33,7 +33,7 @@ from hardware_profiles.units import MILLI
 Row = dict[str, Any]
 MOST_PLANNED = 8
 PLAIN = "plain-decoding"
-PLOT_PIXELS = (520.0, 300.0)  # of the chart on a narrow screen
+PLOT_PIXELS = (520.0, 220.0)  # of the chart on a narrow screen
 _DATE = re.compile(r"(?:\d{1,2} [A-Z][a-z]+ )?\b20\d\d\b", re.ASCII)
 
 
@@ -116,7 +116,7 @@ def trade_card(rows: Sequence[Row], state: State) -> Card:
         "hoverinfo": "text", "hovertext": hover,
     }  # fmt: skip
     figure = framed([points], {"type": "log", "title": {"text": "$ per million tokens"}},
-                    {"type": "log", "title": {"text": "J per token"}}, height=400)  # fmt: skip
+                    {"type": "log", "title": {"text": "J per token"}}, height=320)  # fmt: skip
     return Card(title="Price and energy of every device", figure=figure,
                 note="Each at its best layout; decode steps alone; lower left is better.")  # fmt: skip
 

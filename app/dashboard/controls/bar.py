@@ -50,8 +50,7 @@ def asked(state: State) -> State:
     state = read(state, [*(name for names in groups.values() for name in names), *inline])
     st.html(STYLE)
     is_open = st.session_state.get("question-open", False)
-    st.button(_summary(state), key="question-summary", on_click=_turn, icon=":material/tune:",
-              help="Your question: press to change it")  # fmt: skip
+    st.button(_summary(state), key="question-summary", on_click=_turn, icon=":material/tune:")
     with st.container(key=f"question-{'open' if is_open else 'closed'}"):
         with st.container(horizontal=True, key="question"):
             for title, names in groups.items():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from app.answers.refining import search_rows
-from app.dashboard.answer import Card, DeferredAnswer, Figure, Row
+from app.dashboard.answer import Card, DeferredAnswer, Figure, Row, lower
 from app.dashboard.answers.diffusion.recordings import Recording, shipped_recording
 from app.figures.charts import NEUTRAL, PALETTE, digits
 from app.figures.refining_figures import refining_figure
@@ -88,7 +88,7 @@ def front_answer(
     best = _shown([row for row in rows if row.get("meets_floor")])
     return DeferredAnswer(
         notes=[_best(result, answer, batch, context)],
-        cards=[Card(title="Speed against agreement", note=note, figure=figure)],
+        cards=[lower(Card(title="Speed against agreement", note=note, figure=figure))],
         tables=[("Fastest policies at that agreement", best)] if best else [],
     )
 

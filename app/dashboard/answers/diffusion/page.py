@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.answers.feasible import require_cell
-from app.dashboard.answer import Answer, Card, options, scenario, setting_of, shown_path
+from app.dashboard.answer import Answer, Card, lower, options, scenario, setting_of, shown_path
 from app.dashboard.answers.diffusion.front import (
     Search,
     front_answer,
@@ -85,7 +85,8 @@ def answer_diffusion(state: State, uploaded: ConfidenceTrace | Recording | None 
         command=_command(state, asked, known),
         numbers=_numbers(replay, speeds),
         cards=[
-            Card(title="Confidence, pass by pass", note=confidence_note(passes), figure=confidence_figure(passes)),
+            lower(Card(title="Confidence, pass by pass", note=confidence_note(passes),
+                       figure=confidence_figure(passes)), 400),
             Card(title="Speed against batch",
                  note="Of the whole batch; the twin is plain decoding of a model of the same shape.",
                  figure=_speed_figure(speeds)),

@@ -13,7 +13,7 @@ import numpy as np
 
 from app.answers.feasible import change_words
 from app.answers.optimize import recommendation, unmet_rows
-from app.dashboard.answer import Answer, Card, DeferredAnswer, Row, options, scenario
+from app.dashboard.answer import Answer, Card, DeferredAnswer, Row, lower, options, scenario
 from app.dashboard.answers.run.devices import cheapest
 from app.dashboard.answers.run.engines import archive, starts
 from app.dashboard.answers.unmet import MISSED, missed
@@ -185,7 +185,7 @@ def _table_row(row: Any) -> dict[str, Any]:
 def _cards(body: dict[str, Any], mine: dict[str, Any], context: int) -> list[Card]:
     cards = _lines(body, context)
     if (figure := charts.acceptance_figure(body)) is not None:
-        cards.append(Card(title="Tokens per step", note="Replayed, or as published or stated.", figure=figure))
+        cards.append(lower(Card(title="Tokens per step", note="Replayed, or as published or stated.", figure=figure)))
     if (row := charts.best_tree(mine)) is not None:
         shape = Tree.from_json(row["tree"])
         cards.append(Card(title=f"Best tree: {shape.draft_tokens} draft tokens", note="Coloured by how often it helps.",
@@ -195,14 +195,14 @@ def _cards(body: dict[str, Any], mine: dict[str, Any], context: int) -> list[Car
 
 def _lines(body: dict[str, Any], context: int) -> list[Card]:
     """Charts over batch."""
-    return [
+    return [lower(each) for each in (
         Card(title="Speedup", note="Against no speculation at the same batch; bands are 80 % intervals.",
              figure=charts.speedup_figure(body, context)),
         Card(title="Throughput", note="Tokens per second of the whole batch.",
              figure=charts.throughput_figure(body, context)),
         Card(title="Step time", note="Of the winner at every batch, by phase.",
              figure=charts.step_time_figure(body, context)),
-    ]  # fmt: skip
+    )]  # fmt: skip
 
 
 def _by_batch(body: dict[str, Any], mine: dict[str, Any]) -> list[str]:

@@ -207,7 +207,7 @@ def _lines(
         for place, (name, (x, y)) in enumerate(lines.items())
     ]  # fmt: skip
     up = {"title": {"text": side}} | ({"type": "log"} if log else {})
-    return framed(data, {"title": {"text": bottom}}, up, height=320, hovermode="x unified", showlegend=True)
+    return framed(data, {"title": {"text": bottom}}, up, height=260, hovermode="x unified", showlegend=True)
 
 
 def _notes(trace: AcceptanceTrace) -> list[str]:
