@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
     from costmodel.optimizers.held_out.comparison import Comparison
-    from costmodel.optimizers.held_out.policies import Draft
+    from costmodel.optimizers.held_out.half import Draft
 
 Row = dict[str, Any]
 
@@ -22,9 +23,10 @@ def held_out_rows(
     context: int,
     *,
     match_rate: float | None = None,
+    splits: int | None = None,
     seed: int = 0,
 ) -> list[Row]:
-    """Every policy on the halves of a recording: one row per batch.
+    """Every policy on halves of a recording: one row per batch.
 
     Args:
         file: of the recording.
@@ -32,13 +34,14 @@ def held_out_rows(
         batches: requests that decode together.
         context: cached tokens per request.
         match_rate: share of steps with a proposal, where the recording does not tell.
-        seed: of the split and the bootstrap.
+        splits: times that the requests are halved; None: ten.
+        seed: of the splits.
 
     Raises:
-        InputError: a recording without positions, of one request, or names that make no sense.
+        InputError: a recording without positions, of one request, names that make no sense, or no split.
     """
     from costmodel.answers.settings import build_setting
-    from costmodel.optimizers.held_out.comparison import compare_policies
+    from costmodel.optimizers.held_out.comparison import SPLITS, compare_policies
     from costmodel.optimizers.recommend import drafter_question
     from costmodel.optimizers.sources import trace_source
 
@@ -47,26 +50,27 @@ def held_out_rows(
     known = replace(question, deployment=replace(question.deployment, model=model))
     source = source.asked_on(model)
     setting = build_setting(drafter_question(known, source, draft_models=False))
-    found = compare_policies(source, setting, batches=batches, context=context, seed=seed)
+    times = SPLITS if splits is None else splits
+    found = compare_policies(source, setting, batches=batches, context=context, splits=times, seed=seed)
     return [_row(each, source.method, model) for each in found]
 
 
 def _row(compared: Comparison, method: str, model: str) -> Row:
     """One batch: what each policy does, ours first, and by how much ours is faster."""
-    from costmodel.answers.uncertainty import interval
-
     policies = []
     for outcome in (compared.ours, *compared.published):
-        low, high = interval(outcome.samples)
+        often = Counter(_words(draft) for draft in outcome.drafts)
         policies.append(
             {"policy": outcome.policy.name, "source": outcome.policy.source or None,
-             "drafts": [_words(draft) for draft in outcome.drafts], "tokens_per_step": float(outcome.tokens_per_step),
-             "tokens_per_s": float(outcome.tokens_per_s), "tokens_per_s_interval": [float(low), float(high)]}
+             "drafts": [{"draft": words, "halves": count} for words, count in often.most_common()],
+             "tokens_per_step": outcome.tokens_per_step,
+             "tokens_per_s": outcome.tokens_per_s, "tokens_per_s_interval": list(outcome.interval)}
         )  # fmt: skip
     return {
         "method": method, "model": model, "batch": compared.batch, "context": compared.context, "policies": policies,
-        "best_published": compared.best.policy.name, "gain_ratio": float(compared.gain_ratio),
-        "gain_interval": list(compared.gain_interval),
+        "best_published": compared.best.policy.name, "gain_ratio": compared.gain_ratio,
+        "gain_interval": list(compared.gain_interval), "half_gain_ratio": compared.half_gain_ratio,
+        "halves": len(compared.ours.drafts),
         "oracle": {"per_step_tokens_per_s": compared.step_oracle, "per_request_tokens_per_s": compared.request_oracle},
     }  # fmt: skip
 

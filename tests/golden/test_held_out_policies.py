@@ -26,7 +26,8 @@ def test_a_slice_is_computed_as_it_was_committed():
 def test_what_the_table_says_in_a_sentence():
     print("\n" + summary(committed()))
     ours = [line for line in committed() if line[2] == "rooftree"]
-    gains = [float(line[7]) for line in ours]
+    gains = [float(line[6]) for line in ours]
     assert len(ours) >= 90
-    assert sum(gains) / len(gains) > 0.0, "on average ours is faster than the best of the others in hindsight"
-    assert sum(float(line[9]) < -0.005 for line in ours) <= len(ours) // 10
+    assert sum(gains) / len(gains) > 0.005, "on average ours is faster than the best of the others in hindsight"
+    assert not [line for line in ours if float(line[8]) < 0.0], "ours is nowhere slower by more than the interval"
+    assert min(gains) > -0.02

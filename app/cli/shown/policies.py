@@ -18,7 +18,7 @@ def print_policies(rows: Sequence[Mapping[str, Any]], inputs: Mapping[str, Any])
 
     for row in rows:
         cells = [
-            [policy["policy"], " / ".join(dict.fromkeys(policy["drafts"])), f"{policy['tokens_per_step']:.3f}",
+            [policy["policy"], _drafts(policy["drafts"]), f"{policy['tokens_per_step']:.3f}",
              ranged(policy["tokens_per_s"], policy["tokens_per_s_interval"], 0)]
             for policy in row["policies"]
         ]  # fmt: skip
@@ -30,5 +30,13 @@ def print_policies(rows: Sequence[Mapping[str, Any]], inputs: Mapping[str, Any])
             title, ["policy", "what it runs", "tokens/step", "tokens/s"], cells, caption="brackets: 80 % intervals"
         )
         low, high = row["gain_interval"]
-        say(f"rooftree against {row['best_published']}, the best of the others here: {row['gain_ratio']:+.1%} "
-            f"[{low:+.1%}, {high:+.1%}]")  # fmt: skip
+        say(f"rooftree against {row['best_published']}, the best other over all halves: {row['gain_ratio']:+.1%} "
+            f"[{low:+.1%}, {high:+.1%}]; against the best of each half: {row['half_gain_ratio']:+.1%}")  # fmt: skip
+
+
+def _drafts(often: Sequence[Mapping[str, Any]]) -> str:
+    """What was run, the most frequent first, with on how many halves where it differs."""
+    if len(often) == 1:
+        return str(often[0]["draft"])
+    words = [f"{each['draft']} ({each['halves']})" for each in often[:3]]
+    return ", ".join(words) + (f", {len(often) - 3} more" if len(often) > 3 else "")

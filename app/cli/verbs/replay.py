@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from traces.kinds.tree import Tree
 
 ROWS = ("chains", "trees", "varying")
-_OF_SPEEDS = ("model", "device", "engine", "tp", "batch", "context")
+_OF_SPEEDS = ("model", "device", "engine", "tp", "batch", "context", "splits")
 
 
 @grouped
@@ -66,6 +66,7 @@ def replay(
     model: Model = "",
     batch: Batch = "1,8,64",
     context: Annotated[int, typer.Option("--context", min=0, help="Cached tokens per request, of --held-out.")] = 1024,
+    splits: Annotated[int, typer.Option("--splits", min=1, help="Times that requests are halved, of --held-out.")] = 10,
     out: Out = None,
     csv: Csv = None,
     seed: Seed = 0,
@@ -79,7 +80,7 @@ def replay(
     """
     given = given_options(running)
     if held_out:
-        return _held_out(trace, given, placed, batch, context, match_rate, seed, (out, csv, json, quiet))
+        return _held_out(trace, given, placed, batch, context, match_rate, splits, seed, (out, csv, json, quiet))
     _refuse_speeds(given)
     from dataclasses import replace
 
@@ -162,8 +163,8 @@ def _refuse_speeds(given: dict[str, Any]) -> None:
 
 
 def _held_out(
-    trace: Path, given: dict[str, Any], placed: Placed, batch: str, context: int, match_rate: float | None, seed: int,
-    deliver_to: tuple[Path | None, Path | None, bool, bool],
+    trace: Path, given: dict[str, Any], placed: Placed, batch: str, context: int, match_rate: float | None,
+    splits: int, seed: int, deliver_to: tuple[Path | None, Path | None, bool, bool],
 ) -> Answered:  # fmt: skip
     """Policies on held-out halves of a recording."""
     from app.answers.policies import held_out_rows
@@ -180,10 +181,10 @@ def _held_out(
     file, batches = trace_file(trace), whole_numbers(batch, "--batch", least=1)
     question = asked(None, {name: value for name, value in given.items() if name != "trace"})
     rows = held_out_rows(
-        file, question, batches, context, match_rate=ratio(match_rate, "--match-rate"), seed=seed
+        file, question, batches, context, match_rate=ratio(match_rate, "--match-rate"), splits=splits, seed=seed
     )  # fmt: skip
     inputs = {"trace": str(file), "model": rows[0]["model"], "device": placed.device, "engine": placed.engine,
-              "batch": batch, "context": context, "match_rate": match_rate, "seed": seed}  # fmt: skip
+              "batch": batch, "context": context, "match_rate": match_rate, "splits": splits, "seed": seed}  # fmt: skip
     out, csv, json, quiet = deliver_to
     return deliver({"inputs": inputs, "held_out": rows}, name="replay", json=json, out=out, quiet=quiet, csv=csv,
                    rows=["held_out"], show=lambda: print_policies(rows, inputs))  # fmt: skip

@@ -1,45 +1,63 @@
 """Does what we would run beat what was published, on text that neither was chosen on?
 
-Every policy decides on one half of a recording's requests and runs on the other, both ways round; the published one
-that does best there, in hindsight, is the one to beat. Above all stand two oracles that know the text. Leaves out
-traffic: batches are steady.
+A recording's requests are halved again and again; every policy decides on one half and runs on the other, both ways
+round. The published policy to beat is the one that does best over all halves, in hindsight. Above all stand two oracles
+that know the text. Leaves out traffic: batches are steady.
+
+Reference: Nadeau and Bengio 2003, Inference for the generalization error, section 3: the variance of a mean over
+halves that share requests, which holds what was chosen on and what was run on.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from costmodel.answers.chains import step_seconds
 from costmodel.answers.setting import Setting
-from costmodel.answers.uncertainty import DRAWS, interval
-from costmodel.laws.acceptance import geometric
-from costmodel.optimizers.held_out.policies import OURS, PUBLISHED, Draft, Half, Policy
+from costmodel.optimizers.held_out.half import Costs, Draft, Half
+from costmodel.optimizers.held_out.policies import OURS, PUBLISHED, Policy
 from costmodel.optimizers.held_out.trees import split_halves
 from costmodel.optimizers.sources import Source
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError
 from traces.replay.oracle import request_oracle, step_oracle
-from traces.replay.statistics import resample_counts
+
+SPLITS = 10
+"""Times that requests are halved where nobody says otherwise."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
     """What a policy does on the requests that it did not see.
 
     Args:
         policy: which one.
-        drafts: what it ran on the second and on the first half.
-        tokens_per_step: over both halves, as many tokens of each.
-        tokens_per_s: of the batch, over both halves.
-        samples: draws of `tokens_per_s` over the requests, paired between policies.
+        drafts: what it ran on every half, [halves]; two halves of a split follow one another.
+        by_half: emitted tokens per step of every half, [halves].
+        rates: tokens per second of the batch on every half, [halves].
     """
 
     policy: Policy
-    drafts: tuple[Draft, Draft]
-    tokens_per_step: float
-    tokens_per_s: float
-    samples: Array
+    drafts: tuple[Draft, ...]
+    by_half: Array
+    rates: Array
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Over all halves, as many tokens of each."""
+        return float(_harmonic(self.by_half))
+
+    @cached_property
+    def tokens_per_s(self) -> float:
+        """Of the batch over all halves, as many tokens of each."""
+        return float(_harmonic(self.rates))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """80 % interval of `tokens_per_s` over what requests there might have been."""
+        half = half_width(self.rates)
+        return self.tokens_per_s - half, self.tokens_per_s + half
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -50,7 +68,7 @@ class Comparison:
         batch: requests.
         context: cached tokens per request.
         ours: what the search chose.
-        published: every other policy that applies, the fastest first.
+        published: every other policy that applies, the fastest over all halves first.
         step_oracle: tokens per second if every step drafted what will be accepted, chains alone; every request's step
             costs what a batch of such steps costs. None where the recording tells of one draft length alone.
         request_oracle: if every request drafted chains of the length that serves it best.
@@ -65,7 +83,7 @@ class Comparison:
 
     @property
     def best(self) -> Outcome:
-        """The published policy that does best here, in hindsight."""
+        """The published policy that does best over all halves, in hindsight."""
         return self.published[0]
 
     @property
@@ -75,46 +93,71 @@ class Comparison:
 
     @property
     def gain_interval(self) -> tuple[float, float]:
-        """80 % interval of the gain over the recorded requests."""
-        low, high = interval(self.ours.samples / self.best.samples - 1.0)
-        return float(low), float(high)
+        """80 % interval of the gain over what requests there might have been to choose on and to run on."""
+        half = half_width(self.ours.rates / self.best.rates)
+        return self.gain_ratio - half, self.gain_ratio + half
+
+    @property
+    def half_gain_ratio(self) -> float:
+        """Gain over whichever published policy does best on each half by itself, which no one policy reaches."""
+        best = np.array([each.rates for each in self.published]).max(axis=0)
+        return self.ours.tokens_per_s / float(_harmonic(best)) - 1.0
+
+
+def half_width(values: Array) -> float:
+    """Half of the 80 % interval of a mean over halves of the same requests.
+
+    Halves overlap, so their mean does not settle as that of independent draws would: its variance is (1 / halves +
+    tested / seen) times theirs, and as many requests are tested as seen.
+
+    Example:
+        >>> round(half_width(np.array([1.0, 1.2, 0.9, 1.1])), 3)
+        0.236
+
+    Args:
+        values: one per half, [halves], two or more.
+    """
+    from scipy.special import stdtrit  # type: ignore[import-untyped]
+
+    quantile = float(stdtrit(values.size - 1, 0.9))
+    return quantile * float(np.sqrt((1.0 / values.size + 1.0) * values.var(ddof=1)))
 
 
 def compare_policies(
-    source: Source, setting: Setting, *, batches: Sequence[int], context: int, seed: int = 0
+    source: Source, setting: Setting, *, batches: Sequence[int], context: int, splits: int = SPLITS, seed: int = 0
 ) -> list[Comparison]:
-    """Every policy on the halves of a recording, at every batch.
+    """Every policy on halves of a recording, at every batch.
 
     Args:
         source: a drafter with a recording of positions, two requests or more.
         setting: target, device, drafter and engine.
         batches: requests that decode together.
         context: cached tokens per request.
-        seed: of the split and the bootstrap.
+        splits: times that the requests are halved, >= 1.
+        seed: of the splits.
 
     Raises:
-        InputError: a source without positions, or too few requests.
+        InputError: a source without positions, too few requests, or no split.
     """
     trace = source.positions
     if trace is None:
         raise InputError("policies need a recording with positions", key="trace", value=source.reference)
+    if splits < 1:
+        raise InputError("must be a whole number >= 1", key="splits", value=splits)
     generator = np.random.default_rng(seed)
-    parts = split_halves(trace, generator)
-    counts = [
-        resample_counts(part.prompt_kinds, generator=generator, resamples=DRAWS).astype(np.float64) for part in parts
-    ]
-    first = [
-        Half(source=source, trace=part, setting=setting, batch=1, context=context, counts=each, seed=seed)
-        for part, each in zip(parts, counts, strict=True)
+    costs = Costs(setting=setting, batches=np.array(batches, dtype=np.float64), context=context)
+    halves = [
+        Half(source=source, trace=part, costs=costs, seed=seed)
+        for _ in range(splits)
+        for part in split_halves(trace, generator)
     ]
     found = []
-    for batch in batches:
-        halves = [replace(half, batch=batch) for half in first]  # what was replayed serves every batch
-        ours = _outcome(OURS, halves)
-        published = [outcome for policy in PUBLISHED if (outcome := _outcome(policy, halves)) is not None]
+    for place, batch in enumerate(batches):
+        ours = _outcome(OURS, halves, place)
         assert ours is not None
-        bounds = _oracles(halves)
+        published = [outcome for policy in PUBLISHED if (outcome := _outcome(policy, halves, place)) is not None]
         published.sort(key=lambda outcome: -outcome.tokens_per_s)
+        bounds = _oracles(halves[:2], place)
         found.append(
             Comparison(batch=batch, context=context, ours=ours, published=published, step_oracle=bounds[0],
                        request_oracle=bounds[1])
@@ -122,45 +165,38 @@ def compare_policies(
     return found
 
 
-def _outcome(policy: Policy, halves: Sequence[Half]) -> Outcome | None:
-    """What a policy does on each half after seeing the other; None where it does not apply."""
-    drafts, emitted, rates, samples = [], [], [], []
-    for seen, other in (halves, halves[::-1]):
+def _outcome(policy: Policy, halves: Sequence[Half], place: int) -> Outcome | None:
+    """What a policy does on each half after seeing the other of its split; None where it does not apply."""
+    drafts, emitted, rates = [], [], []
+    for index, other in enumerate(halves):
         try:
-            chosen = policy.drafts(seen)
+            chosen = policy.drafts(halves[index ^ 1], place)
             if not chosen:
                 return None
-            accepted = other.run(chosen[0])
-            rates.append(other.rate(accepted))
+            emitted.append(other.run(chosen[0], place).tokens_per_step)
+            rates.append(other.rate(chosen[0], place))
         except (InputError, InfeasibleError):
             if policy is OURS:
                 raise
             return None  # what it runs is beyond the recording or the drafter
         drafts.append(chosen[0])
-        emitted.append(accepted.tokens_per_step)
-        samples.append(rates[-1] * accepted.samples / accepted.tokens_per_step)
-    return Outcome(
-        policy=policy, drafts=(drafts[0], drafts[1]), tokens_per_step=float(_harmonic(emitted)),
-        tokens_per_s=float(_harmonic(rates)), samples=np.asarray(_harmonic(samples)),
-    )  # fmt: skip
+    return Outcome(policy=policy, drafts=tuple(drafts), by_half=np.array(emitted), rates=np.array(rates))
 
 
-def _harmonic(values: Sequence[Array] | Sequence[float]) -> Array:
+def _harmonic(values: Array) -> Array:
     """The mean rate over as many tokens of each."""
-    return np.asarray(2.0 / (1.0 / np.asarray(values[0]) + 1.0 / np.asarray(values[1])))[()]
+    return np.asarray(1.0 / (1.0 / values).mean(axis=-1))
 
 
-def _oracles(halves: Sequence[Half]) -> tuple[float | None, float | None]:
-    """Tokens per second of a batch whose steps, or requests, draft what is best for them."""
+def _oracles(halves: Sequence[Half], place: int) -> tuple[float | None, float | None]:
+    """Tokens per second of a batch whose steps, or requests, draft what is best for them; of one split's halves."""
     if halves[0].one_length is not None:
         return None, None
     bounds = []
     for oracle in (step_oracle, request_oracle):
         rates = []
         for half in halves:
-            lengths = range((max(half.lengths) if half.law.by_matching else 0) + 1)
-            chains = [geometric(0.0, length) for length in lengths]
-            seconds = step_seconds(half.setting, chains, batch=half.batch, context=half.context)
-            rates.append(half.batch * oracle(half.trace, seconds).tokens_per_cost)
-        bounds.append(float(_harmonic(rates)))
+            seconds = half.costs.chain_seconds(max(half.lengths) if half.law.by_matching else 0)[:, place]
+            rates.append(half.costs.batches[place] * oracle(half.trace, seconds).tokens_per_cost)
+        bounds.append(float(_harmonic(np.array(rates))))
     return bounds[0], bounds[1]

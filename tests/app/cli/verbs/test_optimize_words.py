@@ -76,7 +76,7 @@ def test_an_interval_to_one_side_is_explained(rooftree, tmp_path):
 
 
 def test_one_schedule_for_all_contexts_is_said_with_what_it_loses_at_each(rooftree, tmp_path):
-    words = ("--model", "llama-3.1-8b", "--drafter", "eagle-3", "--batch", "1,32,64,128", "--out", tmp_path)
+    words = ("--model", "llama-3.1-8b", "--drafter", "eagle-3", "--batch", "1,8,16,32,64,128", "--out", tmp_path)
     done = rooftree("optimize", *words, "--context", "1024,16384,60000")
     body = json.loads((tmp_path / "recommendation.json").read_text())
     [shared] = body["context_schedules"]

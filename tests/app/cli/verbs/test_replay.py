@@ -16,7 +16,7 @@ def test_oracles_lie_above_the_chains(rooftree):
 
 
 def test_held_out_requests_compare_policies(rooftree):
-    words = ("replay", LOOKUP, "--held-out", "--model", "llama-3.1-8b", "--batch", "1,64")
+    words = ("replay", LOOKUP, "--held-out", "--model", "llama-3.1-8b", "--batch", "1,64", "--splits", "2")
     rows = rooftree(*words, "--json").answer["held_out"]
     assert [row["batch"] for row in rows] == [1, 64]
     for row in rows:
@@ -24,6 +24,7 @@ def test_held_out_requests_compare_policies(rooftree):
         best = max(others, key=lambda policy: policy["tokens_per_s"])
         assert ours["policy"] == "rooftree" and best["policy"] == row["best_published"]
         assert row["gain_ratio"] == pytest.approx(ours["tokens_per_s"] / best["tokens_per_s"] - 1)
+        assert row["halves"] == 4 and all(sum(run["halves"] for run in p["drafts"]) == 4 for p in row["policies"])
         assert row["gain_interval"][0] <= row["gain_ratio"] <= row["gain_interval"][1]
     printed = " ".join(rooftree(*words).out.split())
     assert "rooftree against" in printed and "oracle: the best length for every step" in printed

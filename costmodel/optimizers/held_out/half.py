@@ -1,0 +1,197 @@
+"""What is one half of a recording worth under a draft, and what would steps of that draft cost?
+
+Whatever does not depend on the half (seconds of trees and of chains) is computed once for all halves. Leaves out who
+chooses the draft (`policies`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from costmodel.answers.chains import step_seconds
+from costmodel.answers.setting import Setting
+from costmodel.laws.acceptance import Acceptance, Law, accepted_by, geometric, law_for
+from costmodel.laws.controllers import ema_chain, goodput_chain
+from costmodel.laws.drafting import dynamic_tree, stopped_chain
+from costmodel.laws.prompt_states import recorded_acceptance
+from costmodel.method import Method, Shape, Stop
+from costmodel.optimizers.candidates import CHAIN_LENGTHS, NGRAM_LENGTHS, TREE_SIZES
+from costmodel.optimizers.recommend import candidates_of
+from costmodel.optimizers.sources import Source
+from costmodel.optimizers.trees.priced_tree import TreePrice
+from costmodel.optimizers.trees.tree_price import tree_price
+from costmodel.passes.ops import Array
+from traces.kinds.acceptance import AcceptanceTrace
+from traces.kinds.provenance import POLICY_KEY
+from traces.kinds.state_trees import StateTrees
+from traces.kinds.tree import Tree
+
+MOST_NODES = 128
+"""Nodes of the largest tree that is priced, root included."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """What a step drafts, as it can be run on any recording.
+
+    Args:
+        shape: K of a chain, a static tree, trees with prompt tokens, or the numbers of a dynamic tree.
+        stop: when a draft ends early; None: it does not.
+    """
+
+    shape: int | Tree | StateTrees | Shape
+    stop: Stop | None = None
+
+    @property
+    def weighs_seconds(self) -> bool:
+        """Whether what is drafted depends on the batch, as the seconds of its steps are weighed."""
+        return self.stop is not None and self.stop.rule == "goodput"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Where drafts would be run, and what was computed of it so far.
+
+    Args:
+        setting: target, device, drafter and engine.
+        batches: requests that decode together, [batches].
+        context: cached tokens per request.
+    """
+
+    setting: Setting
+    batches: Array
+    context: int
+    _prices: dict[int, TreePrice] = field(default_factory=dict)
+    _chains: dict[int, Array] = field(default_factory=dict)
+
+    def price(self, place: int) -> TreePrice:
+        """Seconds of trees at a batch, those of its draft passes remembered."""
+        if place not in self._prices:
+            batch = int(self.batches[place])
+            found = tree_price(self.setting, batch=batch, context=self.context, nodes=MOST_NODES)
+            cached = lru_cache(maxsize=None)(found.draft_s)
+            self._prices[place] = replace(found, draft_s=lambda widths: cached(tuple(widths)))
+        return self._prices[place]
+
+    def chain_seconds(self, most: int) -> Array:
+        """Seconds of steps of chains of 0, 1, .. `most` tokens, [most + 1, batches]."""
+        if most not in self._chains:
+            self._chains[most] = self.seconds([geometric(0.0, length) for length in range(most + 1)])
+        return self._chains[most]
+
+    def seconds(self, accepted: Sequence[Acceptance]) -> Array:
+        """Seconds of steps, [drafts, batches]."""
+        return step_seconds(self.setting, accepted, batch=self.batches, context=self.context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Half:
+    """One half of a recording.
+
+    Args:
+        source: the drafter.
+        trace: this half.
+        costs: of its steps.
+        seed: of splits inside the half.
+    """
+
+    source: Source
+    trace: AcceptanceTrace
+    costs: Costs
+    seed: int = 0
+    _replayed: dict[tuple[Draft, int], Acceptance] = field(default_factory=dict)
+    _rates: dict[tuple[Draft, int], Array] = field(default_factory=dict)
+
+    @property
+    def method(self) -> Method:
+        """The drafter's method."""
+        return self.source.entry
+
+    @cached_property
+    def law(self) -> Law:
+        """How the method verifies drafts on this half."""
+        rule = self.method.verify
+        return law_for(self.trace, rule.rule, [k for k in self.lengths if k], at=rule.at)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Draft lengths that are compared."""
+        if self.one_length is not None:
+            return [self.one_length]
+        most = self.trace.depth
+        usual = NGRAM_LENGTHS if self.method.may_propose_nothing else CHAIN_LENGTHS
+        return [k for k in usual if most is None or k <= most] or [most or 1]
+
+    @property
+    def one_length(self) -> int | None:
+        """Draft tokens of the recorded steps, where no others can be inferred from them."""
+        length = self.trace.provenance.extra.get(POLICY_KEY)
+        return None if length is None else int(length)
+
+    @property
+    def drafts_trees(self) -> bool:
+        """Whether static trees can be run and replayed."""
+        able = self.method.drafts_trees or self.trace.expansions is not None
+        able = able and len(self.costs.setting.drafter.stages) <= 1 and self.one_length is None
+        return self.trace.level >= 2 and able and self.law.by_matching
+
+    @cached_property
+    def searched(self) -> list[tuple[Draft, Array]]:
+        """What `optimize` compares on this half alone, and its tokens per second, [batches].
+
+        Trees of recorded paths are scored on requests that did not choose them, so that none wins by what only this
+        half holds.
+        """
+        source = replace(self.source, trace=self.trace)
+        lengths = None if self.one_length is None else [self.one_length]
+        sizes = TREE_SIZES if self.drafts_trees else ()
+        setting, generator = self.costs.setting, np.random.default_rng(self.seed)
+        found = candidates_of(source, setting, lengths, sizes, None, generator)
+        rates = self.costs.batches * np.array([[each.tokens_per_step] for each in found]) / self.costs.seconds(found)
+        drafts = [Draft(shape=each.tree or each.shape or each.draft_tokens, stop=each.stop) for each in found]
+        for draft, accepted, rate in zip(drafts, found, rates, strict=True):
+            if accepted.tree is None:  # a tree's score is that of others, which this half's parts chose
+                self._replayed[draft, 0], self._rates[draft, 0] = accepted, rate
+        return list(zip(drafts, rates, strict=True))
+
+    def run(self, draft: Draft, place: int) -> Acceptance:
+        """What a draft emits on this half, at the batch of that place.
+
+        Raises:
+            InputError: more than the recording tells.
+        """
+        key = draft, place if draft.weighs_seconds else 0
+        if key not in self._replayed:
+            self._replayed[key] = self._replay(draft, place)
+        return self._replayed[key]
+
+    def rate(self, draft: Draft, place: int) -> float:
+        """Tokens per second of the batch of that place.
+
+        Raises:
+            InputError: as `run`.
+        """
+        accepted = self.run(draft, place)
+        key = draft, place if draft.weighs_seconds else 0
+        if key not in self._rates:
+            seconds = self.costs.seconds([accepted])[0]
+            self._rates[key] = self.costs.batches * accepted.tokens_per_step / seconds
+        return float(self._rates[key][place])
+
+    def _replay(self, draft: Draft, place: int) -> Acceptance:
+        counts, stop = np.ones((1, self.trace.requests)), draft.stop
+        if isinstance(draft.shape, StateTrees):
+            return recorded_acceptance(self.trace, draft.shape, counts, self.method.shape)
+        if isinstance(draft.shape, Shape):
+            return dynamic_tree(self.trace, draft.shape, counts, stop=stop)
+        if stop is None:
+            return accepted_by(self.trace, self.law, draft.shape, counts)
+        assert isinstance(draft.shape, int)
+        if stop.rule == "goodput":
+            seconds, batch = self.costs.chain_seconds(draft.shape)[:, place], int(self.costs.batches[place])
+            return goodput_chain(self.trace, draft.shape, stop, counts, seconds=seconds, batch=batch)
+        if stop.rule == "ema":
+            return ema_chain(self.trace, draft.shape, stop, counts)
+        return stopped_chain(self.trace, draft.shape, stop, counts, self.law)
