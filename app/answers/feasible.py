@@ -15,11 +15,13 @@ from costmodel.answers.fit import fits, require_fit
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance
+from costmodel.passes.ops import Number
 from costmodel.passes.precision import bytes_per_value
 from hardware_profiles.errors import InputError
 
 MORE_DEVICES = (2, 4, 8, 16, 32)  # times the tensor devices that are asked about
 
+_AT_ONCE = 31  # numbers that are tried together where they cost about what one does
 Change = Mapping[str, str | int]  # what to ask instead, by option of the command line
 Holds = Callable[[DecodingConfiguration, Setting, int, int], bool]
 Settings = Callable[[DeploymentNames], Setting]
@@ -102,14 +104,27 @@ def nearest_changes(
         except InputError:
             return False  # a format that the device lacks, heads that do not divide
 
-    formats = setting_of(asked.deployment).deployment.precision
+    here = setting_of(asked.deployment)
+    together = holds is None and here.drafter.method.refine is None  # whose widest pass is that of all contexts
+
+    def largest(option: str, below: int) -> list[Change]:
+        if not together:
+            return _largest(option, below, lambda tries: [tried({option: each}) for each in tries], at_once=1)
+
+        def fitting(tries: Sequence[int]) -> list[bool]:
+            sizes: dict[str, Number] = {"batch": batch, "context": context, option[2:]: np.array(tries)}
+            return [bool(each) for each in fits(here, acceptance, **sizes)]
+
+        return _largest(option, below, fitting, at_once=_AT_ONCE)
+
+    formats = here.deployment.precision
     devices: list[Change] = [{"--tp": asked.deployment.tensor_parallel * more} for more in MORE_DEVICES]
     cache: list[Change] = [{"--kv-dtype": name} for name in _narrower(formats.kv, ("fp8",))]
     weights: list[Change] = [{"--dtype": name} for name in _narrower(formats.weights, ("fp8", "int4"))]
-    groups = (_largest("--batch", batch, tried), _largest("--context", context, tried), devices, cache, weights)
+    groups = (largest("--batch", batch), largest("--context", context), devices, cache, weights)
     found = [change for group in groups if (change := next(filter(tried, group), None))]
-    together = ({**bits, **more} for more, bits in product(devices, weights))
-    return found or [change for change in [next(filter(tried, together), None)] if change]
+    both = ({**bits, **more} for more, bits in product(devices, weights))
+    return found or [change for change in [next(filter(tried, both), None)] if change]
 
 
 def change_words(change: Change) -> str:
@@ -117,12 +132,16 @@ def change_words(change: Change) -> str:
     return " with ".join(_WORDS[option].format(value) for option, value in change.items())
 
 
-def _largest(option: str, below: int, holds: Callable[[Change], bool]) -> list[Change]:
+def _largest(
+    option: str, below: int, holds: Callable[[Sequence[int]], Sequence[bool]], *, at_once: int
+) -> list[Change]:  # fmt: skip
     """The largest whole number from 1 up to `below`, excluded, that holds, where less of it is easier."""
     low, high = 0, below
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds({option: middle}) else (low, middle)
+        tries = sorted({low + (high - low) * part // (at_once + 1) for part in range(1, at_once + 1)} - {low})
+        failing = [each for each, held in zip(tries, holds(tries), strict=True) if not held]
+        high = min([*failing, high])
+        low = max([low, *(each for each in tries if each < high)])
     return [{option: low}] if low else []
 
 

@@ -1,6 +1,14 @@
 """A sweep, against asking the same cells one by one as `predict` and `optimize` do."""
 
+import json
+import os
+import resource
+import subprocess
+import sys
 from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
 
 from app.answers.sweep.evaluate import Evaluation
 from app.answers.sweep.file import Sweep, SweepFile
@@ -49,6 +57,31 @@ def test_groups_of_one_cell(benchmark, cpu_s, aim):
     rate = cells / cpu_s(scattered, rounds=3)
     print()
     aim("groups of one cell per CPU second", rate, least=84)  # 10,000 in a minute on two cores
+
+
+MIXED = {
+    "models": ["llama-3.1-8b", "qwen3-32b", "llama-3.3-70b", "qwen3-30b-a3b", "gpt-oss-20b"],
+    "devices": ["h100-sxm", "h200-sxm", "b200-sxm", "mi300x", "l4"], "engines": ["vllm", "sglang"],
+    "tensor_parallel": [1, 2, 4, 8], "drafters": list(DRAFTERS), "batches": [1, 4, 16, 64, 256],
+    "contexts": [1024, 4096, 8192, 16384, 32768],
+}  # fmt: skip
+
+
+@pytest.mark.heavy
+def test_ten_thousand_cells_of_a_file(benchmark, aim, tmp_path):
+    """The whole command in two processes, on lists as one writes them; a minute of two cores is 120 CPU seconds."""
+    written, out = tmp_path / "lists.yaml", tmp_path / "cells.parquet"
+    written.write_text(json.dumps(MIXED))  # which is YAML too
+    answer = "import sys; from app.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", answer, "sweep", written, "--out", out, "--workers", "2", "--quiet"]
+    before = os.times()
+    benchmark.pedantic(subprocess.run, args=(command,), kwargs={"check": True}, rounds=1)
+    after = os.times()
+    assert pq.read_metadata(out).num_rows == 10_000
+    cpu_s = after.children_user + after.children_system - before.children_user - before.children_system
+    print()
+    aim("CPU seconds of 10,000 cells", cpu_s, most=120)
+    aim("largest process, MB", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, most=600)
 
 
 def test_memory_of_a_shard(benchmark, aim):
