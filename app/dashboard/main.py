@@ -173,7 +173,7 @@ def _show(answer: Answer, state: State) -> None:
     chart_component.show("charts", asked=query, cards=answer.cards, tables=answer.tables)
     with st.container():  # before what takes longer, which the charts do not wait for
         chart_component.library()
-    rest = st.container()
+    below = st.container()
     st.markdown(
         "**Take it along**: the command line that gives the same answer; the address of this page is a link to it."
     )
@@ -187,8 +187,10 @@ def _show(answer: Answer, state: State) -> None:
             st.download_button(label, content, file_name=name, key=f"file-{name}", on_click="ignore")
     if (later := answer.deferred) is None:
         return
-    with rest:
-        deferred = _guarded(later if answer.own_file else lambda: completed(state))
+    with below:
+        rest = later if answer.own_file else lambda: completed(state)
+        # a look at the session lets Streamlit begin the next question
+        deferred = _guarded(lambda: prefetch.waited(rest, lambda: st.session_state["state"]))
         if deferred is None:
             return
         if deferred.cards or deferred.tables:

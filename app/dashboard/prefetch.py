@@ -7,14 +7,18 @@ else is asked. Leaves out lists, whose next choice nobody knows.
 
 import contextlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import count
+from typing import TypeVar
 
 from app.dashboard.state import CONTEXTS, FIELDS, State, with_values
 
 MOST_FURTHER = 2
+Result = TypeVar("Result")
+BEAT_S = 0.03
 _worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch")
+_beside = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rest")
 _requests = count(1)
 _current = 0
 
@@ -88,6 +92,22 @@ def start(questions: Sequence[State], answer: Callable[[State], object]) -> None
 
     if questions:
         _worker.submit(work)
+
+
+def waited(compute: Callable[[], Result], beat: Callable[[], object]) -> Result:
+    """What takes long, computed beside the script, which goes on to the next question in the midst of it.
+
+    Args:
+        compute: called in another thread; its errors are raised here.
+        beat: called meanwhile, some thirty times a second; what it raises ends the waiting.
+    """
+    found = _beside.submit(compute)
+    try:
+        while not wait([found], BEAT_S).done:
+            beat()
+        return found.result()
+    finally:
+        found.cancel()
 
 
 def _contexts_beside(context: int) -> list[int]:

@@ -103,3 +103,27 @@ def test_nothing_more_is_begun_once_something_else_is_asked():
     prefetch.start([State(batch=9)], lambda state: done.set())
     assert done.wait(PATIENCE_S), "the thread is free again"
     assert asked == [1]
+
+
+def test_what_takes_long_is_waited_for_until_something_else_is_asked():
+    begun, left = Event(), Event()
+
+    def compute():
+        begun.set()
+        assert left.wait(PATIENCE_S)
+        return 3
+
+    class NextQuestionError(Exception):
+        pass
+
+    def next_question():
+        if begun.is_set():
+            raise NextQuestionError
+
+    with pytest.raises(NextQuestionError):
+        prefetch.waited(compute, next_question)
+    assert not left.is_set(), "nobody waited for it to end"
+    left.set()
+    assert prefetch.waited(compute, lambda: None) == 3
+    with pytest.raises(ZeroDivisionError):
+        prefetch.waited(lambda: 1 // 0, lambda: None)
