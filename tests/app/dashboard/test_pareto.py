@@ -4,12 +4,15 @@ import csv
 import io
 import json
 import shlex
+from dataclasses import replace
 
 import pytest
 
 from app.cli.main import main
 from app.dashboard.answers.pareto import MOST_ROWS, answer_pareto
+from app.dashboard.controls.widgets import label_of
 from app.dashboard.state import State
+from app.dashboard.wording import LABELS
 from hardware_profiles.errors import InfeasibleError
 
 RANKED = "smollm2-135m--early-exit--greedy"
@@ -42,6 +45,14 @@ def test_the_own_point_is_marked_and_its_command_given(capsys):
     point = predicted(capsys, answer.command)
     assert star["y"][0] == pytest.approx(point["tokens_per_s"] / 2)
     assert "--tp 2" in answer.command and "--batch 24" in answer.command
+
+
+def test_the_point_says_which_length_up_to_the_one_asked_for_is_fastest():
+    state = State(batch=64, draft_tokens=5)
+    own = replace(state, draft_tokens=4)
+    assert "K = 4, the fastest K up to 5)" in answer_pareto(state).headline
+    assert "K = 4)" in answer_pareto(own).headline
+    assert label_of("draft_tokens", "pareto") != label_of("draft_tokens", "serving") == LABELS["draft_tokens"]
 
 
 def test_every_point_that_can_be_pressed_has_its_command():

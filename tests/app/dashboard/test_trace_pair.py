@@ -10,8 +10,10 @@ import pytest
 from app.cli.main import main
 from app.dashboard.answers.trace.page import answer_trace
 from app.dashboard.answers.trace.pair import pair_of, pair_words
-from app.dashboard.state import State
+from app.dashboard.state import State, from_query
 from tests.app.conftest import lookup_trace, rank_trace
+from traces.library import read_trace, recordings
+from traces.replay.walk import replay_chain
 
 RANKED = "smollm2-135m--early-exit--greedy"
 LENGTHS = "smollm2-135m--prompt-lookup--greedy"
@@ -27,6 +29,22 @@ def test_the_table_is_that_of_traces_compare(capsys):
     ours = [row[f"{name}: tokens per step"] for name in (RANKED, LENGTHS) for row in rows]
     assert ours == pytest.approx([row["tokens_per_step"] for row in told], abs=6e-4)
     assert answer.headline.startswith((RANKED, LENGTHS)) and "80 %" in answer.headline
+
+
+@pytest.mark.parametrize("name", [name for name in recordings() if name.startswith("level-3-trees/")][:2])
+def test_recordings_of_folders_are_replayed_and_named_for_the_command_line(capsys, name):
+    state, wrong = from_query({"page": "trace", "trace": name, "draft_tokens": "4"})
+    answer = answer_trace(state)
+    assert not wrong and answer.headline.startswith(f"{name}: ") and dict(answer.numbers)["Level"] == "3"
+    capsys.readouterr()
+    assert main([*shlex.split(answer.command)[1:], "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert f'"tokens_per_step": {replay_chain(read_trace(recordings()[name]), 4).tokens_per_step}' in json.dumps(told)
+
+
+def test_a_recording_that_is_not_shipped_is_left_out_of_a_link():
+    for name in ("level-3/no-such", "../level-3/x", "confidence/llada"):
+        assert from_query({"page": "trace", "trace": name})[1], name
 
 
 def test_a_recording_beside_itself_is_no_better():
