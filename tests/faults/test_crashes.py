@@ -74,6 +74,7 @@ def killed_and_resumed(nursery, words, values, *, steady=False, seed=7):
     Budgets are hours, so that how busy the machine is leaves nothing out.
     """
     moments = random.Random(seed)
+    nursery.lives(words("first"), steady=steady)  # whose imports take longer than all the rest
     whole = nursery.lives(words("undisturbed"), steady=steady)
     expected = values(nursery.folder / "undisturbed")
     kills = lives = finished = 0
@@ -102,9 +103,10 @@ def killed_and_resumed(nursery, words, values, *, steady=False, seed=7):
 def killed_and_begun_anew(nursery, words, *, seed=7):
     """Kills of a command that answers at once, into a place that is free or over an earlier answer."""
     moments = random.Random(seed)
-    undisturbed = nursery.folder / "undisturbed"
-    undisturbed.mkdir()
-    whole = nursery.lives(words, folder=undisturbed)
+    first, undisturbed = nursery.folder / "first", nursery.folder / "undisturbed"
+    for folder in (first, undisturbed):  # the imports of the first take longer than all the rest
+        folder.mkdir()
+        whole = nursery.lives(words, folder=folder)
     expected = bytes_below(undisturbed)
     for kill in range(KILLS):
         folder = nursery.folder / f"killed-{kill}"
