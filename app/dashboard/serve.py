@@ -20,7 +20,7 @@ def prepare() -> None:
     from app.dashboard.state import PAGES, State
 
     left_out = {main.ASKED_BY_BUTTON} | (set() if is_compiled() else {"diffusion"})
-    prefetch.start([State(page=name) for name in PAGES if name not in left_out], pages.completed)
+    prefetch.start([State(page=name) for name in PAGES if name not in left_out], pages.answered)
 
 
 if __name__ == "__main__":
