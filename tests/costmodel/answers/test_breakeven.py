@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.answers.breakeven import MOST_BATCH, RateLaw, break_even, least_rate, paying_batches
@@ -83,6 +83,22 @@ def test_intervals_hold_their_points():
     assert found.least_rate_bounds[0] < found.least_rate < found.least_rate_bounds[1]
     assert found.speedup_bounds[0] < found.speedup < found.speedup_bounds[1]
     assert found.greatest_draft_bounds[0] < found.greatest_draft_s < found.greatest_draft_bounds[1]
+
+
+@settings(max_examples=25)
+@given(rate=st.floats(0.05, 0.95), k=st.integers(1, 8), batch=st.integers(1, 512), context=st.integers(0, 32_768))
+def test_any_interval_holds_its_point_and_says_the_same_of_all_four(rate, k, batch, context):
+    """Speedup and least tokens are each other's reciprocal, and so are the ends of their intervals."""
+    accepted = geometric(rate, k)
+    found = at(EAGLE, accepted, batch, context)
+    for low, point, high in (
+        (found.least_tokens_bounds[0], found.least_tokens_per_step, found.least_tokens_bounds[1]),
+        (found.speedup_bounds[0], found.speedup, found.speedup_bounds[1]),
+        (found.greatest_draft_bounds[0], found.greatest_draft_s, found.greatest_draft_bounds[1]),
+    ):
+        assert low <= point <= high
+    least = [accepted.tokens_per_step / each for each in reversed(found.speedup_bounds)]
+    assert found.least_tokens_bounds == pytest.approx(least, rel=0.02)
 
 
 def test_a_drafter_slower_than_its_target_never_pays():

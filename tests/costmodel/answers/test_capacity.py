@@ -141,6 +141,15 @@ def test_the_interval_holds_the_plan_and_widens_with_a_short_recording():
     assert unsure.replicas_bounds[1] - unsure.replicas_bounds[0] > high - low
 
 
+@settings(max_examples=15)
+@given(rate=st.floats(0.01, 2000.0), prompt=st.integers(64, 8000), output=st.integers(16, 1000), on=st.booleans())
+def test_any_interval_of_replicas_holds_the_plan(rate, prompt, output, on):
+    setting, accepted = (EAGLE, ON) if on else (PLAIN, OFF)
+    found = made(setting, [accepted], rate=rate, prompt=prompt, output=output)
+    low, high = found.replicas_bounds
+    assert 1 <= low <= found.replicas <= high
+
+
 def test_an_unknown_price_is_unknown():
     device = replace(PLAIN.device, price_usd_per_hour=None)
     setting = replace(PLAIN, deployment=replace(PLAIN.deployment, device=device))
