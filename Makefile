@@ -32,8 +32,9 @@ test: setup  ## the whole suite, two files at a time
 test-fast: setup  ## for the loop at the desk: laws, replay, simulator and exporters, ten examples of every property
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --fast
 
-slow: setup  ## what takes minutes and has a smaller twin in the suite
+slow: setup  ## what takes minutes and has a smaller twin in the suite, and 200 examples of every property
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+	HYPOTHESIS_PROFILE=many $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m hypothesis
 
 mutants: setup  ## which seeded defects the fast, the whole and the slow suite find
 	$(BIN)/python tests/mutants/study.py $(MUTANTS)

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = 30
+settings.register_profile("default", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fast", deadline=None, max_examples=10, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("many", deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,8 +20,13 @@ FAST = ("hardware_profiles", "traces", "costmodel", "simulator", "app/exporters"
 LEFT_OUT = ("heavy", "model", "network")
 TOGETHER = (("tests/browser/",), ("tests/golden/test_left_out.py", "tests/golden/test_peers.py"))
 """Files that share what is dear to make, a server or the answers of a table, and so a worker."""
-FIRST = ("tests/browser/",)
-"""Takes minutes however few its tests are, so it is begun before all others: no worker ends with it alone."""
+FIRST = (
+    "tests/browser/", "tests/examples/test_live_engine.py", "tests/real_runs/validation/masked/test_validate_masked.py",
+    "tests/real_runs/campaigns/test_pretended_models.py", "tests/real_runs/validation/test_quick.py",
+    "tests/real_runs/decoding/test_sampled.py", "tests/simulator/test_twin.py", "tests/simulator/cluster/test_ranks.py",
+    "tests/real_runs/recording/test_masked.py", "tests/examples/test_record_and_resume.py",
+)  # fmt: skip
+"""Few tests that take long: begun before all others, so that no worker is left alone with one of them at the end."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell starts what runs in its background without ears for Ctrl-C, and children inherit that
@@ -79,10 +86,20 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(config, items):
+    for item in items:
+        _scaled(getattr(item, "obj", None))
     if config.getoption("--fast"):
         left_out = [item for item in items if any(item.get_closest_marker(name) for name in LEFT_OUT)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _scaled(test):
+    """Properties that state a number of examples take no more than the fast profile has, or more in proportion."""
+    stated, most = getattr(test, "_hypothesis_internal_use_settings", None), settings().max_examples
+    if stated is not None and EXAMPLES != most != stated.max_examples:
+        examples = min(stated.max_examples, most) if most < EXAMPLES else stated.max_examples * most // EXAMPLES
+        test._hypothesis_internal_use_settings = settings(stated, max_examples=examples)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -18,8 +18,7 @@ def folder(tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
+@pytest.mark.parametrize(("size", "scheme"), list(zip(SIZES, ("light", "dark"), strict=True)), ids=["desktop", "phone"])
 @pytest.mark.parametrize(
     ("name", "plots", "marks"),
     [("explain", 4, ".scatterlayer .point, .barlayer .point"), ("breakeven", 2, ".heatmaplayer image")],

@@ -54,8 +54,7 @@ def opened(drawn, report):
     return partial(drawn, report)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
+@pytest.mark.parametrize(("size", "scheme"), list(zip(SIZES, ("light", "dark"), strict=True)), ids=["desktop", "phone"])
 def test_the_page_is_drawn_and_fits(opened, size, scheme, tmp_path):
     page = opened(size, scheme)
     page.screenshot(path=tmp_path / f"report-{scheme}-{size[0]}.png", full_page=True)

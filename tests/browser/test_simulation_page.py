@@ -20,8 +20,7 @@ def page_file(tmp_path_factory):
     return file
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
+@pytest.mark.parametrize(("size", "scheme"), list(zip(SIZES, ("light", "dark"), strict=True)), ids=["desktop", "phone"])
 def test_every_plot_is_drawn_and_nothing_is_wrong(page_file, drawn, size, scheme):
     page = drawn(page_file, size, scheme)
     shown = page.locator(".plot")

@@ -39,7 +39,7 @@ def test_a_running_server_is_loaded_and_observed(user, tmp_path):
     assert "llama.cpp" in json.dumps(seen), seen
 
 
-def test_what_optimize_chose_is_exported_started_measured_and_reported(user):
+def test_what_optimize_chose_is_exported_started_measured_and_reported(user, tmp_path):
     report = user(f"{VALIDATE} --json").answer
     assert report["missing_runs"] == 0 and len(report["points"]) >= 4
     for point in report["points"]:
@@ -53,8 +53,10 @@ def test_what_optimize_chose_is_exported_started_measured_and_reported(user):
     assert all(Path("v", name).exists() for name in ("validation.json", "validation.parquet", "commands.md"))
     again = user(f"{VALIDATE} --resume --json").answer
     assert again["points"] == report["points"]
+    assert not _started_in(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_validation_that_was_killed_goes_on_and_leaves_no_server(user, tmp_path):
     words = [sys.executable, "-c", "import sys; from app.cli.main import main; sys.exit(main())"]
     begun = subprocess.Popen([*words, *shlex.split(VALIDATE)[1:], "--quiet"], cwd=tmp_path, env=os.environ)

@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 from tests.real_runs.conftest import tiny_folder  # noqa: F401
 from traces.library import read_trace
 
-PROMPTS = 60
+PROMPTS = 30
 RECORD = "record --drafter prompt-lookup --drafter early-exit --temperature 0 --max-new-tokens 96 --threads 1 --quiet"
 
 

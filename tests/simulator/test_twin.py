@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from simulator.engine import simulate
-from tests.every import every
 
 pytestmark = pytest.mark.heavy
 
@@ -61,10 +60,11 @@ def identical(one, other):
     assert one.itl.total_s == other.itl.total_s
 
 
-@every("seed", range(150))
-def test_every_time_equals_the_plain_engine(check, random_scenario, seed):
-    result = check(random_scenario(seed, merge=False))
-    assert result.finished.sum() + (result.ending != 4).sum() == result.request.size
+@pytest.mark.parametrize("seeds", [range(75), pytest.param(range(75, 600), marks=pytest.mark.slow)], ids=str)
+def test_every_time_equals_the_plain_engine(check, random_scenario, seeds):
+    for seed in seeds:
+        result = check(random_scenario(seed, merge=False))
+        assert result.finished.sum() + (result.ending != 4).sum() == result.request.size
 
 
 @pytest.mark.parametrize("preemption", ["recompute", "swap"])
@@ -77,9 +77,10 @@ def test_a_tight_cache_equals_the_plain_engine(check, random_scenario, preemptio
     assert preempted >= 5
 
 
-@every("seed", range(4000, 4060))
-def test_recorded_blocks_equal_the_plain_engine(check, blocks_scenario, seed):
-    check(blocks_scenario(seed))
+@pytest.mark.parametrize("seeds", [range(4000, 4030), pytest.param(range(4030, 4200), marks=pytest.mark.slow)], ids=str)
+def test_recorded_blocks_equal_the_plain_engine(check, blocks_scenario, seeds):
+    for seed in seeds:
+        check(blocks_scenario(seed))
 
 
 @pytest.mark.parametrize("preemption", ["recompute", "swap"])
@@ -92,12 +93,13 @@ def test_recorded_blocks_in_a_tight_cache_equal_the_plain_engine(check, blocks_s
     assert preempted >= 5
 
 
-@every("seed", range(3000, 3060))
-def test_tables_are_read_alike_by_python_and_by_machine_code(random_scenario, blocks_scenario, tabled_timer, seed):
+@pytest.mark.parametrize("seeds", [range(3000, 3030), pytest.param(range(3030, 3200), marks=pytest.mark.slow)], ids=str)
+def test_tables_are_read_alike_by_python_and_by_machine_code(random_scenario, blocks_scenario, tabled_timer, seeds):
     """Runs that are merged, parts and groups of passes, branches, full passes: with tables for both timers."""
-    identical(*(simulate(blocks_scenario(seed, timer=tabled_timer), machine=machine) for machine in (False, True)))
-    scenario = random_scenario(seed, timer=tabled_timer)
-    drawn = scenario.speculation
-    if drawn is not None and drawn.draft is not None:
-        scenario = replace(scenario, speculation=replace(drawn, draft=tabled_timer))
-    identical(simulate(scenario, machine=False), simulate(scenario, machine=True))
+    for seed in seeds:
+        identical(*(simulate(blocks_scenario(seed, timer=tabled_timer), machine=machine) for machine in (False, True)))
+        scenario = random_scenario(seed, timer=tabled_timer)
+        drawn = scenario.speculation
+        if drawn is not None and drawn.draft is not None:
+            scenario = replace(scenario, speculation=replace(drawn, draft=tabled_timer))
+        identical(simulate(scenario, machine=False), simulate(scenario, machine=True))

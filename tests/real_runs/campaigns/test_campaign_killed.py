@@ -20,7 +20,6 @@ from real_runs.campaigns.campaign import run_campaign
 from real_runs.campaigns.results import read_recordings, read_results, read_runs, read_summary
 from real_runs.kernels import timing
 
-KILLS = 20
 SHARE_LIVED = 0.25  # most that a killed call lives, of what a whole one takes
 PROMPTS = """
 title = "two kinds"
@@ -93,7 +92,8 @@ def everything_but_times(out):
 
 
 @pytest.mark.heavy
-def test_killed_at_twenty_moments_and_resumed_equals_undisturbed(campaign_file, tmp_path):
+@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_at_many_moments_and_resumed_equals_undisturbed(campaign_file, tmp_path, kills):
     context = multiprocessing.get_context("forkserver")
     jobs = ("decode_runs", "kernel_job", "recording_job")
     context.set_forkserver_preload([f"real_runs.campaigns.{job}" for job in jobs])
@@ -110,7 +110,7 @@ def test_killed_at_twenty_moments_and_resumed_equals_undisturbed(campaign_file, 
     child.join(120)
     whole_s = time.monotonic() - began
     assert child.exitcode == 0
-    for _ in range(KILLS):
+    for _ in range(kills):
         child = started(killed)
         time.sleep(moments.uniform(0.0, SHARE_LIVED * whole_s))
         alive += child.is_alive()

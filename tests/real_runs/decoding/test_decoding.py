@@ -251,7 +251,7 @@ def test_zero_draft_tokens_decode_plainly(tiny_model):
 
 @pytest.mark.model
 @pytest.mark.heavy
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("temperature", [0.0, pytest.param(0.8, marks=pytest.mark.slow)])
 def test_shipped_model_speculates_as_recorded(shipped_model, temperature):
     """Two real prompts; the bridge is fitted on little text, so its drafts are poor and all the same exact."""
     from real_runs.drafters.heads.fit_data import help_topics

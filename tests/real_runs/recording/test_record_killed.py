@@ -15,7 +15,6 @@ from real_runs.recording.options import RecordOptions
 from real_runs.recording.record import record
 from traces.storage.acceptance_file import read_acceptance
 
-KILLS = 20
 TEXTS = ["abc abc abc", "Hello!", "one two one two one", "def f(x):\n    return x\n\ndef g(x):", "x", "10 9 8 7"]
 OPTIONS = {
     "drafters": ("prompt-lookup", "layer-skip", "token-recycling"),
@@ -89,7 +88,8 @@ def options(tiny_folder, tmp_path_factory):
 
 
 @pytest.mark.heavy
-def test_killed_twenty_times(options, tmp_path):
+@pytest.mark.parametrize("kills", [8, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_many_times(options, tmp_path, kills):
     """Kills fall anywhere: while a model is loaded, within a request, between two, while files are written."""
     generator = random.Random(7)
     out = tmp_path / "killed"
@@ -101,7 +101,7 @@ def test_killed_twenty_times(options, tmp_path):
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     ended, lines = [], []
-    while ended.count(signal.SIGKILL) < KILLS and len(ended) < 2 * KILLS:
+    while ended.count(signal.SIGKILL) < kills and len(ended) < 2 * kills:
         # the requests that are finished report again, and up to one more does before the kill
         pieces = max(lines[-1] - 1, 0) + generator.randint(0, 1) if lines else 0
         nursery.stdin.write(f"{pieces} {generator.uniform(0, 0.1)}\n")
@@ -114,8 +114,8 @@ def test_killed_twenty_times(options, tmp_path):
     assert nursery.wait() == 0, complaints
     nursery.stdout.close()
     nursery.stderr.close()
-    assert ended.count(signal.SIGKILL) == KILLS and set(ended) <= {signal.SIGKILL, 0}, (ended, complaints)
-    assert len(set(lines)) >= 4, "the kills fell on different requests"
+    assert ended.count(signal.SIGKILL) == kills and set(ended) <= {signal.SIGKILL, 0}, (ended, complaints)
+    assert len(set(lines)) >= (4 if kills == 20 else 2), "the kills fell on different requests"
 
     report = record(RecordOptions(**{**dict(_fields(options)), "out": out, "resume": True}))
     assert len(report.files) == 6

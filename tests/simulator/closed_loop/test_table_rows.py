@@ -145,6 +145,7 @@ def test_an_output_of_one_token_has_no_time_per_token():
     assert answer.reason is None
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("every", "slack"), [(5, 1.4), pytest.param(1, 1.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("table", "answered", "most", "held"),

@@ -53,6 +53,7 @@ def test_chunks_are_those_that_pyarrow_sees(table, tmp_path, rows):
     assert [c.first_page for c in found] == [c.dictionary_page_offset or c.data_page_offset for c in seen]
 
 
+@pytest.mark.heavy
 def test_a_footer_with_any_bit_flipped_ends_no_process(table, tmp_path):
     """pyarrow's own view of a chunk aborts on some of these."""
     path = tmp_path / "t.parquet"

@@ -66,7 +66,7 @@ def walked(lengths):
 
 
 @pytest.mark.model
-@pytest.mark.parametrize(("size_n", "size_m"), [(1, 16), (3, 8)])
+@pytest.mark.parametrize(("size_n", "size_m"), [(1, 16), pytest.param(3, 8, marks=pytest.mark.slow)])
 def test_the_engine_drafts_and_keeps_what_is_computed_from_its_text(shipped, tmp_path, size_n, size_m):
     sizes = ["--spec-ngram-simple-size-n", str(size_n), "--spec-ngram-simple-size-m", str(size_m)]
     arguments = ["--model", str(shipped), "--ctx-size", "512", "--parallel", "1", "--spec-type", "ngram-simple", *sizes]
