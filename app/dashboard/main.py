@@ -205,12 +205,13 @@ def _starts(engines: Sequence[EngineStart]) -> None:
     """What starts the engine, to be copied, with the files that it reads: one length, and the schedule beside it."""
     for start, place in zip(engines, st.columns(len(engines)) if engines else (), strict=True):
         with place:
-            st.caption(plain(start.title))
-            st.code(start.command, language="bash", wrap_lines=True)
+            st.markdown(plain(start.title))
+            # plain: the colours of words and numbers are too faint for small letters
+            st.code(start.command, language=None, wrap_lines=True)
             with st.expander("Files beside it"):
                 for name, text in start.files.items():
-                    st.caption(plain(name))
-                    st.code(text, language="json" if name.endswith(".json") else "bash", wrap_lines=True)
+                    st.markdown(plain(name))
+                    st.code(text, language=None, wrap_lines=True)
 
 
 def _changes(changes: Sequence[Change], when: str) -> None:

@@ -59,7 +59,7 @@ def served(log, *, words=None):
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(PATIENCE_S)
 
 
 def settled(page):
