@@ -129,7 +129,8 @@ def test_the_schedule_runs_the_fastest_chain_where_it_loses_nothing(rooftree, op
             }
             (drafted,) = (k for low, high, k in found["schedule"] if low <= batch <= high)
             losses.append(1 - rate[drafted] / max(rate.values()))
-        assert found["schedule_loss_ratio"] == pytest.approx(sum(losses) / len(losses), abs=1e-12)
+        assert max(losses) <= found["schedule_worst_loss_ratio"] + 1e-12 <= 0.005 + 2e-12
+        assert 0.0 <= found["schedule_loss_ratio"] <= found["schedule_worst_loss_ratio"]
 
 
 @pytest.mark.parametrize("source", ["ranks", "lookup", "undrafted"])
