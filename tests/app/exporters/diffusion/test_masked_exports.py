@@ -130,6 +130,13 @@ def test_fast_dllm_takes_the_passes_that_were_meant(tokens, power, commit):
     assert (keys.get("remasking"), "threshold" in keys) == ("random" if commit == "random" else None, False)
 
 
+@pytest.mark.parametrize(("canvas", "written"), [(100, 128), (128, 128), (129, 160), (8, 32)])
+def test_a_canvas_is_whole_blocks(canvas, written):
+    policy = RefinePolicy(commit="threshold", at={"confidence": 0.9}, block_tokens=32)
+    keys = model_args(export(masked("fast-dllm", policy, canvas_tokens=canvas), "fast-dllm"))
+    assert int(keys["gen_length"]) == written
+
+
 def test_fast_dllms_factor_came_later():
     choice = masked("fast-dllm", RefinePolicy(commit="factor", at={"factor": 1.5}, cache="dual"))
     assert model_args(export(choice, "fast-dllm"))["factor"] == "1.5"
