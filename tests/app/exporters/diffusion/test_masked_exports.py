@@ -130,11 +130,11 @@ def test_fast_dllm_takes_the_passes_that_were_meant(tokens, power, commit):
     assert (keys.get("remasking"), "threshold" in keys) == ("random" if commit == "random" else None, False)
 
 
-@pytest.mark.parametrize(("canvas", "written"), [(100, 128), (128, 128), (129, 160), (8, 32)])
-def test_a_canvas_is_whole_blocks(canvas, written):
-    policy = RefinePolicy(commit="threshold", at={"confidence": 0.9}, block_tokens=32)
-    keys = model_args(export(masked("fast-dllm", policy, canvas_tokens=canvas), "fast-dllm"))
-    assert int(keys["gen_length"]) == written
+@pytest.mark.parametrize("block", [32, 48, 100, 1000])
+def test_a_methods_canvas_becomes_whole_blocks(block):
+    policy = RefinePolicy(commit="threshold", at={"confidence": 0.9}, block_tokens=block)
+    canvas = int(model_args(export(masked("fast-dllm", policy), "fast-dllm"))["gen_length"])
+    assert canvas % block == 0 and 0 <= canvas - load_method("fast-dllm").refine.canvas_tokens < block
 
 
 def test_fast_dllms_factor_came_later():
