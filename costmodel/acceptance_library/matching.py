@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from costmodel.acceptance_library.entry import PublishedAcceptance
@@ -89,6 +90,7 @@ def _size_gap(one: str, other: str) -> float:
     return abs(found[0] - found[1]) if len(found) == len(sizes) else 0.0
 
 
+@lru_cache(maxsize=1024)
 def _family(name: str) -> str:
     """The name up to its size, without the second part of a version: `llama-3` of llama-3.1-8b."""
     words = re.split(r"-(?=\d+(?:\.\d+)?[bm](?:-|$))", name, maxsplit=1)[0]

@@ -6,9 +6,15 @@ operation, and the interpolation.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from hardware_profiles.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 CORRECTED = {  # operations that may have one, and what the axes of theirs are
     "gemm": ("log2 of rows", "log2 of outputs", "log2 of inputs"),
@@ -18,7 +24,7 @@ MOST_NODES = 1024
 LARGEST = 0.2  # correction either way, in logarithms
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Correction:
     """A grid of corrections; beyond its ends the last value holds.
 
@@ -44,3 +50,10 @@ class Correction:
         wrong = [each for each in self.values if not abs(each) <= LARGEST]
         if wrong:
             raise InputError(f"must lie within {LARGEST:g} of 0", key="correction.values", value=wrong[0])
+
+    @cached_property
+    def grid(self) -> "npt.NDArray[np.float64]":
+        """The values as an array, [nodes of an axis, ...]."""
+        import numpy as np
+
+        return np.array(self.values, dtype=np.float64).reshape([len(axis) for axis in self.axes])

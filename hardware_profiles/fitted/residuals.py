@@ -103,6 +103,14 @@ class Regimes(tuple[Regime, ...]):
 
         return np.log1p(np.array([(each.low_ratio, each.high_ratio) for each in self], dtype=np.float64))
 
+    @cached_property
+    def by_regime(self) -> tuple[tuple[tuple[Span, ...], Span], ...]:
+        """Spans on every axis and ends of the interval, regime by regime, as numbers."""
+        return tuple(
+            (tuple(each.span(axis) for axis in self.axes), (low, high))
+            for each, (low, high) in zip(self, self.log_ends.tolist(), strict=True)
+        )
+
 
 class Residuals(FrozenTable[float]):
     """Half width of the 80 % interval of measured / predicted - 1 by operation; regimes of some beside it.

@@ -35,7 +35,7 @@ def by_share(device: Device, timing: Timing, operation: str) -> Timing:
 
 def interpolated(correction: Correction, *at: Array) -> Array:
     """Corrections, as logarithms, at coordinates that broadcast; beyond the ends the last value holds."""
-    values = np.asarray(correction.values).reshape([len(axis) for axis in correction.axes])
+    values = correction.grid
     axes = list(correction.axes)
     while axes and np.size(at[len(axes) - 1]) == 1:  # sizes of weights are single numbers, rows seldom
         values = _between(values, axes.pop(), float(np.reshape(at[len(axes)], ())))

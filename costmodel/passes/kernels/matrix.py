@@ -3,6 +3,8 @@
 Tile and wave rounding of products is included; leaves out operands that are still in the cache.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from costmodel.passes.kernels.correction import by_share, by_size
@@ -84,14 +86,21 @@ def _single_factor(device: Device, m: Array) -> Array:
 def _tile_factor(device: Device, m: Array, outputs: Number | None) -> Array:
     c = device.constants
     n = np.asarray(1.0 if outputs is None else outputs, dtype=np.float64)
-    tile = _TILES.reshape(-1, *(1 for _ in range(max(m.ndim, n.ndim))))
-    tiles = np.ceil(m * (1.0 / tile) - 1e-9)
-    rows = tiles * (tile * (1.0 + c.gemm_tile_ratio * (COLUMN_TILE / tile - 1.0) / 2.0))
+    per_row, effort = _row_tiles(c.gemm_tile_ratio, max(m.ndim, n.ndim))
+    tiles = np.ceil(m * per_row - 1e-9)
+    rows = tiles * effort
     if outputs is not None and c.gemm_wave_ratio:
         per_tile = np.ceil(n / COLUMN_TILE) / device.processors
         waves = np.maximum(tiles * per_tile, 1.0)
         rows = rows * (1.0 - c.gemm_wave_ratio + c.gemm_wave_ratio * np.ceil(waves - 1e-9) / waves)
     return np.asarray(rows.min(axis=0) / m)
+
+
+@lru_cache(maxsize=256)
+def _row_tiles(tile_ratio: float, dimensions: int) -> tuple[Array, Array]:
+    """Of every tile: how many a row takes, and the rows of the largest that cost as much; [tiles, 1, ...]."""
+    tile = _TILES.reshape(-1, *(1 for _ in range(dimensions)))
+    return 1.0 / tile, tile * (1.0 + tile_ratio * (COLUMN_TILE / tile - 1.0) / 2.0)
 
 
 def _unfilled(device: Device, m: Array, outputs: Number) -> Array:

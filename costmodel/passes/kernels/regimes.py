@@ -4,6 +4,7 @@ Looks up the intervals of a device profile by the shares of launches and arithme
 out how they were found.
 """
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -61,10 +62,25 @@ def log_bounds(residuals: Residuals, operation: str, where: Place) -> tuple[Arra
     regimes = residuals.regimes.get(operation)
     if regimes is None:
         return np.full(where.shape, -half), np.full(where.shape, half)
+    if math.prod(where.shape) == 1:  # comparing numbers is faster than arrays of one entry
+        low, high = _ends_at(regimes, {name: values.item() for name, values in where.axes.items()}) or (-half, half)
+        return np.full(where.shape, low), np.full(where.shape, high)
     inside = holds(regimes, where)
     which = np.where(inside.any(axis=0), inside.argmax(axis=0), len(regimes))
     ends = np.vstack([regimes.log_ends, (-half, half)])[which]
     return ends[..., 0], ends[..., 1]
+
+
+def _ends_at(regimes: Regimes, at: Mapping[str, float]) -> tuple[float, float] | None:
+    """Ends of the first regime that a single call lies in, as `holds` has it."""
+    known = [at.get(axis) for axis in regimes.axes]
+    for spans, ends in regimes.by_regime:
+        for x, (low, high) in zip(known, spans, strict=True):
+            if not (low <= x < high if x is not None else (low, high) == (0.0, math.inf)):
+                break
+        else:
+            return ends
+    return None
 
 
 def _padded(shape: tuple[int, ...], dimensions: int) -> tuple[int, ...]:

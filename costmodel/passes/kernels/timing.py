@@ -33,7 +33,9 @@ class Shares(NamedTuple):
 
 def shares(timing: Timing) -> Shares:
     """Shares of a predicted time, broadcast together; that of arithmetic is 0 where there is neither."""
-    seconds, compute, memory, launch = np.broadcast_arrays(*timing)
+    seconds, compute, memory, launch = timing
+    if not seconds.shape == compute.shape == memory.shape or launch.shape not in ((), seconds.shape):
+        seconds, compute, memory, launch = np.broadcast_arrays(*timing)
     work = compute + memory
     return Shares(
         np.clip(launch / np.maximum(seconds, 1e-300), 0.0, 1.0),

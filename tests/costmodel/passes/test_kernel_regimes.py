@@ -57,6 +57,8 @@ def test_without_a_regime_the_half_width_holds():
 def test_a_call_of_unknown_size_is_in_no_regime_that_asks_for_it():
     _, high = log_bounds(BOTH, "gemm", at([0.1, 0.9]))
     np.testing.assert_allclose(high, np.log1p([0.02, 0.2]))
+    alone = [log_bounds(BOTH, "gemm", at(launch))[1].item() for launch in (0.1, [0.9])]
+    assert alone == high.tolist()
     timing = Timing(*(np.asarray(each) for each in (1.0, 0.2, 0.3, 0.5)))
     assert set(place(timing, {"rows": 3, "graphs": 1.0}).axes) == {"launch", "compute", "rows"}
 
