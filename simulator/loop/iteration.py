@@ -168,6 +168,7 @@ def settle(
     buffers.by_batch[1, decoding] += emitted_together
     everybody = decoding == before and replica.chunks == 0 and replica.preempted == 0
     replica.steady = everybody and (replica.queued == 0 or (remaining == before and replica.admitted == 0))
+    replica.all_decode = everybody
     replica.just_accepted = replica.accepted - accepted_before
     _remember_step(replica, decoding, emitted_together)
     if watched:

@@ -91,10 +91,10 @@ def take_unused(replica: Replica, requests: Requests, limits: Limits, r: int, bl
 def has_blocks(replica: Replica, requests: Requests, limits: Limits, r: int, tokens: int) -> bool:
     """Whether a request holds blocks for `tokens` tokens, of unused ones if need be."""
     blocks = missing_blocks(requests, limits, r, tokens)
-    if 0 < blocks <= replica.unused_blocks:
-        take_unused(replica, requests, limits, r, blocks)
-        return True
-    return bool(blocks == 0)
+    if blocks > replica.unused_blocks:
+        return False
+    take_unused(replica, requests, limits, r, blocks)  # of none too: asking, which nobody foresees, takes longer
+    return True
 
 
 @compiled

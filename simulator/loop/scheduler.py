@@ -24,7 +24,7 @@ from simulator.loop.decoders.drafting import (
     start_again,
     wanted,
 )
-from simulator.loop.decoders.lengths import batch_drafts, change_length
+from simulator.loop.decoders.lengths import batch_drafts, change_length, count_ready
 from simulator.loop.decoders.record import BLOCK, PARALLEL, Drafts
 from simulator.loop.decoders.slots import share_slots
 from simulator.loop.kv_cache import (
@@ -358,12 +358,9 @@ def compose(
 ) -> None:  # fmt: skip
     """Fill the next iteration, at the replica's clock: see its numbers, and `quota` and `drafts` of the requests."""
     _nothing_yet(replica)
-    decoding, context, running = 0, 0, replica.running
-    for i in range(running):
-        r = buffers.running[i]
-        if requests[r].phase == DECODING:
-            decoding += 1
-            context += requests[r].computed
+    running = replica.running
+    decoding, context = count_ready(d, replica, buffers, requests)
+    replica.all_decode = 0
     batch = batch_drafts(d, t, replica, buffers, requests, decoding, float(context))
     replica.draft_limit = batch
     if decoding > 0:

@@ -46,6 +46,7 @@ class Replica:
         reserved_blocks: that were promised to running requests, and that these did not hold yet when the iteration was
             composed.
         busy: 1 while an iteration is under way.
+        all_decode: 1 if every running request is known to decode, until the next iteration is composed.
         steady: 1 if the next iteration can differ from the latest one in its context alone.
         ended: requests that it is done with.
         samples: states noted in `Buffers.series`.
@@ -110,6 +111,7 @@ class Replica:
     idle_blocks: int = 0
     reserved_blocks: int = 0
     busy: int = 0
+    all_decode: int = 0
     steady: int = 0
     ended: int = 0
     samples: int = 0

@@ -222,6 +222,21 @@ def _pull(d: Drafts, t: Tables, replica: Replica, buffers: Buffers, decoding: in
 
 
 @compiled
+def count_ready(d: Drafts, replica: Replica, buffers: Buffers, requests: Requests) -> tuple[int, int]:
+    """Requests that are ready to decode, and their cached tokens, or 0 where no draft length depends on these."""
+    weighed = d.decoder not in (PLAIN, BLOCK) and d.controller not in (ALWAYS, EMA, VERIFIED)
+    if replica.all_decode and not weighed:
+        return replica.running, 0
+    decoding, context = 0, 0
+    for i in range(replica.running):
+        r = buffers.running[i]
+        if requests[r].phase == DECODING:
+            decoding += 1
+            context += requests[r].computed
+    return decoding, context
+
+
+@compiled
 def batch_drafts(
     d: Drafts, t: Tables, replica: Replica, buffers: Buffers, requests: Requests, decoding: int, context_tokens: float
 ) -> int:  # fmt: skip
