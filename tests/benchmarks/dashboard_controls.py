@@ -17,7 +17,7 @@ TYPED = ("rates", "against")
 # what makes a page ask for a field, and the links that begin anew where a field has fewer values than changes
 ASKED_FOR = {
     "acceptance_ratio": "method=eagle-3&known_by=rate&acceptance_ratio=0.4", "trace": "known_by=recording",
-    "draft": "method=draft-model", "tree_nodes": "known_by=recording&tree_nodes=4",
+    "draft": "method=speculative-decoding", "tree_nodes": "known_by=recording&tree_nodes=4",
 }  # fmt: skip
 QUESTIONS = [
     f"model={model}&batch={batch}"
