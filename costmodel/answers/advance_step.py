@@ -83,7 +83,8 @@ def _routed(
     if routing.judge == "target":
         verify.append((1.0, pass_cost(d, batch=batch, query_tokens=tokens, context=context)))
     if again:
-        unread = 1.0 + tokens * routing.accepted_ratio / again  # accepted steps since the target last wrote one
+        # accepted steps since the target last wrote one, and no more than there is to read
+        unread = 1.0 + np.minimum(tokens * routing.accepted_ratio / again, context)
         verify.append((again, pass_cost(d, batch=batch, query_tokens=unread, context=context, logits="last")))
         verify.append((again * max(tokens - 1.0, 0.0), pass_cost(d, batch=batch, query_tokens=1, context=context)))
     cost = total_cost(draft, verify, drafter, overhead, speculates=np.asarray(False), requests=batch)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from costmodel.answers.estimate import estimate
@@ -87,6 +87,7 @@ def test_steps_that_all_fall_are_written_twice():
 
 
 @given(accepted=st.floats(0.0, 1.0))
+@example(accepted=0.99999)
 @settings(max_examples=10)
 def test_more_accepted_steps_cost_less(accepted):
     fewer, more = (setting("arbitrage", accepted_ratio=each) for each in (accepted / 2.0, accepted))

