@@ -22,7 +22,7 @@ __all__ = [
     "setting_of", "shown_path", "trace_path",
 ]  # fmt: skip
 
-LOW_PIXELS = 260
+LOW_PIXELS = 250
 Figure = dict[str, Any]
 Row = Mapping[str, Any]
 

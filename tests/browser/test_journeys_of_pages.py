@@ -74,7 +74,7 @@ def test_a_log_of_vllm_becomes_a_schedule(opened, capsys, tmp_path):
     every = line.replace("YOUR-FILE", str(log)).replace("--batch 8 ", f"--batch {','.join(map(str, DEFAULT_BATCHES))} ")
     told = said(capsys, every, "--out", str(tmp_path / "out"))
     words = schedule_words(told["schedule"])
-    assert words and page.get_by_text(f"As a schedule over batches: {words}").count() == 1
+    assert words and page.get_by_text(f"Over batches: {words}").count() == 1
     script = (tmp_path / "out" / "vllm" / "vllm-serve.sh").read_text()
     assert shlex.split(scheduled) == shlex.split(script.partition("exec ")[2].replace("\\\n", " "))
 

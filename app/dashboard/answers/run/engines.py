@@ -42,7 +42,7 @@ def starts(here: Recommendation, everywhere: Recommendation, state: State) -> tu
         return found, notes
     words = schedule_words(chosen.schedule) or f"draft {chosen.draft_tokens} tokens"
     try:
-        found.append(_start(f"As a schedule over batches: {words}", export(chosen, state.engine)))
+        found.append(_start("As a schedule over batches", export(chosen, state.engine)))
     except InputError as error:
         notes.append(f"{one.engine} does not read a schedule over batches ({words}): {error.message}.")
     return found, notes
