@@ -80,7 +80,7 @@ def tree(
     With --split-over the nodes are those of a whole batch: how many each request should get, and what that gains.
     """
     from app.answers.tree_speeds import speed_rows
-    from app.answers.trees import sampling_row, state_rows, trace_rows, vector_rows
+    from app.answers.trees import sampling_row
     from app.cli.output import deliver
     from app.cli.question.accepted import as_given
     from app.cli.question.asked import asked, given_options
@@ -105,15 +105,10 @@ def tree(
     if held_out and (prompted is not None or not isinstance(known, AcceptanceTrace)):
         rule = "needs a recorded trace, and trees without prompt tokens; a vector has no requests to hold out"
         raise InputError(rule, key="--held-out")
-    if prompted is not None:
-        rows = state_rows(known, budgets, prompted)
-    elif isinstance(known, AcceptanceTrace):
-        rows = trace_rows(known, budgets, depth, seed if held_out else None)
-    else:
-        rows = vector_rows(known, budgets, depth)
+    if robust and prompted is not None:
+        raise InputError("weighs trees without prompt tokens", key="--robust")
+    rows = _rows(known, budgets, depth, prompted, seed if held_out else None)
     if robust:
-        if prompted is not None:
-            raise InputError("weighs trees without prompt tokens", key="--robust")
         for row in rows:
             asked_nodes = min((n for n in budgets if n >= row["nodes"]), default=row["nodes"])
             row["sampling"] = sampling_row(known, asked_nodes, depth, recorded_tokens=recorded_tokens, seed=seed)
@@ -138,6 +133,21 @@ def tree(
         show=lambda: print_trees(answer, title, out), also=lambda folder: _write_shapes(rows, folder), csv=csv,
         rows=["trees"],
     )  # fmt: skip
+
+
+def _rows(
+    known: "AcceptanceTrace | AcceptanceVectors", budgets: list[int], depth: int, prompted: "Method | None",
+    held_out_seed: int | None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The best tree of every budget, or the trees of all states where candidates carry prompt tokens."""
+    from app.answers.trees import state_rows, trace_rows, vector_rows
+    from traces.kinds.acceptance import AcceptanceTrace
+
+    if prompted is not None:
+        return state_rows(known, budgets, prompted)
+    if isinstance(known, AcceptanceTrace):
+        return trace_rows(known, budgets, depth, held_out_seed)
+    return vector_rows(known, budgets, depth)
 
 
 def _split(
