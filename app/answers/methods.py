@@ -52,7 +52,7 @@ _CHANGES = {
     EncoderSplit: "some layers read the prompt and the others write (costmodel/architectures/rearranged.py)",
     FusedFeedForward: "feed-forward layers run side by side as one (costmodel/architectures/rearranged.py)",
 }
-_ADVANCE = "costmodel/answers/advance_step.py"
+_ADVANCE = "costmodel/answers/steps/advance_step.py"
 _FORWARDS = {
     "full": "whole canvas",
     "canvas": "canvas over the prompt's cache",
@@ -246,7 +246,7 @@ def _own_pace(method: Method) -> Iterator[str]:
             pace = f"{r.tokens_per_pass:g} committed a pass ({r.commit})"
             yield f"Refines: blocks of {method.shape.nodes} tokens, {pace} (costmodel/laws/refining.py)."
             part = "" if r.computed_ratio == 1.0 else f"{r.computed_ratio:.0%} of "
-            yield f"A pass computes {part}the {_FORWARDS[r.forward]}{copies} (costmodel/answers/refine_step.py)."
+            yield f"A pass computes {part}the {_FORWARDS[r.forward]}{copies} (costmodel/answers/steps/refine_step.py)."
             if r.full_passes or r.closing_passes:
                 yield f"A block takes {r.full_passes} full passes and {r.closing_passes} that only store it."
             yield from _beside(method, r)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from costmodel.answers.estimate import step_cost
-from costmodel.answers.planned_step import planned_chain_seconds
-from costmodel.answers.setting import Setting
-from costmodel.answers.step import StepCost, chain_step
+from costmodel.answers.steps.planned_step import planned_chain_seconds
+from costmodel.answers.steps.setting import Setting
+from costmodel.answers.steps.step import StepCost, chain_step
 from costmodel.laws.acceptance import Acceptance
 from costmodel.passes.ops import Array, Number
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from costmodel.answers.estimate import Setting
-from costmodel.answers.step import StepCost
+from costmodel.answers.steps.step import StepCost
 from costmodel.drafters.pass_costs import WeightedPass
 from costmodel.passes.forward import PassCost, pass_cost
 from costmodel.passes.ops import Array, Number

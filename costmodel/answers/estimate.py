@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.answers.planned_step import planned_footprint, planned_pass_seconds, planned_step_cost
-from costmodel.answers.refine_step import refine_footprint
-from costmodel.answers.setting import Setting, group_step_cost
-from costmodel.answers.step import StepCost
+from costmodel.answers.steps.planned_step import planned_footprint, planned_pass_seconds, planned_step_cost
+from costmodel.answers.steps.refine_step import refine_footprint
+from costmodel.answers.steps.setting import Setting, group_step_cost
+from costmodel.answers.steps.step import StepCost
 from costmodel.answers.uncertainty import DRAWS, StepDraws, draw_steps, interval, paired
 from costmodel.drafters.pass_costs import prompt_draft_s
 from costmodel.laws.acceptance import Acceptance, geometric

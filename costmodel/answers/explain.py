@@ -15,7 +15,7 @@ import numpy as np
 
 from costmodel.answers.estimate import Estimate, Setting, estimate
 from costmodel.answers.sensitivity import Elasticity, VarianceShare, elasticities, scaled, variance_shares
-from costmodel.answers.step import StepCost
+from costmodel.answers.steps.step import StepCost
 from costmodel.drafters.pass_costs import WeightedPass
 from costmodel.laws.acceptance import Acceptance
 

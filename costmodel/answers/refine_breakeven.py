@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.answers.estimate import Setting, estimate
-from costmodel.answers.step import StepCost
+from costmodel.answers.steps.step import StepCost
 from costmodel.answers.uncertainty import draw_steps, interval
 from costmodel.laws.own_pace import own_pace
 from costmodel.laws.refining import live_tokens

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from costmodel.answers.step import StepCost
+from costmodel.answers.steps.step import StepCost
 from costmodel.drafters.pass_costs import WeightedPass
 from costmodel.engines.record.overhead import Overhead
 from costmodel.passes.kernels.regimes import log_bounds, place

@@ -1,7 +1,7 @@
 """What does a draft cost: every pass of every stage, under its own transforms, context and sharing of devices?
 
 Nested stages repeat an inner step: the inner stage drafts a few tokens, the outer one verifies them in one pass. Leaves
-out the target's verify pass and the engine (`costmodel.answers.step`).
+out the target's verify pass and the engine (`costmodel.answers.steps.step`).
 """
 
 from collections.abc import Iterable, Sequence

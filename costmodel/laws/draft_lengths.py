@@ -2,7 +2,8 @@
 
 The distribution of draft tokens and draft passes over the steps of a request. Requests of a batch are taken as
 independent: the verify pass has the sum of their rows, and drafting goes on until the request with most passes is done.
-Leaves out seconds (`costmodel.answers.dynamic_step`) and where the distributions come from (`costmodel.laws.drafting`).
+Leaves out seconds (`costmodel.answers.steps.dynamic_step`) and where the distributions come from
+(`costmodel.laws.drafting`).
 """
 
 from dataclasses import dataclass

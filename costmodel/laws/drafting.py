@@ -1,7 +1,7 @@
 """How much does a step draft and emit where the drafter decides anew at every step: dynamic trees and early stops?
 
 Each law replays a recording and adds the distribution of draft lengths to what the replay emits. Leaves out sampled
-drafts and cost (`costmodel.answers.dynamic_step`).
+drafts and cost (`costmodel.answers.steps.dynamic_step`).
 
 Reference: Li et al. 2024, EAGLE-2 (arXiv:2406.16858), section 4; Xiong et al. 2024, DySpec (arXiv:2410.11744),
 algorithm 1; Wang et al. 2024, OPT-Tree (arXiv:2406.17276), section 3; Huang et al. 2024, SpecDec++

@@ -2,7 +2,7 @@
 
 States are a Markov chain: a step in state s verifies the tree of s, and the prompt tokens behind the last accepted node
 are the next state. Its long-run shares weigh what the trees emit. Leaves out which trees are best
-(`costmodel.optimizers.trees.state_trees`) and what a pass costs (`costmodel.answers.dynamic_step`).
+(`costmodel.optimizers.trees.state_trees`) and what a pass costs (`costmodel.answers.steps.dynamic_step`).
 
 Reference: Chen et al. 2024, "Hardware-Aware Parallel Prompt Decoding" (arXiv:2405.18628), section 4.2 and appendix A.
 There a step that accepts nothing counts one step without a tree. The published loop puts all prompt tokens behind the

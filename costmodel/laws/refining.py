@@ -1,7 +1,7 @@
 """In how many passes is a masked block committed, of which kinds are they, and how many tokens does a pass commit?
 
-Read from `Method.refine`. Leaves out recorded confidence, what a pass costs (`costmodel.answers.refine_step`), and
-blocks that differ (`simulator.scenario.block_laws`).
+Read from `Method.refine`. Leaves out recorded confidence, what a pass costs (`costmodel.answers.steps.refine_step`),
+and blocks that differ (`simulator.scenario.block_laws`).
 """
 
 import math

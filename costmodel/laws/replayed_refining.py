@@ -1,7 +1,7 @@
 """How many tokens does a pass commit on recorded prompts, under a method's own commit rule or a stated one?
 
 Leaves out which policy a method's own rule is (`refined_method`), rules that need more than a confidence trace holds,
-and what passes cost (`costmodel.answers.refine_step`).
+and what passes cost (`costmodel.answers.steps.refine_step`).
 """
 
 from collections.abc import Sequence

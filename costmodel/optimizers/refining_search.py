@@ -15,7 +15,7 @@ import numpy as np
 from costmodel.answers.estimate import Setting, estimate
 from costmodel.answers.fit import fits
 from costmodel.answers.settings import build_setting
-from costmodel.answers.step import StepCost
+from costmodel.answers.steps.step import StepCost
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.own_pace import own_pace
 from costmodel.passes.ops import Array

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from costmodel.answers.chains import step_seconds
 from costmodel.answers.estimate import Estimate, Intervals, estimate, intervals
 from costmodel.answers.fit import fits
-from costmodel.answers.step import StepCost
+from costmodel.answers.steps.step import StepCost
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.method import Stop

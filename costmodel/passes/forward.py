@@ -2,7 +2,7 @@
 
 The front door of the passes: it chooses between the calibrated sum of operations and passes that were measured whole,
 and adds what a device waits for: weights from the host's memory, a host that launches layer by layer. Leaves out
-everything between passes (see `costmodel.answers.step`).
+everything between passes (see `costmodel.answers.steps.step`).
 """
 
 from dataclasses import replace

@@ -6,8 +6,8 @@ Every guess is a remark; what is not stated or not known is refused. Leaves out 
 import re
 from dataclasses import replace
 
-from costmodel.answers.setting import Setting
 from costmodel.answers.settings import build_setting
+from costmodel.answers.steps.setting import Setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.drafter import build_drafter
 from costmodel.engine_library import load_engine

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 
 from costmodel.acceptance_library import best_match
-from costmodel.answers.setting import Setting
+from costmodel.answers.steps.setting import Setting
 from costmodel.laws.acceptance import Acceptance, DepthRates, geometric, stated_tree
 from costmodel.laws.acceptance.siblings import ASSUMED_SIBLINGS
 from costmodel.laws.claims import rate_claim, tokens_claim

@@ -1,8 +1,8 @@
 """What does the cost model say of a masked model's rows: forwards over a canvas, over what lies behind, over blocks?
 
 Tokens per forward come from the row, the kind of forward from the entry that its system stands for (`forwards`); the
-pass is priced by `costmodel.answers.refine_step`. Rows of the same tables that decode one token after another go to
-`prediction`. Leaves out when a policy commits which token.
+pass is priced by `costmodel.answers.steps.refine_step`. Rows of the same tables that decode one token after another go
+to `prediction`. Leaves out when a policy commits which token.
 """
 
 import re
@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.answers.estimate import estimate
-from costmodel.answers.setting import Setting
 from costmodel.answers.settings import build_setting
+from costmodel.answers.steps.setting import Setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.refining import refined
 from costmodel.method import Method

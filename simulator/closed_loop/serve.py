@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from costmodel.answers.estimate import Setting
 from costmodel.answers.fit import cache_tokens
-from costmodel.answers.step import StepCost
+from costmodel.answers.steps.step import StepCost
 from costmodel.answers.uncertainty import DRAWS, draw_steps, interval
 from costmodel.drafters.drafter import build_drafter
 from costmodel.engines.record.engine import Engine

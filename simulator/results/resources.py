@@ -12,7 +12,7 @@ import numpy as np
 
 from costmodel.answers.energy import board_power_w, usd_per_million
 from costmodel.answers.estimate import Setting
-from costmodel.answers.step import chain_step
+from costmodel.answers.steps.step import chain_step
 from costmodel.passes.forward import PassCost, pass_cost
 from simulator.results.metrics import SimulationResult
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from costmodel.answers.setting import Setting
+from costmodel.answers.steps.setting import Setting
 from costmodel.parallel.disaggregation import cache_bytes
 from costmodel.parallel.plan import ParallelPlan
 from costmodel.parallel.pools import ServingPlan, Workers, transfer_seconds, workers_of

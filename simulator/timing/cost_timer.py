@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.answers.estimate import Setting
-from costmodel.answers.step import verify_passes
+from costmodel.answers.steps.step import verify_passes
 from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.forward import Logits, pass_cost
 from costmodel.passes.ops import Mask

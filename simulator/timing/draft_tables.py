@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.answers.dynamic_step import dynamic_step
 from costmodel.answers.estimate import Setting
-from costmodel.answers.step import chain_step, tree_step
+from costmodel.answers.steps.dynamic_step import dynamic_step
+from costmodel.answers.steps.step import chain_step, tree_step
 from costmodel.drafters.pass_costs import prompt_draft_s
 from costmodel.laws.draft_lengths import DraftLengths
 from costmodel.passes.deployment import Deployment

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from costmodel.answers.dynamic_step import dynamic_step
 from costmodel.answers.settings import build_setting
+from costmodel.answers.steps.dynamic_step import dynamic_step
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.drafting import dynamic_tree
 from costmodel.method import Shape

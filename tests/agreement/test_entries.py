@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from costmodel.answers.estimate import estimate
-from costmodel.answers.setting import Setting
 from costmodel.answers.settings import build_setting
+from costmodel.answers.steps.setting import Setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import stated
 from costmodel.laws.claims import rate_claim

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.answers.settings import build_setting
-from costmodel.answers.step import chain_step
+from costmodel.answers.steps.step import chain_step
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import drawn_recording
 from costmodel.laws.acceptance.stated import DepthRates

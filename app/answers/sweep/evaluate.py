@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from costmodel.answers.estimate import Setting
-    from costmodel.answers.step import StepCost
+    from costmodel.answers.steps.step import StepCost
     from costmodel.laws.acceptance import Acceptance
     from costmodel.optimizers.sources import Source
     from costmodel.passes.ops import Array

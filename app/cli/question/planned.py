@@ -33,7 +33,7 @@ def planned_answer(
     Raises:
         InputError: a plan that does not divide the model.
     """
-    from costmodel.answers.planned_step import planned_step
+    from costmodel.answers.steps.planned_step import planned_step
 
     result = planned_step(setting, acceptance, plan, batch=batch, context=context)
     sizes = {"tp": plan.tensor, "pp": plan.pipeline, "ep": plan.expert, "dp": plan.data, "cp": plan.context}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from app.answers.feasible import Settings
     from app.cli.question.asked import Drafts
     from costmodel.answers.estimate import Setting
-    from costmodel.answers.step import StepCost
+    from costmodel.answers.steps.step import StepCost
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
     from costmodel.optimizers.sources import Source

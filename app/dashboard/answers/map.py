@@ -21,7 +21,7 @@ from app.dashboard.state import State, command
 from app.figures.charts import NEUTRAL, PALETTE, digits, framed
 from costmodel.answers.estimate import Estimate, Setting, estimate, intervals, needed_bytes, step_cost
 from costmodel.answers.fit import fits
-from costmodel.answers.step import StepCost
+from costmodel.answers.steps.step import StepCost
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import Contender, Limits, Unmet, allowed, meets, unmet_at

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from costmodel.answers.setting import Setting
+from costmodel.answers.steps.setting import Setting
 from costmodel.optimizers.held_out.half import Costs, Draft, Half
 from costmodel.optimizers.held_out.policies import OURS, PUBLISHED, Policy
 from costmodel.optimizers.held_out.trees import split_halves

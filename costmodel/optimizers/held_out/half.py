@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from costmodel.answers.chains import step_seconds
-from costmodel.answers.setting import Setting
+from costmodel.answers.steps.setting import Setting
 from costmodel.laws.acceptance import Acceptance, Law, accepted_by, geometric, law_for
 from costmodel.laws.controllers import ema_chain, goodput_chain
 from costmodel.laws.drafting import dynamic_tree, stopped_chain

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.answers.step import expansion_widths
+from costmodel.answers.steps.step import expansion_widths
 from costmodel.optimizers.acceptance_vectors import AcceptanceVectors, acceptance_levels
 from costmodel.optimizers.trees.certificate import EXACT, Certificate
 from costmodel.optimizers.trees.max_plus import INFEASIBLE, Values

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from costmodel.answers.estimate import Setting, step_cost
-from costmodel.answers.step import total_cost, verify_passes
+from costmodel.answers.steps.step import total_cost, verify_passes
 from costmodel.drafters.pass_costs import tree_draft
 from costmodel.laws.acceptance import geometric
 from costmodel.optimizers.trees.priced_tree import TreePrice

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 
 from costmodel.answers.estimate import mixed_prefill_s, prefill_s, step_cost
-from costmodel.answers.setting import Setting
 from costmodel.answers.settings import build_setting
+from costmodel.answers.steps.setting import Setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from costmodel.passes.forward import pass_cost

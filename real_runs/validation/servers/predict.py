@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.answers.setting import Setting
+from costmodel.answers.steps.setting import Setting
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.forward import pass_cost
 from costmodel.passes.measured import measured_pass, passes_of

@@ -15,7 +15,7 @@ from statistics import fmean, median
 from typing import Any
 
 from costmodel.answers.estimate import prefill_s
-from costmodel.answers.setting import Setting
+from costmodel.answers.steps.setting import Setting
 from real_runs.validation.cells import Cell
 from real_runs.validation.rounds import faster_half, undisturbed
 from real_runs.validation.runs import Run

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from costmodel.answers.setting import Setting
+from costmodel.answers.steps.setting import Setting
 from hardware_profiles.errors import InputError
 from real_runs.validation.servers.predict import predicted_group
 from real_runs.validation.servers.steps import Passes, Steps

@@ -19,8 +19,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from costmodel.answers.setting import Setting
 from costmodel.answers.settings import build_setting
+from costmodel.answers.steps.setting import Setting
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.method_library import load_method

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from costmodel.answers.estimate import estimate
 from costmodel.answers.explain import ROOFS, explain, operation_shares
 from costmodel.answers.settings import build_setting
-from costmodel.answers.step import chain_step
+from costmodel.answers.steps.step import chain_step
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, geometric
 from hardware_profiles.errors import InputError

@@ -3,7 +3,7 @@
 import pytest
 
 from costmodel.answers.settings import build_setting
-from costmodel.answers.step import chain_step
+from costmodel.answers.steps.step import chain_step
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.pass_costs import draft_pass
 

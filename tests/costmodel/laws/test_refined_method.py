@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.answers.refine_step import refine_step
 from costmodel.answers.settings import build_setting, configured_method
+from costmodel.answers.steps.refine_step import refine_step
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.own_pace import own_pace
 from costmodel.laws.refined_method import method_policy, refined_method

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.answers.energy import board_power_w, idle_w, step_draw
-from costmodel.answers.step import chain_step
+from costmodel.answers.steps.step import chain_step
 from simulator.engine import simulate
 from simulator.results.resources import resources
 from simulator.scenario.build import prepare

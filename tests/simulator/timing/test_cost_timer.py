@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from costmodel.answers.estimate import Setting, prefill_s, step_cost
-from costmodel.answers.planned_step import planned_step
 from costmodel.answers.settings import build_setting
+from costmodel.answers.steps.planned_step import planned_step
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.drafter import build_drafter

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.answers.estimate import estimate, intervals, needed_bytes
-from costmodel.answers.planned_step import planned_step
 from costmodel.answers.settings import build_setting
+from costmodel.answers.steps.planned_step import planned_step
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from costmodel.parallel.plan import ParallelPlan

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.answers.dynamic_step import dynamic_step
 from costmodel.answers.settings import build_setting
-from costmodel.answers.step import chain_step, expansion_widths, tree_step
+from costmodel.answers.steps.dynamic_step import dynamic_step
+from costmodel.answers.steps.step import chain_step, expansion_widths, tree_step
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.pass_costs import draft_pass
 from costmodel.laws.draft_lengths import DraftLengths, draft_lengths

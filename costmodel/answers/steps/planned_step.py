@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.answers.setting import Setting, group_step_cost
-from costmodel.answers.step import StepCost, chain_step
+from costmodel.answers.steps.setting import Setting, group_step_cost
+from costmodel.answers.steps.step import StepCost, chain_step
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.parallel.passes import plan_cost
 from costmodel.parallel.pipeline import PipelineTime, round_time

@@ -1,12 +1,12 @@
 """What does a step cost whose draft differs from request to request: a tree chosen anew, or a chain that ends early?
 
 Drafting goes on until the request with most passes is done; the verify pass has the rows of all requests. Leaves out
-drafts that are all alike (`costmodel.answers.step`) and what a step emits (`costmodel.laws.drafting`).
+drafts that are all alike (`costmodel.answers.steps.step`) and what a step emits (`costmodel.laws.drafting`).
 """
 
 import numpy as np
 
-from costmodel.answers.step import StepCost, total_cost, verify_passes
+from costmodel.answers.steps.step import StepCost, total_cost, verify_passes
 from costmodel.drafters.drafter import Drafter
 from costmodel.drafters.pass_costs import WeightedPass, draft_pass, tree_draft
 from costmodel.engines.record.overhead import Overhead

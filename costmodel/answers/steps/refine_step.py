@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.answers.step import StepCost, total_cost
+from costmodel.answers.steps.step import StepCost, total_cost
 from costmodel.architectures.library import named_model
 from costmodel.drafters.drafter import Drafter
 from costmodel.drafters.pass_costs import WeightedPass

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.answers.step import StepCost, total_cost
+from costmodel.answers.steps.step import StepCost, total_cost
 from costmodel.drafters.drafter import Drafter
 from costmodel.drafters.pass_costs import WeightedPass, chain_draft, draft_pass
 from costmodel.drafters.stage import layer_count

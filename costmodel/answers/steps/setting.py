@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.answers.advance_step import advance_step
-from costmodel.answers.dynamic_step import dynamic_step
-from costmodel.answers.refine_step import refine_step
-from costmodel.answers.step import StepCost, chain_step, tree_step
+from costmodel.answers.steps.advance_step import advance_step
+from costmodel.answers.steps.dynamic_step import dynamic_step
+from costmodel.answers.steps.refine_step import refine_step
+from costmodel.answers.steps.step import StepCost, chain_step, tree_step
 from costmodel.architectures.architecture import Architecture
 from costmodel.drafters.drafter import Drafter
 from costmodel.engines import none

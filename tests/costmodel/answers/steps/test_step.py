@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.answers.step import chain_step, expansion_widths, tree_step
+from costmodel.answers.steps.step import chain_step, expansion_widths, tree_step
 from costmodel.architectures.library import load_model
 from costmodel.drafters.drafter import build_drafter
 from costmodel.drafters.pass_costs import draft_pass, prompt_draft_s

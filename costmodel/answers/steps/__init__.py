@@ -1,0 +1,1 @@
+"""What does a step cost: token by token, in advance, dynamically, by a plan, over masked blocks?"""
