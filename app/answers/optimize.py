@@ -18,9 +18,9 @@ if TYPE_CHECKING:  # what searches and simulates would double the time until oth
     from costmodel.engines.record.overhead import Overhead
     from costmodel.laws.acceptance import Acceptance
     from costmodel.optimizers.allowed import Limits, Unmet
+    from costmodel.optimizers.drafters.sources import Source
     from costmodel.optimizers.recommend import Recommendation
     from costmodel.optimizers.search import Cell, Choice
-    from costmodel.optimizers.sources import Source
     from hardware_profiles.profile import Device
     from simulator.closed_loop.table_rows import RowAnswer
     from traces.kinds.acceptance import AcceptanceTrace

@@ -41,9 +41,9 @@ def held_out_rows(
         InputError: a recording without positions, of one request, names that make no sense, or no split.
     """
     from costmodel.answers.settings import build_setting
+    from costmodel.optimizers.drafters.sources import trace_source
     from costmodel.optimizers.held_out.comparison import SPLITS, compare_policies
     from costmodel.optimizers.recommend import drafter_question
-    from costmodel.optimizers.sources import trace_source
 
     source = trace_source(file, question.method if question.method != "plain-decoding" else "", match_rate)
     model = question.deployment.model or source.model

@@ -10,7 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
-    from costmodel.optimizers.refining_search import PolicyPoint, RefiningSearch
+    from costmodel.optimizers.refining.search import PolicyPoint, RefiningSearch
 
 Json = dict[str, Any]
 

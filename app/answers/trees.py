@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 def state_rows(known: AcceptanceTrace | AcceptanceVectors, budgets: list[int], method: Method) -> list[Row]:
     """The trees of all states for every budget; of a recording, what they emit is replayed too."""
-    from costmodel.optimizers.state_candidates import recorded_vectors
+    from costmodel.optimizers.candidates.state_candidates import recorded_vectors
     from costmodel.optimizers.trees.state_trees import best_state_trees
     from traces.kinds.acceptance import AcceptanceTrace
     from traces.replay.states import replay_states

@@ -17,9 +17,9 @@ from costmodel.laws.acceptance import Acceptance, accepted_by, law_for
 from costmodel.laws.claims import rate_claim
 from costmodel.method_library import load_method
 from costmodel.optimizers.allowed import Limits
-from costmodel.optimizers.default_drafters import default_drafters
-from costmodel.optimizers.named_drafters import drafter_source
-from costmodel.optimizers.sources import Source, trace_source
+from costmodel.optimizers.drafters.default_drafters import default_drafters
+from costmodel.optimizers.drafters.named_drafters import drafter_source
+from costmodel.optimizers.drafters.sources import Source, trace_source
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.library import recordings, shipped_traces, trace_file, trace_name

@@ -194,7 +194,7 @@ def _require_drafter(text: str) -> None:
     Raises:
         InputError: saying why.
     """
-    from costmodel.optimizers.named_drafters import drafter_source
+    from costmodel.optimizers.drafters.named_drafters import drafter_source
 
     _, colon, given = text.partition(":")
     if colon and re.fullmatch(r"[A-Za-z].*", given) and not given.startswith("length="):

@@ -17,7 +17,9 @@ from costmodel.laws.acceptance import Acceptance, law_for
 from costmodel.method import Stop
 from costmodel.method_library import load_method
 from costmodel.optimizers.allowed import Contender, Limits
-from costmodel.optimizers.candidates import (
+from costmodel.optimizers.candidates.dynamic_candidates import dynamic_candidates, stopped_candidates
+from costmodel.optimizers.candidates.state_candidates import SIZES, state_candidates
+from costmodel.optimizers.candidates.static_candidates import (
     CHAIN_LENGTHS,
     NGRAM_LENGTHS,
     TREE_SIZES,
@@ -25,11 +27,9 @@ from costmodel.optimizers.candidates import (
     stated_candidates,
     tree_candidates,
 )
-from costmodel.optimizers.dynamic_candidates import dynamic_candidates, stopped_candidates
-from costmodel.optimizers.named_drafters import names_of
+from costmodel.optimizers.drafters.named_drafters import names_of
+from costmodel.optimizers.drafters.sources import Source, trace_source
 from costmodel.optimizers.search import Choice, Optimum, search
-from costmodel.optimizers.sources import Source, trace_source
-from costmodel.optimizers.state_candidates import SIZES, state_candidates
 from hardware_profiles.errors import InputError
 from traces.replay.statistics import resample_counts
 

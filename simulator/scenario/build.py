@@ -51,7 +51,7 @@ from traces.kinds.tree import Tree
 from traces.library import trace_file
 
 if TYPE_CHECKING:
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
 
 _PLAIN = "plain-decoding"
 _OTHERWISE = "speculative-decoding"
@@ -283,7 +283,7 @@ def _known(written: ScenarioFile) -> Source | None:
     if s is None or not s.drafts:
         return None
     # what optimises is not needed to simulate, and would double the time until a plain scenario starts
-    from costmodel.optimizers.sources import length_source, rates_source, trace_source
+    from costmodel.optimizers.drafters.sources import length_source, rates_source, trace_source
 
     method = method_of(s.method) if s.method else ""
     if s.trace is not None:
@@ -309,7 +309,7 @@ def _walked(written: ScenarioFile, known: Source, notes: list[str]) -> Acceptanc
         rule = "stated acceptance is simulated for chains; say how many draft tokens (--draft-tokens K)"
         raise InputError(rule, key="speculation.draft_tokens", value=written.speculation.draft_tokens)
     if own.kind == "state_trees":
-        from costmodel.optimizers.state_candidates import known_vectors
+        from costmodel.optimizers.candidates.state_candidates import known_vectors
 
         vectors, assumed = known_vectors(known, own.depth)
         notes.append(f"acceptance {known.reference}: ranks are drawn, no step depends on another; {assumed}")

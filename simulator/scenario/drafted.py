@@ -72,7 +72,7 @@ def _shape(
 
 def _prompted(section: SpeculationSection, method: Method, trace: AcceptanceTrace) -> tuple[StateTrees, str]:
     """The best trees with prompt tokens of the asked or the entry's own size, for the ranks of the recording."""
-    from costmodel.optimizers.state_candidates import recorded_trees  # plain scenarios need no optimiser
+    from costmodel.optimizers.candidates.state_candidates import recorded_trees  # plain scenarios need no optimiser
 
     found = recorded_trees(trace, method, section.draft_tokens or method.shape.nodes)
     words = ", ".join(f"{tree.draft_tokens} of {rows}" for tree, rows in zip(found.trees, found.rows, strict=True))

@@ -8,7 +8,7 @@ from app.answers.joint.answer import joint_answer
 from app.answers.joint.simulated import Run, Simulations, Traffic
 from costmodel.answers.workload import Slo, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.optimizers.default_drafters import default_drafters
+from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.joint.search import joint_search
 from costmodel.optimizers.joint.space import JointQuestion, usual_layouts
 

@@ -3,8 +3,8 @@
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
-from costmodel.optimizers.refining_grid import policy_grid
-from costmodel.optimizers.refining_search import anchors_by_cache, search_policies
+from costmodel.optimizers.refining.grid import policy_grid
+from costmodel.optimizers.refining.search import anchors_by_cache, search_policies
 from traces.library import trace_file
 from traces.replay.confidence.walk import replay_policy
 from traces.storage.confidence_file import read_confidence

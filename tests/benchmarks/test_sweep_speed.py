@@ -13,7 +13,7 @@ import pytest
 from app.answers.sweep.evaluate import Evaluation
 from app.answers.sweep.file import Sweep, SweepFile
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.optimizers.named_drafters import drafter_source
+from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.recommend import recommend
 
 MODELS, DEVICES, DRAFTERS = ("llama-3.1-8b", "qwen3-32b"), ("h100-sxm", "b200-sxm"), ("eagle-3", "n-gram:0.5")

@@ -27,8 +27,8 @@ from costmodel.architectures.library import load_model
 from costmodel.configuration.file import read_configuration
 from costmodel.engine_library import load_engine
 from costmodel.optimizers.acceptance_vectors import read_acceptance as read_vectors
-from costmodel.optimizers.named_drafters import drafter_source
-from costmodel.optimizers.sources import confidence_source
+from costmodel.optimizers.drafters.named_drafters import drafter_source
+from costmodel.optimizers.drafters.sources import confidence_source
 from hardware_profiles.errors import RooftreeError
 from hardware_profiles.loader import load_device
 from simulator.closed_loop.columns import read_columns

@@ -11,10 +11,10 @@ from typing import Any
 
 from app.answers.drafting import draft_words
 from app.answers.joint.answer import Finalist, JointAnswer
+from costmodel.optimizers.drafters.named_drafters import names_of
 from costmodel.optimizers.joint.objective import UNITS
 from costmodel.optimizers.joint.search import Unplaced
 from costmodel.optimizers.joint.space import JointQuestion
-from costmodel.optimizers.named_drafters import names_of
 
 Json = dict[str, Any]
 

@@ -22,8 +22,8 @@ from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from costmodel.optimizers.allowed import Contender, Limits
-from costmodel.optimizers.candidates import TREE_SIZES
-from costmodel.optimizers.named_drafters import drafter_source
+from costmodel.optimizers.candidates.static_candidates import TREE_SIZES
+from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.recommend import candidates_of, drafter_question
 from costmodel.optimizers.search import rates_at
 from hardware_profiles.errors import InfeasibleError, RooftreeError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
     from costmodel.answers.steps.step import StepCost
     from costmodel.laws.acceptance import Acceptance
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
     from costmodel.passes.ops import Array
 
 Row = dict[str, Any]

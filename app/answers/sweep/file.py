@@ -16,8 +16,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from costmodel.configuration.deployment import MOST_DEVICES
-from costmodel.optimizers.named_drafters import drafter_source, slug_of
-from costmodel.optimizers.sources import trace_source
+from costmodel.optimizers.drafters.named_drafters import drafter_source, slug_of
+from costmodel.optimizers.drafters.sources import trace_source
 from hardware_profiles.errors import InputError, UnknownNameError, joined
 from hardware_profiles.outside_file import read_bounded
 from hardware_profiles.places import is_place

@@ -1,7 +1,7 @@
 """Which drafters do options name, and where is the acceptance of each one known from?
 
 One meaning of --trace, --acceptance, --tokens-per-step, --drafter and --method for every verb. Leaves out what a source
-emits at a draft length (`costmodel.optimizers.sources`, `app.cli.question.configurations`).
+emits at a draft length (`costmodel.optimizers.drafters.sources`, `app.cli.question.configurations`).
 """
 
 import math
@@ -13,7 +13,7 @@ from app.cli.option_groups import Accepted
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
     from traces.kinds.refine_policy import RefinePolicy
 
 KNOWN_BY = ("trace", "acceptance", "tokens_per_step")
@@ -49,8 +49,8 @@ def named_sources(
         InputError: options that exclude each other, numbers out of range, a method that a trace contradicts.
     """
     from app.cli.options import method_slug, ratio
-    from costmodel.optimizers.named_drafters import drafter_source
-    from costmodel.optimizers.sources import length_source, rates_source, trace_source
+    from costmodel.optimizers.drafters.named_drafters import drafter_source
+    from costmodel.optimizers.drafters.sources import length_source, rates_source, trace_source
     from hardware_profiles.errors import InputError
     from traces.library import is_confidence, trace_file
 
@@ -86,7 +86,7 @@ def _masked_source(
     file: Path, slug: str, accepted: Accepted, refine: "RefinePolicy | None", canvas: int | None
 ) -> "Source":
     """The replay of a confidence trace, which knows no proposals."""
-    from costmodel.optimizers.sources import confidence_source
+    from costmodel.optimizers.drafters.sources import confidence_source
     from hardware_profiles.errors import InputError
 
     if accepted.match_rate is not None:
@@ -97,7 +97,7 @@ def _masked_source(
 
 def _policy_source(slug: str, refine: "RefinePolicy", accepted: Accepted, canvas: int | None) -> "Source":
     """A stated policy, with the tokens per pass that are stated beside it."""
-    from costmodel.optimizers.sources import policy_source
+    from costmodel.optimizers.drafters.sources import policy_source
     from hardware_profiles.errors import InputError
 
     if accepted.acceptance is not None:
@@ -110,7 +110,7 @@ def own_paced(slug: str) -> "list[Source]":
     """The source of a method whose entry itself says how many tokens a step brings; none for the others."""
     from costmodel.laws.own_pace import own_pace
     from costmodel.method_library import load_method
-    from costmodel.optimizers.sources import length_source
+    from costmodel.optimizers.drafters.sources import length_source
 
     method = load_method(slug)
     return [length_source(slug, own_pace(method).tokens_per_step)] if method.has_own_pace else []
@@ -172,7 +172,7 @@ def asked_source(
     from dataclasses import replace
 
     from app.cli.question.asked import with_options
-    from costmodel.optimizers.sources import configured_source
+    from costmodel.optimizers.drafters.sources import configured_source
     from hardware_profiles.errors import InputError
 
     file = given.get("config") is not None

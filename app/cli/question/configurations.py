@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from costmodel.laws.acceptance import Acceptance
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
     from costmodel.passes.deployment import Fidelity
     from traces.kinds.acceptance import AcceptanceTrace
     from traces.kinds.tree import Tree
@@ -134,7 +134,7 @@ def prompted(source: "Source", sizes: list[int], seed: int) -> "list[Acceptance]
     """
     import numpy as np
 
-    from costmodel.optimizers.state_candidates import state_candidates
+    from costmodel.optimizers.candidates.state_candidates import state_candidates
     from traces.replay.statistics import resample_counts
 
     if source.positions is None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
     from traces.importers.engines.running import Running
 
 MOST_SCRAPES = 2
@@ -64,7 +64,7 @@ def counters_source(running: "Running", method: str, match_rate: float | None, l
         InputError: no method, or counters without acceptance.
     """
     from costmodel.method_library import load_method
-    from costmodel.optimizers.sources import counted_source
+    from costmodel.optimizers.drafters.sources import counted_source
     from hardware_profiles.errors import InputError
 
     if not method or not load_method(method).drafts:

@@ -104,7 +104,7 @@ def varying(
 
     from costmodel.laws.acceptance import from_replay
     from costmodel.laws.drafting import dynamic_tree
-    from costmodel.optimizers.dynamic_candidates import stopped_candidates
+    from costmodel.optimizers.candidates.dynamic_candidates import stopped_candidates
     from hardware_profiles.errors import InputError
     from traces.replay.statistics import resample_counts
     from traces.replay.walk import replay_chain

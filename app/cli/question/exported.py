@@ -11,7 +11,7 @@ from app.cli.options import MOST_DRAFT_TOKENS, Dtype, KvDtype, Trace
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
 
 _Devices = Annotated[int | None, typer.Option("--tp", min=1, help="Devices that share every layer.")]
 _Length = Annotated[
@@ -104,7 +104,7 @@ def exported_configuration(
     from app.answers.deployables import loadable
     from costmodel.configuration import DecodingConfiguration, DeploymentNames
     from costmodel.configuration.file import read_configuration
-    from costmodel.optimizers.named_drafters import slug_of
+    from costmodel.optimizers.drafters.named_drafters import slug_of
     from hardware_profiles.errors import InputError
 
     changes = _drafted(started)
@@ -188,7 +188,7 @@ def _with_acceptance(
     from dataclasses import replace
 
     from app.cli.question.accepted import one_source, rates_of
-    from costmodel.optimizers.sources import configured_source
+    from costmodel.optimizers.drafters.sources import configured_source
     from hardware_profiles.errors import InputError
 
     if not chosen.speculates:

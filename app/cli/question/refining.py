@@ -51,7 +51,7 @@ def stated_rules(texts: Sequence[str] | None, *, usual: bool = False) -> list[tu
     Raises:
         InputError: as `commit_rules`.
     """
-    from costmodel.optimizers.refining_grid import usual_thresholds
+    from costmodel.optimizers.refining.grid import usual_thresholds
 
     found: list[tuple[str, Mapping[str, float]]] = []
     for text in texts or ():

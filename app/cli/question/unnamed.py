@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
 
 DEFAULT_TREES = "4,8,16,32,64"
 
@@ -21,8 +21,8 @@ def unnamed(
         stop: rule by which drafts end, as given.
         match_rate: share of steps with a proposal.
     """
-    from costmodel.optimizers.default_drafters import default_drafters, recorded_drafters
-    from costmodel.optimizers.named_drafters import published_source
+    from costmodel.optimizers.drafters.default_drafters import default_drafters, recorded_drafters
+    from costmodel.optimizers.drafters.named_drafters import published_source
 
     if method:
         return question, [published_source(question.method, question.deployment.model, match_rate=match_rate)]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from app.answers.deployables import Deployable
     from app.cli.cell_answers import CellAnswer
+    from costmodel.optimizers.drafters.sources import Source
     from costmodel.optimizers.recommend import Recommendation
     from costmodel.optimizers.schedule import Schedule
     from costmodel.optimizers.search import Cell, Choice, MethodSchedule
-    from costmodel.optimizers.sources import Source
 
 _WIDEST = 100
 _RANGES = 8  # of a schedule that are said; files hold all

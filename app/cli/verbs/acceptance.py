@@ -10,7 +10,7 @@ from app.cli.output import Answered
 
 if TYPE_CHECKING:
     from costmodel.acceptance_library import Match, PublishedAcceptance
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
 
 cli = typer.Typer(
     help="Published acceptance of drafters on their targets, with the source of every number.",
@@ -88,7 +88,7 @@ def compare(
     """Put published figures of chains beside each other, and beside rates or a trace of your own."""
     from app.cli.output import deliver
     from costmodel.acceptance_library import target_slug
-    from costmodel.optimizers.named_drafters import drafter_source
+    from costmodel.optimizers.drafters.named_drafters import drafter_source
 
     own = [drafter_source(text, model=model or "") for text in drafter or ()]
     asked = {"method": method, "model": model, "data_set": data_set, "temperature": temperature}

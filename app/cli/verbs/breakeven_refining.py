@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
 
 Row = dict[str, Any]
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from costmodel.answers.workload import Load, Slo
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
 
 MOST_DEVICES = 1024  # of one replica
 _NAMED = ("model", "device", "engine", "tp", "method", "draft_tokens", "devices")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
     from costmodel.answers.workload import Load, Slo
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
 
 LARGEST_REPLICA = 8  # devices of the layouts that are tried where none is named
 
@@ -51,7 +51,7 @@ def full_plans(
     from app.answers.joint.plans import joint_plans
     from app.cli.cells import names_of
     from app.cli.question.asked import asked
-    from costmodel.optimizers.default_drafters import default_drafters
+    from costmodel.optimizers.drafters.default_drafters import default_drafters
     from costmodel.optimizers.joint.space import JointQuestion, usual_layouts
     from hardware_profiles.errors import InputError
     from hardware_profiles.loader import load_device

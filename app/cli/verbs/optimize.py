@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from app.cli.cell_answers import CellAnswer
     from costmodel.configuration import DecodingConfiguration
     from costmodel.optimizers.allowed import Limits
+    from costmodel.optimizers.drafters.sources import Source
     from costmodel.optimizers.recommend import Recommendation
-    from costmodel.optimizers.sources import Source
     from traces.importers.engines.running import Running
 
 DEFAULT_BATCHES = "1,2,4,8,16,32,64,128,256"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from app.cli.option_groups import Accepted
     from costmodel.answers.workload import Load
     from costmodel.configuration import DecodingConfiguration
+    from costmodel.optimizers.drafters.sources import Source
     from costmodel.optimizers.joint.space import JointQuestion, Layout
-    from costmodel.optimizers.sources import Source
 
 PROMPT_TOKENS, OUTPUT_TOKENS = "1024", "uniform:128:384"
 _LOAD_REQUESTS = 2000  # drawn to say what lengths a law has

@@ -10,7 +10,7 @@ from app.cli.output import Answered
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
-    from costmodel.optimizers.refining_search import RefiningSearch
+    from costmodel.optimizers.refining.search import RefiningSearch
     from traces.kinds.refine_policy import RefinePolicy
     from traces.replay.confidence.anchors import Anchors
 
@@ -118,7 +118,7 @@ def _searched(
     from app.cli.cells import require_one, runnable
     from app.cli.output import deliver, progress_line
     from app.cli.shown.refining import print_search
-    from costmodel.optimizers.refining_search import ESTIMATED, QUALITY, search_policies
+    from costmodel.optimizers.refining.search import ESTIMATED, QUALITY, search_policies
 
     recorded, names = _recorded(asked.traces)
     policies = _policies(asked, recorded)
@@ -161,7 +161,7 @@ def _recorded(paths: Sequence[Path]) -> "tuple[dict[str, Anchors], dict[str, str
     Raises:
         InputError: no trace, or one that is no confidence trace.
     """
-    from costmodel.optimizers.refining_search import anchors_by_cache
+    from costmodel.optimizers.refining.search import anchors_by_cache
     from hardware_profiles.errors import InputError
     from traces.library import trace_file, trace_name
     from traces.storage.confidence_file import read_confidence
@@ -187,7 +187,7 @@ def _policies(asked: Asked, recorded: "Mapping[str, Anchors]") -> "list[RefinePo
     from app.cli.question.refining import MOST_POLICIES, stated_blocks, stated_caches, stated_rules
     from costmodel.laws.refined_method import method_policy
     from costmodel.method_library import load_method
-    from costmodel.optimizers.refining_grid import policy_grid
+    from costmodel.optimizers.refining.grid import policy_grid
     from hardware_profiles.errors import InputError
 
     own, stated = method_policy(load_method(asked.method)), asked.refining

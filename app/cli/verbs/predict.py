@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from costmodel.answers.steps.step import StepCost
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
 
 _SOURCES = "exactly one of --trace, --acceptance, --tokens-per-step and --drafter is needed where anything is drafted"
 _USUAL = [0, 3, 5]

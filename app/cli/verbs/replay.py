@@ -207,7 +207,7 @@ def _row(recorded: "AcceptanceTrace", law: "Law", shape: "int | Tree", counts: "
 
 def _counted(path: Path, method: str, match_rate: float | None, lengths: list[int]) -> list[dict[str, Any]]:
     """Rows of chains by the rates that an engine counted; single steps, and with them an interval, are unknown."""
-    from costmodel.optimizers.sources import trace_source
+    from costmodel.optimizers.drafters.sources import trace_source
 
     source = trace_source(path, method, match_rate, otherwise="speculative-decoding")
     assert source.rates is not None

@@ -14,7 +14,7 @@ from app.cli.question.accepted import is_rates
 if TYPE_CHECKING:
     from costmodel.method import Method
     from costmodel.optimizers.acceptance_vectors import AcceptanceVectors
-    from costmodel.optimizers.sources import Source
+    from costmodel.optimizers.drafters.sources import Source
     from traces.kinds.acceptance import AcceptanceTrace
 
 MOST_NODES = 4096
@@ -97,7 +97,7 @@ def tree(
                       delivery={"out": out, "csv": csv, "json": json, "quiet": quiet})  # fmt: skip
     prompted, width = _prompted(method, accepted), min(max(budgets), MOST_SIBLINGS)
     if prompted is not None:
-        from costmodel.optimizers.state_candidates import WIDTH
+        from costmodel.optimizers.candidates.state_candidates import WIDTH
 
         depth, width = prompted.shape.depth + 1, WIDTH
     known, title, assumed, slug = _known(accepted, depth, width, method)
@@ -208,7 +208,7 @@ def _known(
     """
     from app.cli.question.accepted import OTHERWISE, one_source
     from costmodel.laws.acceptance import ASSUMED_SIBLINGS, sibling_rates
-    from costmodel.optimizers.sources import trace_source
+    from costmodel.optimizers.drafters.sources import trace_source
     from costmodel.optimizers.trees.static_tree import read_acceptance
     from hardware_profiles.errors import InputError
     from traces.library import trace_file

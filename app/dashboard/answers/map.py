@@ -25,7 +25,7 @@ from costmodel.answers.steps.step import StepCost
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.allowed import Contender, Limits, Unmet, allowed, meets, unmet_at
-from costmodel.optimizers.sources import Source
+from costmodel.optimizers.drafters.sources import Source
 from costmodel.passes.ops import Array, Mask
 from hardware_profiles.units import GIB, MILLI
 

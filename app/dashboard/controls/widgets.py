@@ -25,7 +25,7 @@ from app.dashboard.state import (
 )
 from app.dashboard.wording import EMPTY, LABELS, MOST, said
 from app.dashboard.wording import KNOWN_BY as KNOWN_BY_WORDS
-from costmodel.optimizers.refining_grid import threshold_values
+from costmodel.optimizers.refining.grid import threshold_values
 from hardware_profiles.errors import InputError
 from traces.kinds.refine_policy import COMMIT_RULES
 from traces.library import shipped_traces

@@ -17,8 +17,8 @@ from costmodel.answers.uncertainty import draw_steps, interval
 from costmodel.laws.claims import rate_claim
 from costmodel.optimizers.allowed import Contender, Limits
 from costmodel.optimizers.counted.lengths import KnownLength
+from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.search import rates_at
-from costmodel.optimizers.sources import Source
 from costmodel.passes.ops import Array
 
 Answer = Literal["keep", "change", "unsure"]

@@ -15,10 +15,10 @@ from functools import cached_property
 import numpy as np
 
 from costmodel.answers.steps.setting import Setting
+from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.held_out.half import Costs, Draft, Half
 from costmodel.optimizers.held_out.policies import OURS, PUBLISHED, Policy
 from costmodel.optimizers.held_out.trees import split_halves
-from costmodel.optimizers.sources import Source
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError
 from traces.replay.oracle import request_oracle, step_oracle

@@ -17,9 +17,9 @@ from costmodel.laws.controllers import ema_chain, goodput_chain
 from costmodel.laws.drafting import dynamic_tree, stopped_chain
 from costmodel.laws.prompt_states import recorded_acceptance
 from costmodel.method import Method, Shape, Stop
-from costmodel.optimizers.candidates import CHAIN_LENGTHS, NGRAM_LENGTHS, TREE_SIZES
+from costmodel.optimizers.candidates.static_candidates import CHAIN_LENGTHS, NGRAM_LENGTHS, TREE_SIZES
+from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.recommend import candidates_of
-from costmodel.optimizers.sources import Source
 from costmodel.optimizers.trees.priced_tree import TreePrice
 from costmodel.optimizers.trees.tree_price import tree_price
 from costmodel.passes.ops import Array

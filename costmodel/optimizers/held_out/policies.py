@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from costmodel.method import Shape, Stop
-from costmodel.optimizers.candidates import TREE_DEPTH
+from costmodel.optimizers.candidates.state_candidates import SIZES, recorded_trees
+from costmodel.optimizers.candidates.static_candidates import TREE_DEPTH
 from costmodel.optimizers.held_out.half import MOST_NODES, Draft, Half
-from costmodel.optimizers.state_candidates import SIZES, recorded_trees
 from costmodel.optimizers.trees.greedy_tree import greedy_trees
 from costmodel.optimizers.trees.priced_tree import TreePrice, fastest_tree
 from costmodel.optimizers.trees.trace_tree import measured_vectors

@@ -19,10 +19,10 @@ from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.method_library import load_method
-from costmodel.optimizers.candidates import TREE_SIZES
+from costmodel.optimizers.candidates.static_candidates import TREE_SIZES
+from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.joint.objective import Maximise
 from costmodel.optimizers.recommend import candidates_of, drafter_question
-from costmodel.optimizers.sources import Source
 from hardware_profiles.errors import InputError
 
 BATCH_CAPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)

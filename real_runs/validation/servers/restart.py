@@ -22,8 +22,8 @@ import numpy as np
 from costmodel.answers.estimate import estimate, intervals, prefill_s
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.recommend import recommend
-from costmodel.optimizers.sources import Source
 from hardware_profiles.errors import InputError
 from real_runs.prompt_set import Prompt, read_prompts
 from real_runs.recording.log import RecordingLog

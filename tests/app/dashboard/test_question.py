@@ -18,8 +18,8 @@ from app.dashboard.held import (
 from app.dashboard.question import chain, drafter_options, drafters, read_question, scenario
 from app.dashboard.state import State, from_query, to_query
 from costmodel.architectures.library import load_model
-from costmodel.optimizers.default_drafters import default_drafters
-from costmodel.optimizers.named_drafters import drafter_source
+from costmodel.optimizers.drafters.default_drafters import default_drafters
+from costmodel.optimizers.drafters.named_drafters import drafter_source
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.library import shipped_traces
 

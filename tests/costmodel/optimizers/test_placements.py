@@ -6,7 +6,7 @@ import pytest
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.allowed import Limits
-from costmodel.optimizers.named_drafters import drafter_source
+from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.placements import placements
 from costmodel.optimizers.recommend import recommend, recommend_again
 from hardware_profiles.errors import InfeasibleError, InputError

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.optimizers.candidates import chain_candidates, split_requests, tree_candidates
+from costmodel.optimizers.candidates.static_candidates import chain_candidates, split_requests, tree_candidates
+from costmodel.optimizers.drafters.sources import is_borrowed
 from costmodel.optimizers.recommend import recommend
-from costmodel.optimizers.sources import is_borrowed
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
 from traces.replay.statistics import resample_counts

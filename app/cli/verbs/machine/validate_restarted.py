@@ -33,7 +33,7 @@ def validate_running(
     from app.cli.verbs.machine.validate_report import leave_report
     from costmodel.configuration import DecodingConfiguration, DeploymentNames
     from costmodel.engine_library import load_engine
-    from costmodel.optimizers.named_drafters import drafter_source
+    from costmodel.optimizers.drafters.named_drafters import drafter_source
     from hardware_profiles.errors import InputError
     from real_runs.servers.address import Address
     from real_runs.servers.identify import identify

@@ -14,8 +14,8 @@ from app.dashboard.answers.diffusion.recordings import Recording, shipped_record
 from app.figures.charts import NEUTRAL, PALETTE, digits
 from app.figures.refining_figures import refining_figure
 from costmodel.configuration import DecodingConfiguration
-from costmodel.optimizers.refining_grid import policy_grid
-from costmodel.optimizers.refining_search import Played, RefiningSearch, played_policies, search_policies
+from costmodel.optimizers.refining.grid import policy_grid
+from costmodel.optimizers.refining.search import Played, RefiningSearch, played_policies, search_policies
 from traces.kinds.refine_policy import RefinePolicy
 
 MOST_ROWS = 12

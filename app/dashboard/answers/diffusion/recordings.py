@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.dashboard.state import State
-from costmodel.optimizers.refining_search import Played, played_policies
+from costmodel.optimizers.refining.search import Played, played_policies
 from hardware_profiles.errors import InputError
 from traces.kinds.confidence import ConfidenceTrace
 from traces.kinds.refine_policy import RefinePolicy

@@ -11,9 +11,9 @@ from app.answers.sweep.evaluate import Evaluation
 from app.answers.sweep.file import Sweep, SweepFile
 from costmodel.answers.estimate import estimate, intervals, needed_bytes
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.optimizers.named_drafters import drafter_source
+from costmodel.optimizers.drafters.named_drafters import drafter_source
+from costmodel.optimizers.drafters.sources import trace_source
 from costmodel.optimizers.recommend import recommend
-from costmodel.optimizers.sources import trace_source
 from tests.app.answers.sweep.conftest import DRAFTED
 from traces.kinds.tree import Tree
 from traces.library import trace_file

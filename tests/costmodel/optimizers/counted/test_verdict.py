@@ -8,11 +8,11 @@ from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.claims import rate_claim
 from costmodel.optimizers.allowed import Contender
-from costmodel.optimizers.candidates import stated_candidates
+from costmodel.optimizers.candidates.static_candidates import stated_candidates
 from costmodel.optimizers.counted.lengths import known_lengths
 from costmodel.optimizers.counted.next_run import next_runs, steps_for
 from costmodel.optimizers.counted.verdict import TOLERANCE_RATIO, verdicts
-from costmodel.optimizers.sources import counted_source
+from costmodel.optimizers.drafters.sources import counted_source
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
 from traces.kinds.summary import Summary
 

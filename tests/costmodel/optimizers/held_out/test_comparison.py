@@ -7,11 +7,11 @@ from costmodel.answers.chains import step_seconds
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
+from costmodel.optimizers.drafters.sources import Source, length_source, trace_source
 from costmodel.optimizers.held_out.comparison import compare_policies, half_width
 from costmodel.optimizers.held_out.half import Costs, Draft, Half
 from costmodel.optimizers.held_out.policies import OURS, PUBLISHED
 from costmodel.optimizers.held_out.trees import split_halves
-from costmodel.optimizers.sources import Source, length_source, trace_source
 from hardware_profiles.errors import InputError
 from traces.library import trace_file
 from traces.replay.walk import replay_chain

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from costmodel.answers.workload import Slo, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.optimizers.drafters.sources import rates_source
 from costmodel.optimizers.joint.space import JointQuestion, usual_layouts
-from costmodel.optimizers.sources import rates_source
 
 EAGLE = rates_source("eagle-3", (0.78, 0.61, 0.48, 0.37))
 LOOKUP = rates_source("n-gram", (0.5,), match_rate=0.4)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.laws.prompt_states import state_law
-from costmodel.optimizers.state_candidates import state_candidates
+from costmodel.optimizers.candidates.state_candidates import state_candidates
 from costmodel.optimizers.trees.state_trees import best_state_trees
 from hardware_profiles.errors import InputError
 from traces.kinds.state_trees import StateTrees
@@ -148,7 +148,7 @@ def test_what_is_out_of_range_is_refused(vectors, size, levels, key):
 
 
 def test_what_says_nothing_of_candidates_is_refused():
-    from costmodel.optimizers.sources import length_source
+    from costmodel.optimizers.drafters.sources import length_source
 
     with pytest.raises(InputError, match="tokens_per_step"):
         state_candidates(length_source("ppd", 2.5), [105])

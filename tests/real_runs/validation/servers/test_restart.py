@@ -5,7 +5,7 @@ import json
 import pytest
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.optimizers.sources import rates_source
+from costmodel.optimizers.drafters.sources import rates_source
 from hardware_profiles.errors import InputError
 from real_runs.servers.address import Address
 from real_runs.validation.servers.restart import RestartOptions, validate_restarted, wait_until_back

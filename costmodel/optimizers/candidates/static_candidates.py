@@ -25,7 +25,7 @@ from costmodel.laws.acceptance import (
 )
 from costmodel.laws.claims import rate_claim, tokens_claim
 from costmodel.method_library import load_method
-from costmodel.optimizers.sources import Source
+from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.trees.static_tree import optimal_trees
 from costmodel.optimizers.trees.trace_tree import trace_tree
 from costmodel.passes.ops import Array

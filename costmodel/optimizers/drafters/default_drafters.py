@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
-from costmodel.optimizers.named_drafters import published_source
-from costmodel.optimizers.sources import Source, trace_source
+from costmodel.optimizers.drafters.named_drafters import published_source
+from costmodel.optimizers.drafters.sources import Source, trace_source
 from hardware_profiles.errors import InputError
 from traces.library import default_traces
 

@@ -11,8 +11,8 @@ from costmodel.laws.acceptance import geometric
 from costmodel.laws.own_pace import own_pace
 from costmodel.laws.refined_method import method_policy
 from costmodel.method_library import load_method
-from costmodel.optimizers.refining_grid import policy_grid, threshold_values
-from costmodel.optimizers.refining_search import anchors_by_cache, search_policies
+from costmodel.optimizers.refining.grid import policy_grid, threshold_values
+from costmodel.optimizers.refining.search import anchors_by_cache, search_policies
 from hardware_profiles.errors import InputError
 from tests.traces.toy_masked import toy_trace
 from traces.kinds.refine_policy import COMMIT_RULES, RefinePolicy

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.optimizers.named_drafters import drafter_source, names_of, published_source
+from costmodel.optimizers.drafters.named_drafters import drafter_source, names_of, published_source
+from costmodel.optimizers.drafters.sources import Source, length_source, trace_source
 from costmodel.optimizers.recommend import recommend
-from costmodel.optimizers.sources import Source, length_source, trace_source
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
 from traces.kinds.summary import Summary

@@ -1,7 +1,7 @@
 """Which dynamic trees and which early stops does a recording let us compare?
 
 A fixed list of policies, so that nothing is fitted to the recording and all requests measure it, as with chain lengths.
-Leaves out chains and static trees (`costmodel.optimizers.candidates`).
+Leaves out chains and static trees (`costmodel.optimizers.candidates.static_candidates`).
 """
 
 from collections.abc import Sequence

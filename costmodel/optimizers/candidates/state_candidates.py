@@ -12,7 +12,7 @@ from costmodel.laws.acceptance import ASSUMED_SIBLINGS, Acceptance, geometric, s
 from costmodel.laws.prompt_states import recorded_acceptance, state_acceptance
 from costmodel.method import Method
 from costmodel.method_library import load_method
-from costmodel.optimizers.sources import Source
+from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.trees.state_trees import best_state_trees
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError

@@ -3,8 +3,8 @@
 import pytest
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.optimizers.default_drafters import default_drafters
-from costmodel.optimizers.named_drafters import published_source
+from costmodel.optimizers.drafters.default_drafters import default_drafters
+from costmodel.optimizers.drafters.named_drafters import published_source
 
 
 def compared(model):

@@ -1,6 +1,6 @@
 """Which drafter, and which source of acceptance, does a text name, and what is each called among several?
 
-`METHOD[:SOURCE]`, as `eagle-3:0.78,0.61,0.48`. Leaves out what a source is (`costmodel.optimizers.sources`).
+`METHOD[:SOURCE]`, as `eagle-3:0.78,0.61,0.48`. Leaves out what a source is (`costmodel.optimizers.drafters.sources`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from costmodel.answers.settings import method_of
 from costmodel.architectures.library import load_model
 from costmodel.laws.acceptance import DepthRates
 from costmodel.method_library import load_method, method_names, require_priced
-from costmodel.optimizers.sources import (
+from costmodel.optimizers.drafters.sources import (
     FORMS,
     Source,
     assumed_share,

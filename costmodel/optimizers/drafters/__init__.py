@@ -1,0 +1,1 @@
+"""Which drafters compete, what is each called, and where is its acceptance known from?"""
