@@ -16,11 +16,11 @@ from simulator.loop.decoders.lengths import begin_policy, memory_shape
 from simulator.loop.decoders.record import BLOCK, PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
 from simulator.loop.iteration import COMPOSED, COUNTED, PAUSED, advance, begin, settle, start
 from simulator.loop.passes import drafts_at_once, group, groups, over_caches, part, parts, tabled_seconds, with_pass
-from simulator.loop.split import line_up, next_pass
+from simulator.loop.scheduling.split import line_up, next_pass
+from simulator.loop.scheduling.waiting import receive_all
 from simulator.loop.state import Limits, Prefixes, Requests, Small, new_buffers, new_replica
 from simulator.loop.step_time import DraftTimer, StepTimer
 from simulator.loop.tables import Tables, no_tables
-from simulator.loop.waiting import receive_all
 from simulator.results.metrics import Series
 
 _NEVER = 1 << 62  # iterations between two noted states

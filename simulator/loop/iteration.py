@@ -15,14 +15,14 @@ from simulator.loop.decoders.drafting import advance_walk, forget_slowly
 from simulator.loop.decoders.lengths import learn, see_step
 from simulator.loop.decoders.record import ALWAYS, BLOCK, NOTHING, PARALLEL, PLAIN, Drafts
 from simulator.loop.histogram import bin_of
-from simulator.loop.kv_cache import grow, missing_blocks, most_blocks, release, used_blocks
 from simulator.loop.passes import tabled_seconds
 from simulator.loop.request import DECODING, FAILED, FINISHED, REJECTED
-from simulator.loop.scheduler import compose, leave
-from simulator.loop.split import is_one_pass
+from simulator.loop.scheduling.kv_cache import grow, missing_blocks, most_blocks, release, used_blocks
+from simulator.loop.scheduling.scheduler import compose, leave
+from simulator.loop.scheduling.split import is_one_pass
+from simulator.loop.scheduling.waiting import dequeue, end_request, enqueue
 from simulator.loop.state import MOST_SAMPLES, Buffers, Limits, Prefixes, Replica, Requests
 from simulator.loop.tables import Tables, target_seconds
-from simulator.loop.waiting import dequeue, end_request, enqueue
 
 COMPOSED, PAUSED, DONE, COUNTED = range(4)
 REMEMBERED = 0.2  # weight of the latest step in the time per token that admission looks at

@@ -1,8 +1,8 @@
 """Which passes verify the drafts of an iteration, and how long do they take beside the draft passes?
 
-One pass over everybody, or several where passes are limited (`simulator.loop.split`); or parts of the drafts in turn;
-or groups of requests, each padded to its longest. Leaves out
-what a pass costs: `simulator.loop.tables`, or a timer that is asked (`simulator.cluster.replica`).
+One pass over everybody, or several where passes are limited (`simulator.loop.scheduling.split`); or parts of the drafts
+in turn; or groups of requests, each padded to its longest. Leaves out what a pass costs:
+`simulator.loop.tables`, or a timer that is asked (`simulator.cluster.replica`).
 
 Reference: Qian et al. 2024, "BASS" (arXiv:2404.15778), for ragged batches that are padded or split; Zhang et al. 2025,
 "Batch Speculative Decoding Done Right" (arXiv:2510.22876), for groups of equal length out of a pool.
@@ -14,7 +14,7 @@ from simulator.loop.compiled import compiled
 from simulator.loop.decoders.drafting import accepted_tokens
 from simulator.loop.decoders.record import BLOCK, PARALLEL, PLAIN, REGROUP, SPLIT, Drafts
 from simulator.loop.request import DECODING
-from simulator.loop.split import split_seconds
+from simulator.loop.scheduling.split import split_seconds
 from simulator.loop.state import Buffers, Limits, Replica, Requests
 from simulator.loop.tables import (
     Tables,

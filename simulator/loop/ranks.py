@@ -19,9 +19,9 @@ from simulator.loop.decoders.record import Drafts
 from simulator.loop.iteration import COMPOSED, COUNTED, DONE, begin, next_arrival_s, settle, start
 from simulator.loop.passes import tabled_seconds
 from simulator.loop.rank_time import IDLE_TOKENS
+from simulator.loop.scheduling.waiting import receive
 from simulator.loop.state import Buffers, Limits, Prefixes, Real, Replica, Requests, Whole
 from simulator.loop.tables import Tables, between
-from simulator.loop.waiting import receive
 
 IN_TURN, FEWEST, REPORTED = range(3)
 REPORT_S = 0.1

@@ -1,7 +1,7 @@
 """What times an iteration: the interface, without any implementation.
 
 `simulator.timing.cost_timer` asks the cost model, `simulator.timing.profile_timer` a measured kernel profile.
-Leaves out what an iteration holds (`simulator.loop.scheduler`).
+Leaves out what an iteration holds (`simulator.loop.scheduling.scheduler`).
 """
 
 from __future__ import annotations

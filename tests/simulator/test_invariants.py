@@ -14,12 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from simulator.cluster.replica import SimulatedReplica
 from simulator.engine import new_pool, simulate
-from simulator.loop import kv_cache, waiting
 from simulator.loop import state as s
 from simulator.loop.decoders.record import BLOCK
 from simulator.loop.iteration import COMPOSED, DONE
 from simulator.loop.options import SchedulerOptions
 from simulator.loop.request import DECODING, ENDINGS, PREFILLING, WAITING, Workload
+from simulator.loop.scheduling import kv_cache, waiting
 
 
 def check_cache(replica, buffers, requests, prefixes, limits):

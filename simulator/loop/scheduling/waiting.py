@@ -3,7 +3,7 @@
 Requests wait in a queue by their keys, a binary heap in an array.
 
 Keys order by priority, then arrival, so that a preempted request is served before everybody who came later.
-Leaves out who may start: `simulator.loop.scheduler`.
+Leaves out who may start: `simulator.loop.scheduling.scheduler`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ from simulator.loop.decoders.drafting import (
 from simulator.loop.decoders.lengths import batch_drafts, change_length, count_ready
 from simulator.loop.decoders.record import BLOCK, PARALLEL, Drafts
 from simulator.loop.decoders.slots import share_slots
-from simulator.loop.kv_cache import (
+from simulator.loop.request import DECODING, PREFILLING, REJECTED, SWAPPED, WAITING
+from simulator.loop.scheduling.kv_cache import (
     cached_prefix,
     claim,
     grow,
@@ -38,10 +39,9 @@ from simulator.loop.kv_cache import (
     publish,
     release,
 )
-from simulator.loop.request import DECODING, PREFILLING, REJECTED, SWAPPED, WAITING
+from simulator.loop.scheduling.waiting import dequeue, end_request, enqueue, postponed, stands_behind, take_slot, waits
 from simulator.loop.state import Buffers, Limits, Prefixes, Replica, Requests
 from simulator.loop.tables import Tables
-from simulator.loop.waiting import dequeue, end_request, enqueue, postponed, stands_behind, take_slot, waits
 
 
 @compiled
