@@ -87,7 +87,7 @@ def write_load_page(
     """Write how goodput and the share within the limits go with the load, and the highest rates.
 
     Args:
-        highest: rows of `app.answers.highest_rates`.
+        highest: rows of `app.answers.simulations.highest_rates`.
         load: points at stated rates, whose summaries have `good_ratio`.
         share: of requests that must be within the limits.
         path: of the file.

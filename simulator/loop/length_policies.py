@@ -1,7 +1,7 @@
 """Which rules set the draft length of a batch while an engine serves, and by which numbers do engines use them?
 
 Rules as data, with the values that engines ship. Leaves out how a rule chooses (`simulator.loop.decoders.lengths`) and
-which of them are compared (`app.answers.length_policies`).
+which of them are compared (`app.answers.simulations.length_policies`).
 """
 
 from __future__ import annotations

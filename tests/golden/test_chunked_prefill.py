@@ -6,7 +6,7 @@ decodes, chunks bound the stall for a later first token.
 
 import pytest
 
-from app.answers.simulation_runs import run_cases, run_loads
+from app.answers.simulations.runs import run_cases, run_loads
 from simulator.scenario.build import prepare
 from simulator.scenario.file import checked_scenario
 

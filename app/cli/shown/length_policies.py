@@ -8,7 +8,7 @@ def print_policies(rows: Sequence[Mapping[str, Any]], answer: Mapping[str, Any],
     """Print a table of policies, what the two bounds leave to win, and our schedule.
 
     Args:
-        rows: as `app.answers.length_policies.rows_of` gives them.
+        rows: as `app.answers.simulations.length_policies.rows_of` gives them.
         answer: as it goes out as JSON.
         title: of the table.
     """

@@ -60,7 +60,7 @@ def print_splits(rows: list[dict[str, Any]], title: str) -> None:
     """Print how the nodes of a batch are shared, and what that gains over as many for each.
 
     Args:
-        rows: as `app.answers.batch_splits.split_rows` gives them.
+        rows: as `app.answers.trees.batch_splits.split_rows` gives them.
         title: whose requests they are.
     """
     from app.cli.formatting import plain

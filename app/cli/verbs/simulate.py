@@ -155,7 +155,7 @@ def simulate(
     Example: rooftree simulate --model llama-3.1-8b --rate 4 --count 500 --prompt-tokens lognormal:1000:1
     --output-tokens exponential:250 --slo-ttft 1000 --slo-tpot 50 --set scheduler.token_budget=2048
     """
-    from app.answers.simulation_runs import rates_of, variants_of
+    from app.answers.simulations.runs import rates_of, variants_of
     from app.cli.output import deliver, require_file
     from app.cli.shown.simulate import print_cases, print_schema
 
@@ -228,8 +228,8 @@ def _policies(
     json: bool, quiet: bool,
 ) -> Answered:  # fmt: skip
     """Policies of draft lengths on the same requests."""
-    from app.answers.length_policies import compared_policies, policy_names, rows_of
-    from app.answers.simulation_runs import prepared_of
+    from app.answers.simulations.length_policies import compared_policies, policy_names, rows_of
+    from app.answers.simulations.runs import prepared_of
     from app.cli.output import deliver
     from app.cli.progress import counting
     from app.cli.shown.length_policies import print_policies
@@ -253,7 +253,7 @@ def _beside(
     quiet: bool,
 ) -> Answered:  # fmt: skip
     """Measured loads and their simulations."""
-    from app.answers.replayed_loads import load_names, replayed
+    from app.answers.simulations.replayed_loads import load_names, replayed
     from app.cli.output import deliver
     from app.cli.progress import counting
     from app.cli.shown.replayed import load_object, print_replays
@@ -276,8 +276,8 @@ def _highest(
     good_share: float | None, seeds: range, *, quiet: bool,
 ) -> "tuple[dict[str, Any], list[LoadPoint]]":  # fmt: skip
     """The highest rates of draft lengths or variants, and what happens at stated loads."""
-    from app.answers.highest_rates import SHARE, highest_rates, settings_of
-    from app.answers.simulation_runs import prepared_of
+    from app.answers.simulations.highest_rates import SHARE, highest_rates, settings_of
+    from app.answers.simulations.runs import prepared_of
     from app.cli.progress import counting
     from hardware_profiles.errors import InputError
 
@@ -329,7 +329,7 @@ def _run(
     quiet: bool,
 ) -> "tuple[dict[str, Any], list[Case], list[LoadPoint]]":
     """The answer, its cases and its loads."""
-    from app.answers.simulation_runs import over_seeds, prepared_of, run_cases, run_loads
+    from app.answers.simulations.runs import over_seeds, prepared_of, run_cases, run_loads
     from app.cli.progress import counting
 
     with counting(quiet) as report:
@@ -359,7 +359,7 @@ def _write_files(
 ) -> None:
     first = cases[0].result
     if per_request is not None:
-        from app.answers.simulation_runs import write_per_request
+        from app.answers.simulations.runs import write_per_request
 
         per_request.parent.mkdir(parents=True, exist_ok=True)
         write_per_request(first, per_request)

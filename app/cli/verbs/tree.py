@@ -79,8 +79,8 @@ def tree(
 
     With --split-over the nodes are those of a whole batch: how many each request should get, and what that gains.
     """
-    from app.answers.tree_speeds import speed_rows
-    from app.answers.trees import sampling_row
+    from app.answers.trees.budgets import sampling_row
+    from app.answers.trees.speeds import speed_rows
     from app.cli.output import deliver
     from app.cli.question.accepted import as_given
     from app.cli.question.asked import asked, given_options
@@ -140,7 +140,7 @@ def _rows(
     held_out_seed: int | None,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The best tree of every budget, or the trees of all states where candidates carry prompt tokens."""
-    from app.answers.trees import state_rows, trace_rows, vector_rows
+    from app.answers.trees.budgets import state_rows, trace_rows, vector_rows
     from traces.kinds.acceptance import AcceptanceTrace
 
     if prompted is not None:
@@ -155,7 +155,7 @@ def _split(
     delivery: dict[str, Any],
 ) -> Answered:  # fmt: skip
     """Nodes of a batch, by request."""
-    from app.answers.batch_splits import read_survivals, recorded_batch, split_rows
+    from app.answers.trees.batch_splits import read_survivals, recorded_batch, split_rows
     from app.cli.output import deliver
     from app.cli.shown.trees import print_splits
     from hardware_profiles.errors import InputError

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from app.answers.simulation_runs import run_cases
+from app.answers.simulations.runs import run_cases
 from app.dashboard.answer import Answer, Card, Figure, scenario, shown_path, trace_path
 from app.dashboard.question import acceptance_words, drafter_options, drafters
 from app.dashboard.state import State, command, milliseconds

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from app.answers.simulation_runs import Report, prepared_of
+from app.answers.simulations.runs import Report, prepared_of
 from hardware_profiles.errors import InputError
 from real_runs.servers.load import ROWS
 from real_runs.validation.load_replay import Replay, compared, load_file, read_load

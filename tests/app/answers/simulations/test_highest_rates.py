@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from app.answers.highest_rates import RESOLUTION, highest_rate
+from app.answers.simulations.highest_rates import RESOLUTION, highest_rate
 from app.reports.simulation_page import LoadPoint
 from simulator.engine import simulate
 from simulator.loop.options import Scenario, SchedulerOptions

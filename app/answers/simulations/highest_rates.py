@@ -16,7 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from app.answers.simulation_runs import COVERAGE, Report, Variant, autoregressive, summary, with_whole_prompts
+from app.answers.simulations.runs import (
+    COVERAGE,
+    Report,
+    Variant,
+    autoregressive,
+    summary,
+    with_whole_prompts,
+)
 from app.reports.simulation_page import LoadPoint
 from hardware_profiles.errors import InputError, RooftreeError
 from simulator.engine import simulate

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from app.answers.simulation_runs import COVERAGE, Report, autoregressive, summary
+from app.answers.simulations.runs import COVERAGE, Report, autoregressive, summary
 from costmodel.method import Stop
 from costmodel.optimizers.schedule import Schedule, batch_schedule
 from hardware_profiles.errors import InputError, UnknownNameError

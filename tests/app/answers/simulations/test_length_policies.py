@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.answers.length_policies import Compared, batch_grid, policy_names, rows_of, score_of
+from app.answers.simulations.length_policies import Compared, batch_grid, policy_names, rows_of, score_of
 from hardware_profiles.errors import UnknownNameError
 
 

@@ -1,0 +1,1 @@
+"""Which simulations answer a question of loads, limits and policies, as rows."""
