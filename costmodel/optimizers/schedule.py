@@ -68,74 +68,45 @@ def batch_schedule(
     ranges are taken that lose least on average over log batch, each batch relative to its own best: exact for the
     batches given, by dynamic programming over (ranges used, batch, draft length). Between two of them a range ends
     where the two draft lengths' interpolated rates cross. Where `max_ranges` cannot keep the tolerance, those are taken
-    that lose least on average.
+    that lose least on average. Engines know no other key than the batch: several contexts share one schedule and count
+    alike, each batch relative to its own best there; where nothing runs at some context, the others count.
 
     Args:
         batches: batch sizes [m], increasing, at least 1.
         draft_tokens: candidates [c], increasing, 0 for no speculation.
-        rates: [m, c], tokens per second or speedup, positive; NaN or 0 where that draft length cannot run.
+        rates: [m, c] or [contexts, m, c], tokens per second or speedup, positive; NaN or 0 where that draft length
+            cannot run.
         max_ranges: most ranges, at least 1.
-        tolerance_ratio: loss at any one batch that one is ready to bear for fewer ranges, 0..1.
+        tolerance_ratio: loss at any one batch that one is ready to bear for fewer ranges, 0..1; over several contexts,
+            to add to the least mean loss there.
 
     Returns:
-        The schedule and what it loses.
+        The schedule and what it loses, as means over contexts.
 
     Raises:
         InputError: shapes or values out of range.
-        InfeasibleError: some batch can run no draft length, or the ranges allowed cannot avoid those that
-            fail.
+        InfeasibleError: some batch can run no draft length, or none at all contexts that have one, or the ranges
+            allowed cannot avoid those that fail.
 
     Example:
         >>> batch_schedule([1, 8, 64], [0, 3], [[1.0, 2.0], [1.0, 1.5], [1.0, 0.8]]).ranges
         ((1, 48, 3), (49, 64, 0))
-    """
-    grid, candidates, table = _checked_table(batches, draft_tokens, rates)
-    return _fewest_ranges(
-        grid, candidates, table, _losses(grid, table), _log_weights(grid), max_ranges, tolerance_ratio
-    )
-
-
-def shared_schedule(
-    batches: Sequence[int],
-    draft_tokens: Sequence[int],
-    rates: ArrayLike,
-    *,
-    max_ranges: int = MOST_RANGES,
-    tolerance_ratio: float = 0.005,
-) -> Schedule:
-    """The one schedule that loses least over several contexts, as engines know no other key than the batch.
-
-    Contexts count alike, each batch relative to its own best there; a batch at which nothing runs at some context
-    counts at the others. Exact for the batches given, as `batch_schedule`, which has it for one context.
-
-    Args:
-        batches: batch sizes [m], increasing, at least 1.
-        draft_tokens: candidates [c], increasing.
-        rates: [contexts, m, c]; NaN or 0 where that draft length cannot run.
-        max_ranges: most ranges, at least 1.
-        tolerance_ratio: loss at any one batch that one is ready to add for fewer ranges, 0..1.
-
-    Returns:
-        The schedule; its losses are means over contexts, and `loss_ratio` over batches, too.
-
-    Raises:
-        InputError: shapes or values out of range.
-        InfeasibleError: a batch at which no draft length runs at all contexts that have one.
-
-    Example:
-        >>> shared_schedule([1, 64], [0, 3], [[[1.0, 2.0], [1.0, 0.8]], [[1.0, 2.0], [1.0, 1.9]]]).ranges
+        >>> batch_schedule([1, 64], [0, 3], [[[1.0, 2.0], [1.0, 0.8]], [[1.0, 2.0], [1.0, 1.9]]]).ranges
         ((1, 64, 3),)
     """
-    grid, candidates, _ = _checked_table(batches, draft_tokens, np.ones((len(batches), len(draft_tokens))))
-    tables = np.stack([_checked_table(batches, draft_tokens, table)[2] for table in np.asarray(rates, np.float64)])
+    grid, candidates = _increasing(batches, 1, "batches"), _increasing(draft_tokens, 0, "draft_tokens")
+    tables = _checked_tables((grid.size, candidates.size), rates)
     best = tables.max(axis=2, keepdims=True)
-    relative = np.divide(tables, best, out=np.zeros_like(tables), where=best > 0)
-    counted = np.maximum((best > 0).sum(axis=0), 1)
-    shares = relative.sum(axis=0) / counted
+    if not (best > 0).any(axis=0).all():
+        idle = int(grid[np.argmin(best.max(axis=(0, 2)))])
+        raise InfeasibleError("no draft length runs at this batch", key="rates", value=idle)
+    counted = (best > 0).sum(axis=0)
+    shares = np.divide(tables, best, out=np.zeros_like(tables), where=best > 0).sum(axis=0) / counted
     shares[((tables == 0) & (best > 0)).any(axis=0)] = 0.0  # runs at some contexts alone
     losses = np.where(shares == 0, np.inf, 1.0 - shares)
     weights = _log_weights(grid) * counted[:, 0]
-    return _fewest_ranges(grid, candidates, shares, losses, weights / weights.sum(), max_ranges, tolerance_ratio)
+    crossing = tables[0] if len(tables) == 1 else shares
+    return _fewest_ranges(grid, candidates, crossing, losses, weights / weights.sum(), max_ranges, tolerance_ratio)
 
 
 def _fewest_ranges(
@@ -163,22 +134,18 @@ def _fewest_ranges(
     )  # fmt: skip
 
 
-def _checked_table(
-    batches: Sequence[int], draft_tokens: Sequence[int], rates: ArrayLike
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Rates]:
-    grid = _increasing(batches, 1, "batches")
-    candidates = _increasing(draft_tokens, 0, "draft_tokens")
-    table = np.array(rates, dtype=np.float64)
-    if table.shape != (grid.size, candidates.size):
-        raise InputError(
-            f"must be [{grid.size} batches, {candidates.size} draft lengths]", key="rates", value=table.shape
-        )
-    if table.size > MAX_CELLS:
-        raise InputError(f"at most {MAX_CELLS} rates are allowed", key="rates", value=table.size)
-    if np.any(np.isinf(table)) or np.any(table < 0):
+def _checked_tables(shape: tuple[int, int], rates: ArrayLike) -> Rates:
+    """Rates as [contexts, batches, draft lengths]; 0 where that draft length does not run."""
+    tables = np.array(rates, dtype=np.float64)
+    if tables.ndim not in (2, 3) or tables.shape[-2:] != shape or not len(tables):
+        rule = f"must be [{shape[0]} batches, {shape[1]} draft lengths], or as many for each context"
+        raise InputError(rule, key="rates", value=tables.shape)
+    if tables.size > MAX_CELLS:
+        raise InputError(f"at most {MAX_CELLS} rates are allowed", key="rates", value=tables.size)
+    if np.any(np.isinf(tables)) or np.any(tables < 0):
         raise InputError("must be finite and not negative (NaN: does not run)", key="rates")
-    table[np.isnan(table)] = 0.0
-    return grid, candidates, table
+    tables[np.isnan(tables)] = 0.0
+    return tables.reshape(-1, *shape)
 
 
 def _increasing(values: Sequence[int], lowest: int, key: str) -> NDArray[np.int64]:
@@ -188,16 +155,6 @@ def _increasing(values: Sequence[int], lowest: int, key: str) -> NDArray[np.int6
     if given[0] < lowest or np.any(np.diff(given) <= 0):
         raise InputError(f"must increase, from {lowest} or more", key=key, value=values)
     return given.astype(np.int64)
-
-
-def _losses(grid: NDArray[np.int64], table: Rates) -> Rates:
-    """What every draft length loses at every batch; inf where it does not run."""
-    best = table.max(axis=1)
-    if np.any(best <= 0):
-        raise InfeasibleError("no draft length runs at this batch", key="rates", value=int(grid[np.argmin(best)]))
-    losses: Rates = 1.0 - table / best[:, None]
-    losses[table == 0] = np.inf
-    return losses
 
 
 def _log_weights(grid: NDArray[np.int64]) -> Rates:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.optimizers.schedule import batch_schedule, shared_schedule
+from costmodel.optimizers.schedule import batch_schedule
 from hardware_profiles.errors import InfeasibleError, InputError
 
 BATCHES = [1, 2, 4, 8, 16]
@@ -48,9 +48,9 @@ def test_one_context_is_a_schedule_of_its_own(table):
         alone = batch_schedule(batches, lengths, rates, tolerance_ratio=0.0)
     except InfeasibleError:
         with pytest.raises(InfeasibleError):
-            shared_schedule(batches, lengths, [rates], tolerance_ratio=0.0)
+            batch_schedule(batches, lengths, [rates], tolerance_ratio=0.0)
         return
-    shared = shared_schedule(batches, lengths, [rates, rates], tolerance_ratio=0.0)
+    shared = batch_schedule(batches, lengths, [rates, rates], tolerance_ratio=0.0)
     assert shared.worst_loss_ratio == pytest.approx(alone.worst_loss_ratio, abs=1e-12)
 
 
@@ -62,7 +62,7 @@ def test_the_schedule_of_several_contexts_is_the_best_of_all_assignments(data, c
     least = min(
         1.0 - float(kept[:, np.arange(4), list(columns)].mean()) for columns in itertools.product(range(3), repeat=4)
     )
-    found = shared_schedule(BATCHES[:4], [0, 1, 5], tables, tolerance_ratio=0.0)
+    found = batch_schedule(BATCHES[:4], [0, 1, 5], tables, tolerance_ratio=0.0)
     picked = [[0, 1, 5].index(found.draft_tokens_at(batch)) for batch in BATCHES[:4]]
     assert found.loss_ratio == pytest.approx(least, abs=1e-12)
     assert found.loss_ratio == pytest.approx(1.0 - float(kept[:, np.arange(4), picked].mean()), abs=1e-12)
@@ -70,9 +70,9 @@ def test_the_schedule_of_several_contexts_is_the_best_of_all_assignments(data, c
 
 def test_a_draft_that_fits_at_one_context_alone_is_not_scheduled():
     rates = np.array([[[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0], [1.0, np.nan]]])
-    assert shared_schedule([1, 8], [0, 3], rates).ranges == ((1, 1, 3), (2, 8, 0))
+    assert batch_schedule([1, 8], [0, 3], rates).ranges == ((1, 1, 3), (2, 8, 0))
     rates[1, 1] = np.nan  # nothing runs at the long context: the batch counts at the short one
-    assert shared_schedule([1, 8], [0, 3], rates).ranges == ((1, 8, 3),)
+    assert batch_schedule([1, 8], [0, 3], rates).ranges == ((1, 8, 3),)
 
 
 @given(tables(), st.integers(1, 5), st.sampled_from([0.0, 0.02, 0.3]))
@@ -174,6 +174,8 @@ def test_the_measured_curve_of_an_engine_turns_off_at_its_crossing(reference_dat
         ([1], [3, 3], [[1.0, 1.0]], {}, "draft_tokens"),
         ([1], [-1], [[1.0]], {}, "draft_tokens"),
         ([1], [0, 1], [[1.0]], {}, "rates"),
+        ([1], [0, 1], [[[1.0, 1.0], [1.0, 1.0]]], {}, "rates"),
+        ([1], [0], np.ones((0, 1, 1)), {}, "rates"),
         ([1], [0], [[-1.0]], {}, "rates"),
         ([1], [0], [[np.inf]], {}, "rates"),
         ([1], [0], [[1.0]], {"max_ranges": 0}, "max_ranges"),
