@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,35 +26,43 @@ EXPERT = (8, 16, 32)  # data copies of attention, over which experts are spread
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class Layout:
-    """Devices that share a model.
+class Layout(NamedTuple):
+    """How one replica is spread over devices.
 
-    Args:
-        tensor: that share every layer.
-        data: copies of attention, each with its own requests; their devices hold the experts together.
+    Attributes:
+        tensor: devices that share every layer.
+        data: copies of attention, each with its own requests.
+        expert: devices that hold the experts together.
+        pipeline: stages.
     """
 
     tensor: int = 1
     data: int = 1
+    expert: int = 1
+    pipeline: int = 1
 
     @property
     def devices(self) -> int:
-        """All of them."""
-        return self.tensor * self.data
+        """Of one replica."""
+        return self.tensor * self.data * self.pipeline
 
     @property
     def name(self) -> str:
         """As one says it: `tp 4`, or `dp 8, ep 8`."""
-        if self.data == 1:
-            return f"tp {self.tensor}"
-        return f"{f'tp {self.tensor}, ' if self.tensor > 1 else ''}dp {self.data}, ep {self.devices}"
+        sizes = zip(("tp", "dp", "ep", "pp"), self, strict=True)
+        return ", ".join(f"{name} {size}" for name, size in sizes if size > 1) or "tp 1"
+
+    def __str__(self) -> str:
+        sizes = zip(("dp", "ep", "pp"), self[1:], strict=True)
+        return f"tp{self.tensor}" + "".join(f"{name}{size}" for name, size in sizes if size > 1)
 
     def on(self, asked: DecodingConfiguration) -> DecodingConfiguration:
         """A configuration spread this way."""
-        spread = {"tensor_parallel": self.tensor, "data_parallel": self.data,
-                  "expert_parallel": self.devices if self.data > 1 else 1}  # fmt: skip
-        return replace(asked, deployment=replace(asked.deployment, **spread))  # type: ignore[arg-type]
+        where = replace(
+            asked.deployment, tensor_parallel=self.tensor, data_parallel=self.data, expert_parallel=self.expert,
+            pipeline_parallel=self.pipeline,
+        )  # fmt: skip
+        return replace(asked, deployment=where)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +98,7 @@ def layouts_of(model: str, asked: int = 1) -> tuple[Layout, ...]:
     architecture = load_model(model)
     found = {Layout(tensor=size) for size in (*TENSOR, asked)}
     if architecture.is_moe and architecture.encoder is None:
-        found |= {Layout(data=size) for size in EXPERT}
+        found |= {Layout(data=size, expert=size) for size in EXPERT}
     return tuple(sorted(found, key=lambda each: (each.data, each.tensor)))
 
 

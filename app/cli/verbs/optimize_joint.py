@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from costmodel.answers.workload import Load
     from costmodel.configuration import DecodingConfiguration
     from costmodel.optimizers.drafters.sources import Source
-    from costmodel.optimizers.joint.space import JointQuestion, Layout
+    from costmodel.optimizers.joint.space import JointQuestion
+    from costmodel.optimizers.layouts import Layout
 
 PROMPT_TOKENS, OUTPUT_TOKENS = "1024", "uniform:128:384"
 _LOAD_REQUESTS = 2000  # drawn to say what lengths a law has
@@ -233,7 +234,8 @@ def load_and_traffic(joint: Joint) -> "tuple[Load, Traffic]":
 
 
 def _layouts(joint: Joint, question: "DecodingConfiguration") -> "list[Layout]":
-    from costmodel.optimizers.joint.space import Layout, layout_named, usual_layouts
+    from costmodel.optimizers.joint.space import layout_named, usual_layouts
+    from costmodel.optimizers.layouts import Layout
 
     if joint.layouts:
         return [layout_named(text.strip()) for text in joint.layouts.split(",")]

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.static_candidates import TREE_SIZES
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.joint.objective import Maximise
+from costmodel.optimizers.layouts import Layout
 from costmodel.optimizers.recommend import candidates_of, drafter_question
 from hardware_profiles.errors import InputError
 
@@ -31,24 +31,6 @@ TOKEN_BUDGETS = (1024, 2048, 4096, 8192)
 MOST_DEVICES = 1024
 PROMPTS = 4  # lengths that stand for those of all prompts of a load
 _LAYOUT = re.compile(r"(?:(tp|pp|dp|ep)([0-9]{1,4}))")
-
-
-class Layout(NamedTuple):
-    """How one replica is spread: devices that share layers, data copies, devices that share experts, stages."""
-
-    tensor: int = 1
-    data: int = 1
-    expert: int = 1
-    pipeline: int = 1
-
-    @property
-    def devices(self) -> int:
-        """Of one replica."""
-        return self.tensor * self.data * self.pipeline
-
-    def __str__(self) -> str:
-        sizes = zip(("dp", "ep", "pp"), (self.data, self.expert, self.pipeline), strict=True)
-        return f"tp{self.tensor}" + "".join(f"{name}{size}" for name, size in sizes if size > 1)
 
 
 def layout_named(text: str) -> Layout:
@@ -172,12 +154,8 @@ class Placement:
 
     def asked(self, base: DecodingConfiguration) -> DecodingConfiguration:
         """A configuration that is placed so."""
-        where = replace(
-            base.deployment, device=self.device, dtype=self.weights, kv_dtype=self.cache,
-            tensor_parallel=self.layout.tensor, data_parallel=self.layout.data, expert_parallel=self.layout.expert,
-            pipeline_parallel=self.layout.pipeline,
-        )  # fmt: skip
-        return replace(base, deployment=where)
+        where = replace(base.deployment, device=self.device, dtype=self.weights, kv_dtype=self.cache)
+        return self.layout.on(replace(base, deployment=where))
 
 
 def batches_of(layout: Layout, caps: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

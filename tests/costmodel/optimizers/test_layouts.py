@@ -66,7 +66,7 @@ def test_a_point_is_the_best_chain_of_its_layout_that_fits(model, device):
 def test_experts_are_spread_where_there_are_any():
     assert [each.name for each in layouts_of("llama-3.1-8b", asked=3)] == ["tp 1", "tp 2", "tp 3", "tp 4", "tp 8"]
     assert layouts_of("deepseek-v3")[-1].name == "dp 32, ep 32"
-    spread = Layout(tensor=2, data=8).on(asked("deepseek-v3")).deployment
+    spread = Layout(tensor=2, data=8, expert=16).on(asked("deepseek-v3")).deployment
     assert (spread.tensor_parallel, spread.data_parallel, spread.expert_parallel) == (2, 8, 16)
 
 

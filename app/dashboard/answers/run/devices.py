@@ -8,7 +8,7 @@ from app.dashboard.answer import Change, Row, setting_of
 from app.dashboard.question import read_question
 from app.dashboard.state import State, sold_devices
 from app.figures.charts import digits
-from costmodel.optimizers.placements import Placement, placements
+from costmodel.optimizers.device_choices import DeviceChoice, device_choices
 from costmodel.optimizers.recommend import Recommendation
 from hardware_profiles.loader import load_device
 from hardware_profiles.units import MILLI
@@ -21,13 +21,13 @@ def cheapest(here: Recommendation, state: State) -> tuple[list[Row], str, list[C
         here: the recommendation at the state's batch.
         state: the page's question.
     """
-    found = placements(
+    found = device_choices(
         [here.winners[0].contender], _priced(), batch=state.batch, context=state.context,
         limits=read_question(state).limits, setting_of=setting_of,
     )  # fmt: skip
     best = found[0]
     if best.usd_per_million is None:  # nothing is allowed anywhere
-        return [_row(placement, state.batch) for placement in found], "", []
+        return [_row(choice, state.batch) for choice in found], "", []
     limits = " within the limits" if state.slo_tpot_ms or state.slo_ttft_ms else ""
     where = f"{best.tensor_parallel} × {best.device}"
     note = f"Cheapest{limits}: {where}, ${digits(best.usd_per_million)} per million tokens at this batch and context"
@@ -36,7 +36,7 @@ def cheapest(here: Recommendation, state: State) -> tuple[list[Row], str, list[C
     if mine is not None and mine is not best and mine.usd_per_million is not None:
         note += f"; {mine.tensor_parallel} × {mine.device} costs ${digits(mine.usd_per_million)}"
     change = Change(label=f"Ask about {where}", values={"device": best.device, "tp": best.tensor_parallel})
-    return [_row(placement, state.batch) for placement in found], f"{note}.", [] if same else [change]
+    return [_row(choice, state.batch) for choice in found], f"{note}.", [] if same else [change]
 
 
 @lru_cache(maxsize=1)
@@ -44,16 +44,16 @@ def _priced() -> Sequence[str]:
     return [name for name in sold_devices() if load_device(name).price_usd_per_hour is not None]
 
 
-def _row(placement: Placement, batch: int) -> Row:
-    if placement.reason or placement.acceptance is None or placement.contender is None:
-        return {"device": placement.device, "devices": placement.tensor_parallel, "drafts": "–", "tokens/s": None,
-                "time per token (ms)": None, "$ per million tokens": None, "remark": placement.reason}  # fmt: skip
-    drafts, price = placement.acceptance.draft_tokens > 0, placement.usd_per_million
-    token_ms = batch / placement.tokens_per_s / MILLI
+def _row(choice: DeviceChoice, batch: int) -> Row:
+    if choice.reason or choice.acceptance is None or choice.contender is None:
+        return {"device": choice.device, "devices": choice.tensor_parallel, "drafts": "–", "tokens/s": None,
+                "time per token (ms)": None, "$ per million tokens": None, "remark": choice.reason}  # fmt: skip
+    drafts, price = choice.acceptance.draft_tokens > 0, choice.usd_per_million
+    token_ms = batch / choice.tokens_per_s / MILLI
     return {
-        "device": placement.device, "devices": placement.tensor_parallel,
-        "drafts": f"{placement.contender.method}, {draft_words(placement.acceptance)}" if drafts else "off",
-        "tokens/s": round(placement.tokens_per_s, 1), "time per token (ms)": round(token_ms, 2),
+        "device": choice.device, "devices": choice.tensor_parallel,
+        "drafts": f"{choice.contender.method}, {draft_words(choice.acceptance)}" if drafts else "off",
+        "tokens/s": round(choice.tokens_per_s, 1), "time per token (ms)": round(token_ms, 2),
         "$ per million tokens": None if price is None else round(price, 3),
         "remark": "",
     }  # fmt: skip

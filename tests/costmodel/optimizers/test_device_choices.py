@@ -6,8 +6,8 @@ import pytest
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.allowed import Limits
+from costmodel.optimizers.device_choices import device_choices
 from costmodel.optimizers.drafters.named_drafters import drafter_source
-from costmodel.optimizers.placements import placements
 from costmodel.optimizers.recommend import recommend, recommend_again
 from hardware_profiles.errors import InfeasibleError, InputError
 
@@ -38,7 +38,7 @@ def brute(limits, batch, context):
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(tpot_s=0.008)])
 def test_the_cheapest_is_that_of_brute_force(found, limits):
-    rows = placements(found.contenders, DEVICES, batch=16, context=2048, limits=limits, sizes=SIZES)
+    rows = device_choices(found.contenders, DEVICES, batch=16, context=2048, limits=limits, sizes=SIZES)
     known = list(brute(limits, 16, 2048))
     device, size, rate, usd = min(known, key=lambda each: each[-1])
     assert (rows[0].device, rows[0].tensor_parallel) == (device, size)
@@ -49,7 +49,7 @@ def test_the_cheapest_is_that_of_brute_force(found, limits):
 
 
 def test_what_fits_nowhere_is_last_and_says_so(found):
-    rows = placements(found.contenders, ("h100-sxm", "l4"), batch=512, context=65536, limits=Limits(), sizes=(1,))
+    rows = device_choices(found.contenders, ("h100-sxm", "l4"), batch=512, context=65536, limits=Limits(), sizes=(1,))
     assert all(row.reason and not row.tokens_per_s for row in rows)
 
 

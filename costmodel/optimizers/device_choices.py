@@ -24,7 +24,7 @@ SIZES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Placement:
+class DeviceChoice:
     """How to run on one kind of device.
 
     Args:
@@ -46,7 +46,7 @@ class Placement:
     reason: str = ""
 
 
-def placements(
+def device_choices(
     contenders: Sequence[Contender],
     devices: Sequence[str],
     *,
@@ -55,7 +55,7 @@ def placements(
     limits: Limits,
     sizes: Sequence[int] = SIZES,
     setting_of: Callable[[DecodingConfiguration], Setting] = build_setting,
-) -> list[Placement]:
+) -> list[DeviceChoice]:
     """Every device with the smallest tensor group that is allowed, cheapest token first; then those that cannot.
 
     Args:
@@ -71,16 +71,16 @@ def placements(
     for device in devices:
         tried = (_on(contenders, device, size, (batch, context, limits), setting_of) for size in sizes)
         found.append(_first_allowed(tried))
-    return sorted(found, key=lambda placement: (bool(placement.reason), _price(placement)))
+    return sorted(found, key=lambda choice: (bool(choice.reason), _price(choice)))
 
 
-def _price(placement: Placement) -> tuple[float, float]:
+def _price(choice: DeviceChoice) -> tuple[float, float]:
     """By price; where none is known, by devices' work."""
-    known = np.inf if placement.usd_per_million is None else placement.usd_per_million
-    return known, -placement.tokens_per_s / placement.tensor_parallel
+    known = np.inf if choice.usd_per_million is None else choice.usd_per_million
+    return known, -choice.tokens_per_s / choice.tensor_parallel
 
 
-def _first_allowed(tried: Iterable[Placement]) -> Placement:
+def _first_allowed(tried: Iterable[DeviceChoice]) -> DeviceChoice:
     """The first that is allowed; where none is, the last."""
     last = None
     for last in tried:
@@ -97,7 +97,7 @@ def _on(
     size: int,
     at: tuple[int, int, Limits],
     setting_of: Callable[[DecodingConfiguration], Setting],
-) -> Placement:
+) -> DeviceChoice:
     """The fastest of the drafters on a tensor group; why they cannot stand there."""
     found = []
     for each in contenders:
@@ -108,24 +108,24 @@ def _on(
         try:
             found.append(replace(each, configuration=configuration, setting=setting_of(configuration)))
         except InputError as error:  # a format that the device lacks, heads that do not divide
-            return Placement(device=device, tensor_parallel=size, reason=error.message)
+            return DeviceChoice(device=device, tensor_parallel=size, reason=error.message)
     return _fastest(found, device, size, at)
 
 
-def _fastest(contenders: Sequence[Contender], device: str, size: int, at: tuple[int, int, Limits]) -> Placement:
+def _fastest(contenders: Sequence[Contender], device: str, size: int, at: tuple[int, int, Limits]) -> DeviceChoice:
     batch, context, limits = at
     b, c = np.array([float(batch)]), np.array([float(context)])
     first = contenders[0]
     if not np.any(fits(first.setting, first.candidates[0], batch=b, context=c)):
-        return Placement(device=device, tensor_parallel=size, reason="does not fit")
+        return DeviceChoice(device=device, tensor_parallel=size, reason="does not fit")
     rates = [rates_at(each, b, c, limits)[:, 0] for each in contenders]
     contender, of = max(zip(contenders, rates, strict=True), key=lambda pair: float(pair[1].max()))
     best = int(np.argmax(of))
     if not np.isfinite(of[best]):
-        return Placement(device=device, tensor_parallel=size, reason="misses a limit")
+        return DeviceChoice(device=device, tensor_parallel=size, reason="misses a limit")
     rate, price = float(of[best]), contender.setting.device.price_usd_per_hour
     usd = usd_per_million(None if price is None else price * size, rate)
-    return Placement(
+    return DeviceChoice(
         device=device, tensor_parallel=size, contender=contender, acceptance=contender.candidates[best],
         tokens_per_s=rate, usd_per_million=usd,
     )  # fmt: skip
