@@ -371,9 +371,10 @@ def compose(
     if limits.numbered_slots and replica.queued > 0 and running < limits.max_requests:
         replica.postponed = postponed(replica, buffers, requests)
         _admissions(replica, buffers, requests, prefixes, limits, d, batch)
+    prompts = decoding < replica.running  # counted before decodes preempt anybody
     if not limits.prefill_first:
         _decodes(replica, buffers, requests, prefixes, limits, d, batch)
-    goes_on = decoding == replica.running or _prompts(replica, buffers, requests, prefixes, limits, d)
+    goes_on = not prompts or _prompts(replica, buffers, requests, prefixes, limits, d)
     if goes_on and replica.preempted == 0 and not limits.numbered_slots:
         _admissions(replica, buffers, requests, prefixes, limits, d, batch)
     if limits.prefill_first and replica.chunks == replica.full_passes:
