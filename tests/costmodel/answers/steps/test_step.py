@@ -13,6 +13,7 @@ from costmodel.drafters.drafter import build_drafter
 from costmodel.drafters.pass_costs import draft_pass, prompt_draft_s
 from costmodel.engine_library import load_engine
 from costmodel.engines.record.overhead import BARE, Overhead
+from costmodel.method import Batch
 from costmodel.method_library import load_method
 from costmodel.passes.forward import Deployment, pass_cost
 from costmodel.passes.precision import Precision
@@ -40,6 +41,17 @@ def test_a_chain_is_its_passes():
     single = float(draft_pass(HOST, DRAFT, DRAFT.stages[0], batch=2, query_tokens=1, context=512).total_s)
     verify = float(pass_cost(HOST, batch=2, query_tokens=5, context=512).total_s)
     assert total(DRAFT, batch=2, draft_tokens=4) == pytest.approx(4 * single + verify, rel=1e-12)
+
+
+@pytest.mark.parametrize("batch", [1, 256])
+def test_phases_that_overlap_take_as_long_as_the_longer_one(batch):
+    """Liu et al. 2024, "PEARL" (arXiv:2408.11850), section 4."""
+    at = {"batch": batch, "context": 512, "draft_tokens": 4}
+    apart = chain_step(HOST, DRAFT, BARE, **at)
+    ahead = replace(DRAFT, method=replace(DRAFT.method, batch=Batch(drafts_during_verify=True)))
+    together = chain_step(HOST, ahead, BARE, **at)
+    assert together.total_s == pytest.approx(max(apart.draft_s, apart.verify_s), rel=1e-12)
+    assert apart.total_s == pytest.approx(apart.draft_s + apart.verify_s, rel=1e-12)
 
 
 def test_feature_drafters_reread_the_last_step():
