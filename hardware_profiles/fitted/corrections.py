@@ -57,3 +57,8 @@ class Correction:
         import numpy as np
 
         return np.array(self.values, dtype=np.float64).reshape([len(axis) for axis in self.axes])
+
+    @cached_property
+    def columns(self) -> dict[tuple[float, float], list[float]]:
+        """Values along the first axis at other coordinates, by those, as whoever interpolates has found them."""
+        return {}

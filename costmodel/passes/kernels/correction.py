@@ -5,6 +5,8 @@ Interpolation between nodes, linear along every axis. Leaves out how the values 
 
 import bisect
 import itertools
+import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,12 +18,59 @@ from hardware_profiles.profile import Device
 _PER_OCTAVE = 1.0 / np.log(2.0)
 
 
-def by_size(device: Device, timing: Timing, rows: Array, outputs: Array, inputs: Array) -> Timing:
-    """A matrix product's time, corrected by its rows, outputs and inputs where the profile has a table."""
+def by_size(
+    device: Device, timing: Timing, rows: Array, outputs: Array, inputs: Array, form: Callable[[Array], Timing]
+) -> Timing:
+    """A matrix product's time, corrected by its rows, outputs and inputs where the profile has a table.
+
+    More rows never take less than fewer: kernels of several sizes were measured, each with an error of its own, and a
+    table that falls by that error from node to node would verify in less time than a plain pass takes.
+
+    Args:
+        device: profile.
+        timing: of the form, before the correction.
+        rows: M.
+        outputs: N.
+        inputs: K.
+        form: the time of the same product at other rows, [nodes, 1, ...].
+    """
     correction = device.constants.corrections.get("gemm")
     if correction is None:
         return timing
-    return _times(timing, interpolated(correction, *(np.log(size) * _PER_OCTAVE for size in (rows, outputs, inputs))))
+    if np.size(outputs) > 1 or np.size(inputs) > 1:
+        sizes = [np.log(size) * _PER_OCTAVE for size in (outputs, inputs)]
+        logs = interpolated(correction, np.log(rows) * _PER_OCTAVE, *sizes)
+        nodes = list(correction.axes[0][:-1])
+        at_nodes = interpolated(correction, np.array(nodes).reshape(-1, *(1 for _ in np.shape(logs))), *sizes)
+    else:
+        column = _along_rows(correction, float(np.reshape(outputs, ())), float(np.reshape(inputs, ())))
+        x = np.log(rows) * _PER_OCTAVE
+        logs = np.asarray(np.interp(x, correction.axes[0], column))
+        falls = _before_falls(correction.axes[0], column, float(x.max(initial=0.0)))
+        nodes = [correction.axes[0][at] for at in falls]
+        at_nodes = np.array([column[at] for at in falls]).reshape(-1, *(1 for _ in np.shape(logs)))
+    factor = np.exp(logs)
+    if nodes:
+        few = np.exp2(np.array(nodes)).reshape(-1, *(1 for _ in np.shape(logs)))
+        least = np.where(rows >= few, form(few).seconds * np.exp(at_nodes), 0.0).max(axis=0)
+        factor = np.maximum(factor, least / timing.seconds)
+    return Timing(*(factor * part for part in timing))
+
+
+def _along_rows(correction: Correction, outputs: float, inputs: float) -> list[float]:
+    """The correction at the nodes along rows, for a weight of that shape."""
+    if (outputs, inputs) not in correction.columns:
+        values = correction.grid
+        for axis, size in zip(correction.axes[:0:-1], (inputs, outputs), strict=True):
+            values = _between(values, axis, math.log2(size))
+        correction.columns[outputs, inputs] = values.tolist()
+    return correction.columns[outputs, inputs]
+
+
+def _before_falls(axis: tuple[float, ...], column: list[float], most: float) -> list[int]:
+    """Which nodes along rows lie higher than a later part of the correction, up to the most rows."""
+    end = bisect.bisect_left(axis, most) + 1  # the node that ends the part with the most rows
+    return [at for at in range(end - 1) if at < len(axis) - 1 and column[at] > min(column[at + 1 : end])]
 
 
 def by_share(device: Device, timing: Timing, operation: str) -> Timing:
@@ -30,7 +79,8 @@ def by_share(device: Device, timing: Timing, operation: str) -> Timing:
     if correction is None:
         return timing
     where = shares(timing)
-    return _times(timing, interpolated(correction, where.launch, where.compute))
+    factor = np.exp(interpolated(correction, where.launch, where.compute))
+    return Timing(*(factor * part for part in timing))
 
 
 def interpolated(correction: Correction, *at: Array) -> Array:
@@ -66,8 +116,3 @@ def _multilinear(values: Array, axes: list[Array], at: list[Array] | tuple[Array
             weight = weight * (part if up else 1.0 - part)
         total = total + weight * values[tuple(index + up for index, up in zip(below, corner, strict=True))]
     return total
-
-
-def _times(timing: Timing, log_factor: Array) -> Timing:
-    factor = np.exp(log_factor)
-    return Timing(*(factor * part for part in timing))

@@ -40,7 +40,7 @@ def gemm(device: Device, work: Work, rows: Number, dtype: str, *, outputs: Numbe
     waves of ⌈m/r⌉·⌈N/128⌉ tiles over the processors, rounded up in part. On a processor without such tiles (a
     CPU) rows are not rounded, but those that fill no block may take longer. Outputs are written at a share of the
     bandwidth of their own. Where the profile has a table of what measurements leave of this form, the time is
-    corrected by interpolation in it.
+    corrected by interpolation in it, and is no less than the corrected time of fewer rows at the table's nodes.
 
     Args:
         device: profile.
@@ -49,8 +49,18 @@ def gemm(device: Device, work: Work, rows: Number, dtype: str, *, outputs: Numbe
         dtype: format that the matrix units compute in.
         outputs: N; None leaves waves and corrections out and writes outputs at the speed of reads.
     """
-    c = device.constants
     m = np.asarray(rows, dtype=np.float64)
+    timing = _form(device, work, m, dtype, outputs)
+    if outputs is None or "gemm" not in device.constants.corrections:
+        return timing
+    n = np.asarray(outputs, dtype=np.float64)
+    k = _inputs(work, m, n)
+    return by_size(device, timing, m, n, k, lambda few: _form(device, _of_fewer(work, few, m, n, k), few, dtype, n))
+
+
+def _form(device: Device, work: Work, m: Array, dtype: str, outputs: Number | None) -> Timing:
+    """The time before it is corrected."""
+    c = device.constants
     full = work.flops / (device.peak(dtype) * gemm_efficiency(device, m))
     compute = full * (_single_factor(device, m) if device.kind == "cpu" else _tile_factor(device, m, outputs))
     moved = work.bytes / c.gemm_bandwidth_efficiency
@@ -61,11 +71,17 @@ def gemm(device: Device, work: Work, rows: Number, dtype: str, *, outputs: Numbe
     if outputs is not None and c.gemm_fill_ratio:
         memory = memory * _unfilled(device, m, outputs)
     launch = np.asarray(c.gemm_launch_s)
-    timing = Timing(launch + joined(compute, memory, c.gemm_norm), compute, memory, launch)
-    if outputs is None or "gemm" not in c.corrections:
-        return timing
-    n = np.asarray(outputs, dtype=np.float64)
-    return by_size(device, timing, m, n, _inputs(work, m, n))
+    return Timing(launch + joined(compute, memory, c.gemm_norm), compute, memory, launch)
+
+
+def _of_fewer(work: Work, few: Array, rows: Array, outputs: Array, inputs: Array) -> Work:
+    """The work of the same weights for fewer rows: what they read and write shrinks, the weights do not."""
+    if np.size(outputs) == 1 and np.size(inputs) == 1:  # the weights are the same at all rows
+        work, rows = Work(*(np.asarray(each.flat[0]) for each in work)), np.asarray(rows.flat[0])
+    written = work.written_bytes / rows
+    return Work(
+        work.flops / rows * few, work.bytes - (rows - few) * written * (1.0 + inputs / outputs), written * few
+    )  # fmt: skip
 
 
 def _inputs(work: Work, rows: Array, outputs: Array) -> Array:

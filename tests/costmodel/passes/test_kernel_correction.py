@@ -34,14 +34,41 @@ def test_interpolation_agrees_with_scipy_and_ends_at_the_nodes(points):
 
 
 @given(m=st.integers(1, 8192), n=st.integers(1, 1000), k=st.integers(1, 1000))
-def test_a_product_moves_by_its_correction_and_no_more(m, n, k):
-    work = ops.gemm(m, 64 * n, 64 * k, **BF16)
+def test_a_product_moves_by_its_correction_and_never_below_that_of_fewer_rows(m, n, k):
+    correction = H100.constants.corrections["gemm"]
     bare = replace(H100, constants=replace(H100.constants, corrections={}))
-    with_table, without = (kernels.gemm(d, work, m, "bf16", outputs=64 * n).seconds for d in (H100, bare))
-    expected = interpolated(H100.constants.corrections["gemm"], *np.log2([float(m), 64.0 * n, 64.0 * k]))
-    assert float(np.log(with_table / without)) == pytest.approx(float(expected), abs=1e-9)
-    assert abs(float(expected)) <= LARGEST
-    assert float(kernels.gemm(H100, work, m, "bf16").seconds) == float(kernels.gemm(bare, work, m, "bf16").seconds)
+
+    def seconds(device, rows, **outputs):
+        return float(kernels.gemm(device, ops.gemm(rows, 64 * n, 64 * k, **BF16), rows, "bf16", **outputs).seconds)
+
+    def corrected(rows):
+        logs = float(interpolated(correction, *np.log2([float(rows), 64.0 * n, 64.0 * k])))
+        assert abs(logs) <= LARGEST
+        return seconds(bare, rows, outputs=64 * n) * np.exp(logs)
+
+    fewer = [2.0**node for node in correction.axes[0] if 2.0**node < m]
+    assert seconds(H100, m, outputs=64 * n) == pytest.approx(max(map(corrected, [m, *fewer])), rel=1e-9)
+    assert seconds(H100, m) == seconds(bare, m)
+
+
+@given(
+    device=st.sampled_from(["a100-sxm-80", "h100-sxm", "b200-sxm"]), n=st.integers(1, 1000), k=st.integers(1, 1000),
+    times=st.integers(2, 64),
+)  # fmt: skip
+def test_more_rows_never_take_less_than_one(device, n, k, times):
+    rows = np.array([1.0, float(times)])
+    work = ops.gemm(rows, 64 * n, 64 * k, **BF16)
+    one, several = kernels.gemm(load_device(device), work, rows, "bf16", outputs=64 * n).seconds
+    assert several >= one
+
+
+@given(n=st.lists(st.integers(1, 1000), min_size=2, max_size=6), m=st.integers(1, 2048))
+def test_products_of_many_shapes_equal_one_at_a_time(n, m):
+    """As calibration asks: outputs are an array."""
+    rows, outputs = np.full(len(n), float(m)), 64.0 * np.array(n)
+    together = kernels.gemm(H100, ops.gemm(rows, outputs, 4096, **BF16), rows, "bf16", outputs=outputs).seconds
+    single = [float(kernels.gemm(H100, ops.gemm(m, x, 4096, **BF16), m, "bf16", outputs=x).seconds) for x in outputs]
+    np.testing.assert_allclose(together, single, rtol=1e-12)
 
 
 @given(m=st.lists(st.integers(1, 4096), min_size=1, max_size=6))
@@ -64,7 +91,7 @@ def test_without_a_table_a_time_stays():
     timing = Timing(*(np.asarray(x) for x in (4.0, 1.0, 2.0, 1.0)))
     bare = replace(H100, constants=replace(H100.constants, corrections={}))
     assert by_share(bare, timing, "moe") is timing
-    assert by_size(bare, timing, np.ones(1), np.ones(1), np.ones(1)) is timing
+    assert by_size(bare, timing, *(np.ones(1),) * 3, lambda few: timing) is timing
 
 
 @given(x=st.floats(0.0, 1e3), y=st.floats(0.0, 1e3), p=st.floats(1.0, 20.0))

@@ -12,10 +12,10 @@ from costmodel.laws.acceptance import geometric
 from hardware_profiles.loader import device_names
 
 MODELS = (
-    "vicuna-7b", "llama-2-13b", "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b", "deepseek-v3", "gemma-2-9b",
-    "glm-4.7-flash",
+    "vicuna-7b", "llama-2-13b", "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "qwen3-30b-a3b", "deepseek-v3",
+    "gemma-2-9b", "glm-4.7-flash",
 )  # fmt: skip
-CORRECTED = 1e-3  # tables of corrections to matrix products may fall by as much from one row to the next
+ROUNDED = 1e-9
 
 
 def speedup_per_token(model, device, engine, split, tokens, batch, context):
@@ -37,7 +37,7 @@ def speedup_per_token(model, device, engine, split, tokens, batch, context):
     context=st.integers(1, 32_768),
 )
 def test_no_speedup_exceeds_the_tokens_of_a_step(model, device, engine, split, tokens, batch, context):
-    assert speedup_per_token(model, device, engine, split, tokens, batch, context) <= 1.0 + CORRECTED
+    assert speedup_per_token(model, device, engine, split, tokens, batch, context) <= 1.0 + ROUNDED
 
 
 @pytest.mark.parametrize("device", ["rtx-3080", "a100-sxm-80", "l40s"])
@@ -50,3 +50,10 @@ def test_verification_that_cannot_split_is_held_to_the_plain_pass(device):
 def test_heads_that_fill_no_tile_of_latent_attention_verify_no_faster(context):
     """Twenty heads run as tiles that read the cache again, four tokens of them as one."""
     assert speedup_per_token("glm-4.7-flash", "b300-sxm", "vllm", None, 3, 256, context) <= 1.0
+
+
+@pytest.mark.parametrize(("tokens", "context"), [(3, 32_768), (7, 2048), (15, 512)])
+def test_corrections_that_fall_with_the_rows_verify_no_faster(tokens, context):
+    """The table of an A100 falls by 5 % from 1 to 64 rows of the largest weights, which take all that time to read."""
+    for engine in ("none", "llama.cpp", "sglang"):
+        assert speedup_per_token("llama-3.1-405b", "a100-sxm-80", engine, None, tokens, 1, context) <= 1.0
