@@ -10,6 +10,14 @@ def test_a_partly_filled_block_needs_a_whole_one():
     assert found.counters["preemptions"] == 1
 
 
+def test_a_chunk_of_several_blocks_needs_its_last_one_whole():
+    # 4 + 3, then 1 + 6 tokens: the second request holds 9 tokens in 5 blocks, the first 5 in 3, and there are 8; the
+    # second one's last 2 tokens find none, so that it goes and computes 11 again in chunks of 7 and 4
+    found = run([4, 11], [3, 1], kv_blocks=8, block_tokens=2, token_budget=7)
+    assert found.last_token_s.tolist() == [15.0, 26.0]
+    assert found.counters["preemptions"] == 1
+
+
 def test_shared_blocks_that_somebody_holds_are_nobody_s_room():
     # the second wakes 4 blocks that the first left and takes 6 more in the end; the third needs 6 of 10 and waits
     shared = (0, 1, 2, 3)
