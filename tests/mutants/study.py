@@ -1,14 +1,16 @@
 """Which seeded defects do the fast, the whole and the slow suite find?
 
-Every mutant is one change of text in a copy of the repository. The tests that mirror the changed file run first, then
+Every mutant is one change of text in a copy of the repository. Where the table names a test that found it before, that
+test alone is run. If it no longer finds it, or there is no row, the tests that mirror the changed file run first, then
 those of its folder, then those of the layers around it, each until the first failure; a suite that finds nothing hands
-over to the next larger one. A failure counts only if the same test passes in the unchanged copy. Answers are appended
-to `--out` as they come, and mutants that it has are not tried again.
+over to the next larger one. A failure counts only if the same test passes in the unchanged copy. The table is written
+after every answer; a row that is deleted from it is searched for anew, from the fast suite on.
 
-    python tests/mutants/study.py --out mutants.jsonl --part scheduler
+    python tests/mutants/study.py --part scheduler
 """
 
 import argparse
+import csv
 import dataclasses
 import json
 import os
@@ -23,6 +25,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+TABLE = HERE / "found.csv"
+COLUMNS = ("part", "file", "defect", "suite", "test")
 PARTS = ("cost_model", "replay", "scheduler", "exporters")
 SUITES = {"fast": ("--fast",), "normal": (), "slow": ("-m", "slow")}
 AROUND = {
@@ -102,12 +106,12 @@ class Copy:
         at = time.time() + 2.0 * self.writes
         os.utime(path, (at, at))
 
-    def failures(self, words, paths):
-        """Names of tests that fail, the first one alone; empty where all pass or none is there."""
+    def failures(self, words, paths, *, most=1):
+        """Names of tests that fail, no more than `most`; empty where all pass or none is there."""
         cache = self.folder / ".failed"
         shutil.rmtree(cache, ignore_errors=True)
         try:
-            done = self._pytest(["-x", "-o", f"cache_dir={cache}", *words, *paths])
+            done = self._pytest([f"--maxfail={most}", "-o", f"cache_dir={cache}", *words, *paths])
         except subprocess.TimeoutExpired:
             return [f"none within {LIMIT_S} s"]
         kept = cache / "v" / "cache" / "lastfailed"
@@ -125,20 +129,31 @@ class Copy:
         return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True,
                               check=False, timeout=LIMIT_S)  # fmt: skip
 
-    def tried(self, mutant):
-        """The smallest suite that finds a mutant, and the test that does."""
+    def tried(self, mutant, known=None):
+        """The smallest suite that finds a mutant, and the test that does.
+
+        Args:
+            mutant: to look for.
+            known: an earlier answer whose test passes without the mutant; None where there is none.
+        """
         whole = (ROOT / mutant.file).read_text(encoding="utf-8")
-        changed = mutant.changed(whole)
-        if changed is None:
+        if mutant.changed(whole) is None:
             return {"suite": "stale", "test": ""}
+        if known and self._fails_with(mutant, whole, SUITES[known["suite"]], [known["test"]]):
+            return {"suite": known["suite"], "test": known["test"]}
         for suite, words in SUITES.items():
             for paths in places(mutant, self.folder):
-                self.write(mutant.file, changed)
-                names = self.failures(words, paths)
-                self.write(mutant.file, whole)
+                names = self._fails_with(mutant, whole, words, paths)
                 if names and (names[0].startswith("none within") or self.passes(words, names)):
                     return {"suite": suite, "test": names[0]}
         return {"suite": "none", "test": ""}
+
+    def _fails_with(self, mutant, whole, words, paths):
+        self.write(mutant.file, mutant.changed(whole))
+        try:
+            return self.failures(words, paths)
+        finally:
+            self.write(mutant.file, whole)
 
 
 def summary(answers):
@@ -158,30 +173,47 @@ def summary(answers):
     return lines
 
 
+def read_table(path=TABLE):
+    """The rows of a table by file and defect; none where there is no file."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as lines:
+        return {(row["file"], row["defect"]): row for row in csv.DictReader(lines)}
+
+
+def write_table(path, rows):
+    """Write rows of all parts in the order of the lists, without those of mutants that no list has."""
+    listed = [(mutant.file, mutant.defect) for part in PARTS for mutant in mutants(part)]
+    with path.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[key] for key in listed if key in rows)
+
+
 def main(words=None):
     """Try the mutants; exit code 1 where one no longer applies or the whole suite finds fewer than nine in ten."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "rooftree-out" / "mutants.jsonl")
+    parser.add_argument("--table", type=Path, default=TABLE)
     parser.add_argument("--part", choices=PARTS, action="append")
     options = parser.parse_args(words)
     wanted = [mutant for part in options.part or PARTS for mutant in mutants(part)]
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    known = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
-    answers = {(each["file"], each["defect"]): each for each in known}
+    rows = read_table(options.table)
+    tests = {key: row for key, row in rows.items() if row["test"].startswith("tests/")}
+    known = {key: tests[key] for key in ((each.file, each.defect) for each in wanted) if key in tests}
     with tempfile.TemporaryDirectory(prefix="mutants-") as name:
         copy_to(Path(name))
         copy = Copy(Path(name))
+        named = sorted({row["test"] for row in known.values()})
+        red = set(copy.failures(("-m", "slow or not slow"), named, most=len(named))) if named else set()
         for count, mutant in enumerate(wanted, 1):
             key = (mutant.file, mutant.defect)
-            if key not in answers:
-                answers[key] = dataclasses.asdict(mutant) | copy.tried(mutant)
-                with options.out.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps(answers[key]) + "\n")
-            answer = answers[key]
-            print(
-                f"{count}/{len(wanted)} {answer['suite']:6} {mutant.file}: {mutant.defect} {answer['test']}", flush=True
-            )
-    tried = [answers[mutant.file, mutant.defect] for mutant in wanted]
+            before = known.get(key)
+            found = copy.tried(mutant, None if before is None or before["test"] in red else before)
+            rows[key] = {"part": mutant.part, "file": mutant.file, "defect": mutant.defect} | found
+            write_table(options.table, rows)
+            words = f"{found['suite']:6} {mutant.file}: {mutant.defect} {found['test']}"
+            print(f"{count}/{len(wanted)} {words}", flush=True)
+    tried = [rows[mutant.file, mutant.defect] for mutant in wanted]
     print("\n".join(summary(tried)))
     found = sum(each["suite"] in ("fast", "normal") for each in tried)
     return int(found < 0.9 * len(tried) or any(each["suite"] == "stale" for each in tried))

@@ -1,8 +1,9 @@
-"""The lists of seeded defects can be tried: every one applies, and is looked for where its file is tested."""
+"""The lists of seeded defects can be tried, and the table says which suite finds each, by a test that is there."""
 
 import ast
-import json
+import re
 import subprocess
+from collections import Counter
 
 import pytest
 
@@ -76,11 +77,68 @@ def test_answers_become_a_table():
     assert total.split()[:5] == ["all", "4", "50%", "75%", "75%"]
 
 
-def test_known_answers_are_not_tried_again(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(study, "copy_to", lambda folder: None)
-    out = tmp_path / "found.jsonl"
-    lines = [json.dumps({"file": m.file, "defect": m.defect, "part": "replay", "suite": "normal", "test": "t"})
-             for m in study.mutants("replay")]  # fmt: skip
-    out.write_text("\n".join(lines) + "\n")
-    assert study.main(["--part", "replay", "--out", str(out)]) == 0
+def test_a_row_whose_test_no_longer_finds_it_is_searched_for_anew(small):
+    (small.folder / "tests" / "test_two.py").write_text("def test_green():\n    assert True\n")
+    mutant = study.Mutant(part="replay", file="one.py", defect="d", old="2 * x", new="3 * x")
+    known = {"suite": "slow", "test": "tests/test_two.py::test_green"}
+    assert small.tried(mutant, known) == {"suite": "normal", "test": "tests/test_one.py::test_double"}
+
+
+def test_a_study_writes_a_row_for_every_defect_and_keeps_those_of_other_parts(small, tmp_path, monkeypatch, capsys):
+    one = study.Mutant(part="replay", file="one.py", defect="d", old="2 * x", new="3 * x")
+    other = study.Mutant(part="scheduler", file="one.py", defect="e", old="2 * x", new="x")
+    monkeypatch.setattr(study, "mutants", lambda part: [each for each in (one, other) if each.part == part])
+    table = tmp_path / "found.csv"
+    kept = {"part": "scheduler", "file": "one.py", "defect": "e", "suite": "slow", "test": "tests/test_one.py::test_e"}
+    gone = kept | {"defect": "of no list"}
+    study.write_table(table, {("one.py", "e"): kept, ("one.py", "of no list"): gone})
+    found = kept | {"part": "replay", "defect": "d", "suite": "normal", "test": "tests/test_one.py::test_double"}
+    for places in (study.places, lambda *_: pytest.fail("its test alone is tried again")):
+        monkeypatch.setattr(study, "places", places)
+        assert study.main(["--part", "replay", "--table", str(table)]) == 0
+        assert list(study.read_table(table).values()) == [found, kept]
     assert "100%" in capsys.readouterr().out
+
+
+def test_the_table_has_a_row_for_every_defect_and_the_suite_finds_nine_in_ten():
+    rows = study.read_table()
+    listed = {(mutant.file, mutant.defect): mutant for part in study.PARTS for mutant in study.mutants(part)}
+    assert rows.keys() == listed.keys()
+    assert all(row["part"] == listed[key].part for key, row in rows.items())
+    suites = Counter(row["suite"] for row in rows.values())
+    assert set(suites) <= {*study.SUITES, "none"}
+    assert suites["fast"] + suites["normal"] >= 0.9 * len(rows)
+
+
+def test_the_tests_that_the_table_names_are_there_and_in_their_suite(root):
+    conftest = ast.parse((root / "tests" / "conftest.py").read_text())
+    known = {each.targets[0].id: each.value for each in conftest.body if isinstance(each, ast.Assign)}
+    folders, left_out = (ast.literal_eval(known[name]) for name in ("FAST", "LEFT_OUT"))
+    for row in study.read_table().values():
+        if row["suite"] == "none":
+            continue
+        file, _, name = row["test"].partition("::")
+        module = ast.parse((root / file).read_text())
+        own = next((each for each in module.body if name and name_of(each) == re.split(r"\[|::", name)[0]), None)
+        assert own is not None, row
+        marks = {
+            mark
+            for each in (own, *module.body)
+            if each is own or name_of(each) == "pytestmark"
+            for mark in marked(each)
+        }
+        assert ("slow" in marks) == (row["suite"] == "slow"), row
+        if row["suite"] == "fast":
+            assert any(file.startswith(f"tests/{folder}/") for folder in folders) and not marks & set(left_out), row
+
+
+def name_of(statement):
+    """What a statement of a module defines."""
+    assigned = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+    return statement.targets[0].id if assigned else getattr(statement, "name", None)
+
+
+def marked(statement):
+    """Marks that a test's decorators, or the marks of a module, name."""
+    parts = getattr(statement, "decorator_list", [statement])
+    return {mark for each in parts for mark in re.findall(r"mark\.(\w+)", ast.unparse(each))}
