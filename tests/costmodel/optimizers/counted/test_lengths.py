@@ -10,6 +10,7 @@ from costmodel.method_library import load_method
 from costmodel.optimizers.counted.lengths import (
     STEPS_A_SAMPLE,
     STEPS_A_SAMPLE_OF_LOOKUPS,
+    KnownLength,
     known_lengths,
     spread_ratio,
 )
@@ -89,6 +90,30 @@ def test_samples_are_as_wide_as_the_counts_allow():
         assert (high - low) / 2 / three.tokens_per_step == pytest.approx(expected, rel=0.1)
     spread = np.std([1, 1, 2, 3, 4, 4, 4, 4]) * 1.2815515655446004 / 2.875 / 10
     assert spread_ratio((0.75, 0.625, 0.5), 2.875, 100.0) == pytest.approx(spread)
+
+
+def length_with(samples, tokens_per_step):
+    return KnownLength(draft_tokens=3, tokens_per_step=tokens_per_step, least=1.0, most=4.0, samples=np.array(samples),
+                       how="counted")  # fmt: skip
+
+
+@given(st.lists(st.floats(-3.0, 3.0), min_size=1, max_size=50), st.floats(1.0, 4.0), st.floats(1.0, 5.0))
+def test_intervals_of_lengths_hold_the_point_and_never_narrow(around, point, wider):
+    around = np.array(around)
+    low, high = length_with(point + around, point).interval
+    least, most = length_with(point + wider * around, point).interval
+    assert least - 1e-9 <= low <= point <= high <= most + 1e-9
+    assert length_with(np.full(around.size, point), point).interval == (pytest.approx(point), pytest.approx(point))
+
+
+@given(FALLING, st.integers(10, 100_000))
+def test_intervals_of_counted_lengths_hold_what_was_counted(rates, steps):
+    counts = counts_of(rates, steps)
+    found = known(counted_rates(counts), counts)
+    assert found[0].interval == (1.0, 1.0)
+    for each in found:
+        low, high = each.interval
+        assert low <= each.tokens_per_step <= high
 
 
 def test_lookups_count_for_less():
