@@ -43,7 +43,49 @@ def recommendation(
     from costmodel.optimizers.neighbours import neighbourhoods
 
     first = answer.winners[0]
-    schedules = [
+    schedules = schedule_rows(answer)
+    mine = (answer.names[first.contender.source], first.context)
+    main = next((s for s in schedules if (s["drafter"], s["context"]) == mine), None)
+    around, picked = neighbourhoods(answer.contenders, answer.optimum), ranked(answer)
+    return {
+        "inputs": inputs,
+        "cells": [
+            cell(each, answer) | neighbourhood(beside, answer.names)
+            for each, beside in zip(answer.optimum.cells, around, strict=True)
+        ],
+        "choices": picked["choices"],
+        "alternatives": picked["alternatives"],
+        "schedule": main["schedule"] if main else [],
+        "schedule_loss_ratio": main["schedule_loss_ratio"] if main else 0.0,
+        "schedules": schedules,
+        "context_schedules": _context_schedules(answer),
+        "dropped_batches": list(answer.optimum.dropped_batches),
+        "unmet": [dict(row) for row in unmet],
+        "drafters": picked["drafters"],
+        "curves": picked["curves"],
+        "by_topology": topology_rows(answer.optimum.by_topology, answer.names),
+        "exports": dict(exports),
+    }
+
+
+def ranked(answer: Recommendation) -> Json:
+    """What charts and the headline read of the answer of `optimize`: choices, their drafters, and tokens per step."""
+    return {
+        "choices": [choice(best, answer) for best, *_ in answer.optimum.ranked],
+        "alternatives": [choice(other, answer) for _, *others in answer.optimum.ranked for other in others],
+        "drafters": [source(s, name) for s, name in zip(answer.sources, answer.names, strict=True)],
+        "curves": curves(answer),
+    }
+
+
+def schedule_rows(answer: Recommendation, *, source: int | None = None) -> list[Json]:
+    """The schedules of the answer of `optimize`.
+
+    Args:
+        answer: what was found.
+        source: of one drafter, by its index; None: of all.
+    """
+    return [
         {
             "drafter": answer.names[s.source], "method": s.method, "context": s.context,
             "schedule": s.schedule.to_json(),
@@ -51,29 +93,8 @@ def recommendation(
             "schedule_worst_loss_ratio": s.schedule.worst_loss_ratio, "configuration": s.configuration.to_json(),
         }
         for s in answer.optimum.schedules
+        if source is None or s.source == source
     ]  # fmt: skip
-    mine = (answer.names[first.contender.source], first.context)
-    main = next((s for s in schedules if (s["drafter"], s["context"]) == mine), None)
-    around = neighbourhoods(answer.contenders, answer.optimum)
-    return {
-        "inputs": inputs,
-        "cells": [
-            cell(each, answer) | neighbourhood(beside, answer.names)
-            for each, beside in zip(answer.optimum.cells, around, strict=True)
-        ],
-        "choices": [choice(ranked[0], answer) for ranked in answer.optimum.ranked],
-        "alternatives": [choice(other, answer) for ranked in answer.optimum.ranked for other in ranked[1:]],
-        "schedule": main["schedule"] if main else [],
-        "schedule_loss_ratio": main["schedule_loss_ratio"] if main else 0.0,
-        "schedules": schedules,
-        "context_schedules": _context_schedules(answer),
-        "dropped_batches": list(answer.optimum.dropped_batches),
-        "unmet": [dict(row) for row in unmet],
-        "drafters": [source(s, name) for s, name in zip(answer.sources, answer.names, strict=True)],
-        "curves": curves(answer),
-        "by_topology": topology_rows(answer.optimum.by_topology, answer.names),
-        "exports": dict(exports),
-    }
 
 
 def _context_schedules(answer: Recommendation) -> list[Json]:

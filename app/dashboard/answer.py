@@ -79,12 +79,14 @@ class DeferredAnswer:
         cards: figures.
         tables: title and rows, as those of an answer.
         changes: other questions worth asking.
+        engines: what starts the engine otherwise, beside what the answer names.
     """
 
     notes: Sequence[str] = ()
     cards: Sequence[Card] = ()
     tables: Sequence[tuple[str, Sequence[Row]]] = ()
     changes: Sequence[Change] = ()
+    engines: Sequence[EngineStart] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,9 +19,17 @@ if (!history.rooftree) {
   };
 }
 
-const plotly = () => self.Plotly
-  ? Promise.resolve()
-  : new Promise(done => addEventListener("rooftree-plotly", done, { once: true }));
+// Plotly, from its file once the words are drawn, or from the session's messages where there is no file.
+let loading;
+const plotly = address => loading ??= new Promise(done => {
+  if (self.Plotly) return done();
+  if (!address) return addEventListener("rooftree-plotly", done, { once: true });
+  requestAnimationFrame(() => setTimeout(() => {
+    const script = make("script", undefined, { src: address });
+    script.onload = done;
+    document.head.append(script);
+  }));
+});
 
 function make(tag, text, attributes = {}) {
   const element = document.createElement(tag);
@@ -86,15 +94,24 @@ function newCard() {
   return { section, title, note, plot, picked, code, drawn: "", stale: true };
 }
 
-function setCards(component, given, asked, scheme) {
-  while (component.cards.length > given.length) {
-    const gone = component.cards.pop();
+function dropCards(component, kept) {
+  for (const gone of component.cards.splice(kept)) {
     self.Plotly?.purge(gone.plot);
     gone.section.remove();
   }
+}
+
+// The charts that come later stand in one grid with the first ones, behind them.
+const gridOf = (component, name) =>
+  (name === "rest" && document.querySelector("[data-part=charts] > .cards")) || component.places.cards;
+
+function setCards(component, grid, given, asked, scheme) {
+  dropCards(component, given.length);
   given.forEach((each, place) => {
     const card = component.cards[place] ?? (component.cards[place] = newCard());
-    if (!card.section.isConnected) component.places.cards.append(card.section);
+    if (card.section.parentElement !== grid) {
+      grid.insertBefore(card.section, grid === component.places.cards ? grid.children[place] : null);
+    }
     const now = scheme + JSON.stringify(each.figure);
     if (card.title.textContent !== each.title) card.title.textContent = each.title;
     if (card.note.textContent !== each.note) card.note.textContent = each.note;
@@ -174,9 +191,10 @@ async function show(component, data) {
   }));
   put(places.notes, data.notes, said => said.map(text => make("p", text)));
   const scheme = getComputedStyle(component.root).getPropertyValue("--st-text-color");
-  setCards(component, data.cards, data.asked, scheme);
+  setCards(component, gridOf(component, data.name), data.cards, data.asked, scheme);
   put(places.tables, data.tables, said => said.flatMap(tableOf));
-  if (!self.Plotly) await plotly();
+  const loaded = plotly(data.library);
+  if (!self.Plotly && data.cards.length) await loaded;
   const stale = () => component.turn === turn ? component.cards.filter(card => card.stale) : [];
   stale().filter(inSight).forEach(draw);
   component.root.dataset.shown = data.asked;
@@ -193,4 +211,9 @@ export default function ({ data, parentElement }) {
   const component = components.get(parentElement) ?? newComponent(parentElement);
   components.set(parentElement, component);
   show(component, data);
+  return () => setTimeout(() => { // its cards stand elsewhere where Streamlit took the element away
+    if (parentElement.isConnected) return;
+    component.turn++;
+    dropCards(component, 0);
+  });
 }

@@ -11,6 +11,7 @@ from typing import TypeVar
 from urllib.parse import urlencode
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.dashboard import chart_component, prefetch
 from app.dashboard.answer import Answer, Change, EngineStart
@@ -168,7 +169,9 @@ def _show(answer: Answer, state: State) -> None:
     chart_component.show("words", asked=query, headline=answer.headline, numbers=answer.numbers, notes=answer.notes)
     _error_badge(state)
     _changes(answer.changes, "now")
-    _starts(answer.engines)
+    # one command of an engine stands beside another that comes later
+    sides = st.columns(2) if answer.engines else []
+    _starts(answer.engines, sides)
     why = st.container()
     chart_component.show("charts", asked=query, cards=answer.cards, tables=answer.tables)
     with st.container():  # before what takes longer, which the charts do not wait for
@@ -177,7 +180,7 @@ def _show(answer: Answer, state: State) -> None:
     st.markdown(
         "**Take it along**: the command line that gives the same answer; the address of this page is a link to it."
     )
-    st.code(answer.command, language="bash", wrap_lines=True)
+    st.code(answer.command, language=None, wrap_lines=True)
     files: dict[str, Callable[[], bytes]] = {
         "rooftree-dashboard.json": lambda: _configuration(answer, state), **answer.files,
     }  # fmt: skip
@@ -195,15 +198,16 @@ def _show(answer: Answer, state: State) -> None:
             return
         if deferred.cards or deferred.tables:
             chart_component.show("rest", asked=query, cards=deferred.cards, tables=deferred.tables)
+    _starts(deferred.engines, sides[len(answer.engines) :])
     with why:
         if deferred.notes:
             chart_component.show("why", asked=query, notes=deferred.notes)
         _changes(deferred.changes, "later")
 
 
-def _starts(engines: Sequence[EngineStart]) -> None:
-    """What starts the engine, to be copied, with the files that it reads: one length, and the schedule beside it."""
-    for start, place in zip(engines, st.columns(len(engines)) if engines else (), strict=True):
+def _starts(engines: Sequence[EngineStart], places: Sequence[DeltaGenerator]) -> None:
+    """What starts the engine, to be copied, with the files that it reads, a place each."""
+    for start, place in zip(engines, places, strict=False):
         with place:
             st.markdown(plain(start.title))
             # plain: the colours of words and numbers are too faint for small letters

@@ -41,6 +41,21 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """What competes, before a batch is asked about.
+
+    Args:
+        question: what was asked, with the model resolved.
+        sources: drafters and where their acceptance is known from, in the order given.
+        contenders: one per source.
+    """
+
+    question: DecodingConfiguration
+    sources: Sequence[Source]
+    contenders: Sequence[Contender]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Recommendation:
     """What to run.
 
@@ -140,6 +155,44 @@ def recommend(
         NothingAllowedError: nothing fits or meets the limits, at any batch and context.
     """
     _check_grid(batches, contexts)
+    found = compare(
+        question, drafters, draft_tokens=draft_tokens, tree_sizes=tree_sizes,
+        stop_on=None if stop is None else (stop, batches, contexts), match_rate=match_rate, seed=seed,
+        progress=progress,
+    )  # fmt: skip
+    if progress:
+        progress("searching")
+    return recommend_among(
+        found, batches=batches, contexts=contexts, limits=limits, drop_unfit=drop_unfit, seed=seed
+    )  # fmt: skip
+
+
+def compare(
+    question: DecodingConfiguration,
+    drafters: Sequence[Source | Path],
+    *,
+    draft_tokens: Sequence[int] | None = None,
+    tree_sizes: Sequence[int] = TREE_SIZES,
+    stop_on: tuple[Stop, Sequence[int], Sequence[int]] | None = None,
+    match_rate: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Replay every drafter and cost it where it is asked about; what is best of it, `recommend_among` says.
+
+    Args:
+        question: as for `recommend`.
+        drafters: as for `recommend`.
+        draft_tokens: as for `recommend`.
+        tree_sizes: as for `recommend`.
+        stop_on: a rule by which drafts may end early, and the batches and contexts whose costs it may weigh.
+        match_rate: as for `recommend`.
+        seed: as for `recommend`.
+        progress: as for `recommend`.
+
+    Raises:
+        InputError: bad values, a method that a trace contradicts, or no model to ask about.
+    """
     known, sources = _on_one_model(question, drafters, match_rate)
     shared = any(load_method(source.method).needs_draft_model for source in sources)
     seeds = _seeds(seed, len(sources))
@@ -151,20 +204,13 @@ def recommend(
         asked = drafter_question(known, source, draft_models=shared)
         setting = build_setting(asked)
         asked = replace(asked, exit_layers=setting.drafter.exit_layers)
-        grid = None if stop is None else (stop, batches, contexts)
-        candidates = candidates_of(source, setting, draft_tokens, tree_sizes, grid, generator, progress)
+        candidates = candidates_of(source, setting, draft_tokens, tree_sizes, stop_on, generator, progress)
         contenders.append(Contender(configuration=asked, setting=setting, candidates=candidates, source=index))
-    if progress:
-        progress("searching")
-    optimum = search(
-        contenders, batches=batches, contexts=contexts, limits=limits, drop_unfit=drop_unfit,
-        generator=np.random.default_rng(seeds[-1]),
-    )  # fmt: skip
-    return Recommendation(question=known, sources=sources, contenders=contenders, optimum=optimum)
+    return Comparison(question=known, sources=sources, contenders=contenders)
 
 
-def recommend_again(
-    answer: Recommendation,
+def recommend_among(
+    compared: Comparison | Recommendation,
     *,
     batches: Sequence[int],
     contexts: Sequence[int],
@@ -172,15 +218,15 @@ def recommend_again(
     drop_unfit: bool = False,
     seed: int = 0,
 ) -> Recommendation:
-    """What `recommend` says of the same drafters on another grid, without replaying them again.
+    """What `recommend` says of drafters that were compared, or of those of an answer on another grid.
 
     Args:
-        answer: without a stop rule, which may weigh what steps cost on the grid.
+        compared: with a stop rule on the grid that it weighed, if any.
         batches: as for `recommend`.
         contexts: as for `recommend`.
         limits: latency limits.
         drop_unfit: as for `recommend`.
-        seed: that `answer` was made with.
+        seed: that `compared` was made with.
 
     Raises:
         InputError: bad values.
@@ -188,10 +234,12 @@ def recommend_again(
     """
     _check_grid(batches, contexts)
     optimum = search(
-        answer.contenders, batches=batches, contexts=contexts, limits=limits, drop_unfit=drop_unfit,
-        generator=np.random.default_rng(_seeds(seed, len(answer.sources))[-1]),
+        compared.contenders, batches=batches, contexts=contexts, limits=limits, drop_unfit=drop_unfit,
+        generator=np.random.default_rng(_seeds(seed, len(compared.sources))[-1]),
     )  # fmt: skip
-    return replace(answer, optimum=optimum)
+    return Recommendation(
+        question=compared.question, sources=compared.sources, contenders=compared.contenders, optimum=optimum
+    )  # fmt: skip
 
 
 def _seeds(seed: int, drafters: int) -> list[np.random.SeedSequence]:

@@ -8,7 +8,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.allowed import Limits
 from costmodel.optimizers.device_choices import device_choices
 from costmodel.optimizers.drafters.named_drafters import drafter_source
-from costmodel.optimizers.recommend import recommend, recommend_again
+from costmodel.optimizers.recommend import recommend, recommend_among
 from hardware_profiles.errors import InfeasibleError, InputError
 
 ASKED = DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
@@ -55,7 +55,7 @@ def test_what_fits_nowhere_is_last_and_says_so(found):
 
 def test_asked_again_on_another_grid_the_answer_is_that_of_asking_at_once(found):
     limits = Limits(tpot_s=0.02)
-    again = recommend_again(found, batches=[48], contexts=[1024], limits=limits)
+    again = recommend_among(found, batches=[48], contexts=[1024], limits=limits)
     once = recommend(ASKED, DRAFTERS, batches=[48], limits=limits)
     for one, other in zip(again.winners, once.winners, strict=True):
         assert one.configuration == other.configuration

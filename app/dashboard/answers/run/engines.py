@@ -21,8 +21,23 @@ from hardware_profiles.errors import InputError
 BY_BATCH = "by-batch"  # folder of the schedule's files in the archive
 
 
-def starts(here: Recommendation, everywhere: Recommendation, state: State) -> tuple[list[EngineStart], list[str]]:
-    """The engine's command for the state's batch, and for the schedule over batches of the same drafter.
+def alone(here: Recommendation, state: State) -> tuple[list[EngineStart], list[str]]:
+    """The engine's command for the state's batch, and sentences about what it leaves out.
+
+    Args:
+        here: the recommendation at the state's batch.
+        state: the page's question.
+    """
+    if state.engine not in ENGINES:
+        return [], ["This engine takes no command: choose one that is served to have its files."]
+    one = deployable(here, state.engine, draft=state.draft or None, context=state.context)
+    if one.result is None:
+        return [], [f"{one.engine} cannot run it: {one.reason}."]
+    return [_start(f"At batch {state.batch:,}: {one.content}", one.result)], _why_other(one)
+
+
+def scheduled(here: Recommendation, everywhere: Recommendation, state: State) -> tuple[list[EngineStart], list[str]]:
+    """The engine's command for the schedule over batches of the drafter that wins at the state's batch.
 
     Args:
         here: the recommendation at the state's batch.
@@ -30,22 +45,15 @@ def starts(here: Recommendation, everywhere: Recommendation, state: State) -> tu
         state: the page's question.
 
     Returns:
-        Commands with their files, and sentences about what they leave out.
+        The command with its files, where there is one, and sentences about why not.
     """
-    if state.engine not in ENGINES:
-        return [], ["This engine takes no command: choose one that is served to have its files."]
-    one = deployable(here, state.engine, draft=state.draft or None, context=state.context)
-    if one.result is None:
-        return [], [f"{one.engine} cannot run it: {one.reason}."]
-    found, notes = [_start(f"At batch {state.batch:,}: {one.content}", one.result)], _why_other(one)
-    if (chosen := _schedule(here, everywhere, state)) is None:
-        return found, notes
-    words = schedule_words(chosen.schedule) or f"draft {chosen.draft_tokens} tokens"
+    if state.engine not in ENGINES or (chosen := _schedule(here, everywhere, state)) is None:
+        return [], []
     try:
-        found.append(_start("As a schedule over batches", export(chosen, state.engine)))
+        return [_start("As a schedule over batches", export(chosen, state.engine))], []
     except InputError as error:
-        notes.append(f"{one.engine} does not read a schedule over batches ({words}): {error.message}.")
-    return found, notes
+        words = schedule_words(chosen.schedule) or f"draft {chosen.draft_tokens} tokens"
+        return [], [f"{state.engine} does not read a schedule over batches ({words}): {error.message}."]
 
 
 def archive(here: Recommendation, everywhere: Recommendation, state: State) -> bytes:
@@ -54,7 +62,7 @@ def archive(here: Recommendation, everywhere: Recommendation, state: State) -> b
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as folder:
         for entry in deployables(here, draft=state.draft or None, context=state.context):
             _write(folder, entry.engine, entry.result.files if entry.result else {})
-        for start in starts(here, everywhere, state)[0][1:]:
+        for start in scheduled(here, everywhere, state)[0]:
             _write(folder, f"{state.engine}-{BY_BATCH}", start.files)
     return packed.getvalue()
 

@@ -5,17 +5,16 @@ is fast (`answers.hardware`).
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from app.answers.feasible import change_words
-from app.answers.optimize import recommendation, unmet_rows
+from app.answers.optimize import cell, ranked, schedule_rows, unmet_rows
 from app.dashboard.answer import Answer, Card, DeferredAnswer, Row, lower, options, scenario
 from app.dashboard.answers.run.devices import cheapest
-from app.dashboard.answers.run.engines import archive, starts
+from app.dashboard.answers.run.engines import alone, archive, scheduled
 from app.dashboard.answers.unmet import MISSED, missed
 from app.dashboard.changes import asked_by
 from app.dashboard.question import DRAFTED, PLAIN, acceptance_words, drafter_options, has_recordings, read_question
@@ -25,86 +24,82 @@ from app.figures import charts
 from app.reports.report import across_batches, headline
 from costmodel.answers.explain import explain
 from costmodel.optimizers.allowed import NothingAllowedError, Unmet
-from costmodel.optimizers.recommend import DEFAULT_BATCHES, Recommendation, recommend, recommend_again
+from costmodel.optimizers.recommend import DEFAULT_BATCHES, Comparison, Recommendation, compare, recommend_among
 from costmodel.optimizers.search import Choice
 from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
 NOTHING = "No smaller batch or context, more devices or narrower format that was tried holds"
-USED = ("model", "device", "engine", "dtype", "kv_dtype", "tp", *DRAFTED, "context", "tree_nodes", "slo_tpot_ms",
-        "slo_ttft_ms", "seed")  # fmt: skip
+COMPARED = ("model", "device", "engine", "dtype", "kv_dtype", "tp", *DRAFTED, "tree_nodes", "seed")
 
 
 def answer_run(state: State) -> Answer:
     """The page's answer at the state's batch; where that does not fit or misses a limit, why, and what would hold.
 
+    Other batches come with the rest: nobody waits for nine where one was asked about.
+
     Raises:
         InputError: options that exclude each other, or a drafter that cannot be.
     """
-    question = with_values(State(), {name: getattr(state, name) for name in USED})
     try:
-        everywhere, body = _recommended(question)
+        here = _among(state, [state.batch])
     except NothingAllowedError as error:
-        return _impossible(state, _with_mine(state, error.unmet), None)
-    unmet = everywhere.optimum.unmet
-    try:
-        here = _at(everywhere, state)
-    except NothingAllowedError as error:
-        return _impossible(state, [*error.unmet, *(each for each in unmet if each.batch != state.batch)], body)
-    mine = recommendation(here, _names(state), {})
+        return _impossible(state, error.unmet)
+    mine = ranked(here)
     choice = here.winners[0]
-    engines, written = starts(here, everywhere, state)
+    one, written = alone(here, state)
     return Answer(
         headline=headline(mine),
         command=_command(state),
-        engines=engines,
-        numbers=_numbers(mine, choice),
-        cards=_cards(body, mine, state.context),
+        engines=one,
+        numbers=_numbers(cell(here.optimum.cells[0], here), mine["choices"][0]),
+        cards=_cards(mine),
         tables=[("Every method's best configuration here", [_table_row(c) for c in charts.rows(mine)])],
-        files={"rooftree-engine-files.zip": lambda: archive(here, everywhere, state)},
-        notes=[text for text in (*_by_batch(body, mine), *_rests_on(here, choice), *written) if text],
-        deferred=lambda: _rest(here, state, unmet),
+        files={"rooftree-engine-files.zip": lambda: archive(here, _usual(state), state)},
+        notes=[text for text in (*_rests_on(here, choice), *written) if text],
+        deferred=lambda: _rest(here, state),
     )
 
 
-def _with_mine(state: State, unmet: Sequence[Unmet]) -> Sequence[Unmet]:
-    """What is not allowed, with the state's own batch among it."""
-    if any(each.batch == state.batch for each in unmet):
-        return unmet
-    nearest = max((each for each in unmet if each.batch < state.batch), key=lambda each: each.batch, default=unmet[0])
-    return [replace(nearest, batch=state.batch), *unmet]
-
-
-def _at(everywhere: Recommendation, state: State) -> Recommendation:
-    """The recommendation at the state's own batch."""
-    limits = read_question(state).limits
-    return recommend_again(
-        everywhere, batches=[state.batch], contexts=[state.context], limits=limits, seed=state.seed
-    )  # fmt: skip
-
-
-def _impossible(state: State, unmet: Sequence[Unmet], body: dict[str, Any] | None) -> Answer:
-    """The answer where nothing is allowed at the state's batch: marked rows, and the batches that are left."""
-    here = next(each for each in unmet if each.batch == state.batch)
-    (row,) = unmet_rows([here], read_question(state).limits)
+def _impossible(state: State, unmet: Sequence[Unmet]) -> Answer:
+    """The answer where nothing is allowed at the state's batch: what would hold, and later the batches that do."""
+    (row,) = unmet_rows(unmet, read_question(state).limits)
     nearest = ", ".join(map(change_words, row["nearest"]))
     return Answer(
-        headline=f"Batch {state.batch:,} {MISSED[here.misses]}: {as_words(here.reason)}. "
+        headline=f"Batch {state.batch:,} {MISSED[unmet[0].misses]}: {as_words(row['reason'])}. "
                  f"{f'Nearest that holds: {nearest}' if nearest else NOTHING}.",
         command=_command(state),
         changes=asked_by(state, row["nearest"]),
-        cards=[] if body is None else _lines(body, state.context),
-        notes=[] if body is None else [f"The charts show the batches that hold: {_batches(body)}."],
-        deferred=lambda: DeferredAnswer(tables=missed(state, unmet)),
+        deferred=lambda: _other_batches(state, unmet),
     )  # fmt: skip
 
 
-def _rest(here: Recommendation, state: State, unmet: Sequence[Unmet]) -> DeferredAnswer:
-    """What takes longer: why, the cheapest devices, and the batches that do not hold."""
+def _other_batches(state: State, here: Sequence[Unmet]) -> DeferredAnswer:
+    """Charts of the usual batches that hold, and those that do not, marked."""
+    try:
+        everywhere = _usual(state)
+    except NothingAllowedError as error:
+        found, unmet = None, error.unmet
+    else:
+        found, unmet = ranked(everywhere), everywhere.optimum.unmet
+    others = [each for each in unmet if each.batch != state.batch]
+    return DeferredAnswer(
+        notes=[] if found is None else [f"The charts show the batches that hold: {_batches(found)}."],
+        cards=[] if found is None else _lines(found, state.context),
+        tables=missed(state, sorted([*here, *others], key=lambda each: each.batch)),
+    )
+
+
+def _rest(here: Recommendation, state: State) -> DeferredAnswer:
+    """What takes longer: other batches and the schedule over them, why, and the cheapest devices."""
+    everywhere = _usual(state)
+    body = ranked(everywhere)
+    engines, written = scheduled(here, everywhere, state)
     rows, note, changes = cheapest(here, state)
     tables: list[tuple[str, Sequence[Row]]] = [("Every device with a price, on the fewest that hold it", rows)]
     return DeferredAnswer(
-        notes=[note, _why(here, state)], tables=[*tables, *missed(state, unmet)], changes=changes,
+        engines=engines, notes=[*_by_batch(here, everywhere, body), *written, note, _why(here, state)],
+        cards=_lines(body, state.context), tables=[*tables, *missed(state, everywhere.optimum.unmet)], changes=changes,
     )  # fmt: skip
 
 
@@ -112,25 +107,26 @@ def _batches(body: dict[str, Any]) -> str:
     return ", ".join(f"{batch:,}" for batch in sorted({int(row["batch"]) for row in body["choices"]}))
 
 
-def _names(state: State) -> dict[str, Any]:
-    return {"model": state.model, "device": state.device, "engine": state.engine}
-
-
-def _recommended(state: State) -> tuple[Recommendation, dict[str, Any]]:
+def _usual(state: State) -> Recommendation:
     """The recommendation at the usual batches."""
-    return _searched(state) if state.upload else _cached(state)
+    return _among(state, DEFAULT_BATCHES)
 
 
-def _searched(state: State) -> tuple[Recommendation, dict[str, Any]]:
-    asked = read_question(state)
-    found = recommend(
-        asked.configuration, asked.drafters, batches=DEFAULT_BATCHES, contexts=[state.context],
-        tree_sizes=[state.tree_nodes], limits=asked.limits, seed=state.seed,
+def _among(state: State, batches: Sequence[int]) -> Recommendation:
+    """The recommendation at some batches, of drafters that are replayed once."""
+    question = with_values(State(), {name: getattr(state, name) for name in COMPARED})
+    return recommend_among(
+        _compared(question) if state.upload else _cached(question), batches=batches, contexts=[state.context],
+        limits=read_question(state).limits, seed=state.seed,
     )  # fmt: skip
-    return found, recommendation(found, _names(state), {})
 
 
-_cached = lru_cache(maxsize=64)(_searched)
+def _compared(state: State) -> Comparison:
+    asked = read_question(state)
+    return compare(asked.configuration, asked.drafters, tree_sizes=[state.tree_nodes], seed=state.seed)
+
+
+_cached = lru_cache(maxsize=64)(_compared)
 
 
 def _why(here: Recommendation, state: State) -> str:
@@ -154,9 +150,8 @@ def _command(state: State) -> str:
     )  # fmt: skip
 
 
-def _numbers(mine: dict[str, Any], choice: Choice) -> list[tuple[str, str]]:
+def _numbers(cell: dict[str, Any], row: dict[str, Any]) -> list[tuple[str, str]]:
     """The decision in six numbers."""
-    (cell,), row = mine["cells"], mine["choices"][0]
     winner = cell["winner"]
     speculates = row["topology"] != "off"
     gain = f"{charts.digits(row['speedup'])}× ({charts.interval_words(row['speedup_interval'], '×')})"
@@ -182,9 +177,10 @@ def _table_row(row: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _cards(body: dict[str, Any], mine: dict[str, Any], context: int) -> list[Card]:
-    cards = _lines(body, context)
-    if (figure := charts.acceptance_figure(body)) is not None:
+def _cards(mine: dict[str, Any]) -> list[Card]:
+    """Charts that no batch changes."""
+    cards = []
+    if (figure := charts.acceptance_figure(mine)) is not None:
         cards.append(lower(Card(title="Tokens per step", note="Replayed, or as published or stated.", figure=figure)))
     if (row := charts.best_tree(mine)) is not None:
         shape = Tree.from_json(row["tree"])
@@ -205,12 +201,10 @@ def _lines(body: dict[str, Any], context: int) -> list[Card]:
     )]  # fmt: skip
 
 
-def _by_batch(body: dict[str, Any], mine: dict[str, Any]) -> list[str]:
+def _by_batch(here: Recommendation, everywhere: Recommendation, body: dict[str, Any]) -> list[str]:
     """The schedule over batches of the drafter that wins here, and who leads at other batches."""
-    drafter = mine["choices"][0]["drafter"]
-    schedule: Sequence[Sequence[int]] = next(
-        (each["schedule"] for each in body["schedules"] if each["drafter"] == drafter), []
-    )
+    mine = here.winners[0].contender.source
+    schedule = next((each["schedule"] for each in schedule_rows(everywhere, source=mine)), [])
     text = across_batches({**body, "schedule": schedule})
     return [f"Over batches: {text.removeprefix('as a schedule, ')}."] if text else []
 
