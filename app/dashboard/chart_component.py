@@ -12,6 +12,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.dashboard import plotly_script
 from app.dashboard.answer import Card, Row
 
 LOADED = "plotly-loaded"
@@ -39,7 +40,8 @@ def show(
         tables: title and rows; every row has the same columns.
     """
     _component()(key=key, data={
-        "name": key, "asked": asked, "headline": headline, "numbers": numbers, "notes": notes,
+        "name": key, "asked": asked, "library": plotly_script.ADDRESS, "headline": headline,
+        "numbers": numbers, "notes": notes,
         "cards": [{"title": card.title, "note": card.note, "figure": card.figure} for card in cards],
         "tables": [
             {"title": title, "columns": list(rows[0]), "rows": [list(row.values()) for row in rows]}
@@ -50,8 +52,11 @@ def show(
 
 @st.fragment
 def library() -> None:
-    """Send Plotly's script to the browser, once per session; its answer that it has it draws nothing else again."""
-    if not st.session_state.get(LOADED):
+    """Send Plotly's script to the browser where it can have no file: once per session.
+
+    Its answer that it has it draws nothing else again.
+    """
+    if not plotly_script.ADDRESS and not st.session_state.get(LOADED):
         _library()(key="plotly", on_loaded_change=_loaded)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import count
+from threading import Event
 from typing import TypeVar
 
 from app.dashboard.state import CONTEXTS, FIELDS, State, with_values
@@ -19,14 +20,17 @@ Result = TypeVar("Result")
 BEAT_S = 0.03
 _worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch")
 _beside = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rest")
+IDLE_S = 5.0
 _requests = count(1)
 _current = 0
+_superseded = Event()
 
 
 def cancel() -> int:
     """Cancel the questions that are still waiting; returns the number of the request that is current from now on."""
-    global _current  # noqa: PLW0603 — one server, one current request
-    _current = next(_requests)
+    global _current, _superseded  # one server, one current request
+    _superseded.set()
+    _current, _superseded = next(_requests), Event()
     return _current
 
 
@@ -74,23 +78,27 @@ def _positions(name: str, state: State) -> Sequence[float]:
     return [type(now)(value) for value in near if low <= value <= high]
 
 
-def start(questions: Sequence[State], answer: Callable[[State], object]) -> None:
+def start(questions: Sequence[State], answer: Callable[[State], object], *, idle: Sequence[State] = ()) -> None:
     """Answer questions in the background, in order, until `cancel` or another call of this function.
 
     Args:
         questions: the questions that may be asked next.
         answer: computes and caches one answer. Its errors are ignored here and raised again when the question is asked.
+        idle: more questions, which begin when nobody has asked anything for `IDLE_S`.
     """
     request = cancel()
+    superseded = _superseded
 
     def work() -> None:
-        for question in questions:
+        for place, question in enumerate((*questions, *idle)):
+            if place == len(questions) and superseded.wait(IDLE_S):
+                return
             if request != _current:
                 return
             with contextlib.suppress(Exception):
                 answer(question)
 
-    if questions:
+    if questions or idle:
         _worker.submit(work)
 
 

@@ -70,10 +70,9 @@ def server_words(python: str, *, host: str, port: int) -> list[str]:
     Raises:
         InputError: an address that is none.
     """
+    import json
     from ipaddress import ip_address
-    from pathlib import Path
 
-    from app import dashboard as package
     from hardware_profiles.errors import InputError
 
     if host != "localhost":
@@ -82,13 +81,11 @@ def server_words(python: str, *, host: str, port: int) -> list[str]:
         except ValueError:
             raise InputError("must be an IP address or localhost", key="--host", value=host) from None
     settings = {
-        "server.address": host, "server.port": port, "server.headless": "true", "server.fileWatcherType": "none",
-        "server.maxUploadSize": 32, "browser.gatherUsageStats": "false", "client.showErrorDetails": "none",
-        "client.toolbarMode": "viewer", "runner.magicEnabled": "false",
-        "global.disableWidgetStateDuplicationWarning": "true",
+        "server.address": host, "server.port": port, "server.headless": True, "server.fileWatcherType": "none",
+        "server.maxUploadSize": 32, "browser.gatherUsageStats": False, "client.showErrorDetails": "none",
+        "client.toolbarMode": "viewer", "runner.magicEnabled": False,
+        "global.disableWidgetStateDuplicationWarning": True,
         # the charts' blue; Streamlit's own red is too dark on its dark page
         "theme.light.primaryColor": "#0072B2", "theme.dark.primaryColor": "#56B4E9",
     }  # fmt: skip
-    script = Path(package.__path__[0]) / "main.py"
-    return [python, "-P", "-m", "app.dashboard.serve", "run", str(script),
-            *(word for name, value in settings.items() for word in (f"--{name}", str(value)))]  # fmt: skip
+    return [python, "-P", "-m", "app.dashboard.serve", json.dumps(settings)]

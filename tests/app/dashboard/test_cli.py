@@ -1,11 +1,11 @@
 """`rooftree dashboard`: what it starts, and where that listens."""
 
 import importlib.util
+import json
 import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -24,15 +24,18 @@ def test_the_server_listens_on_this_machine_alone_by_default(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     assert main(["dashboard"]) == 0
     assert main(["dashboard", "--host", "0.0.0.0", "--port", "9000"]) == 0
-    places = [{words[i]: words[i + 1] for i in range(6, len(words), 2)} for words in started]
-    assert [place["--server.address"] for place in places] == ["127.0.0.1", "0.0.0.0"]
-    assert [place["--server.port"] for place in places] == ["8501", "9000"]
-    assert all(place["--browser.gatherUsageStats"] == "false" for place in places)
-    assert all(place["--client.showErrorDetails"] == "none" for place in places)
+    places = [json.loads(words[-1]) for words in started]
+    assert [place["server.address"] for place in places] == ["127.0.0.1", "0.0.0.0"]
+    assert [place["server.port"] for place in places] == [8501, 9000]
+    assert all(place["browser.gatherUsageStats"] is False for place in places)
+    assert all(place["client.showErrorDetails"] == "none" for place in places)
 
 
-def test_the_script_is_there():
-    assert Path(server_words("python", host="localhost", port=1)[5]).is_file()
+def test_the_scripts_are_there():
+    pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
+    from app.dashboard.serve import SCRIPT, plotly_file
+
+    assert SCRIPT.is_file() and plotly_file().is_file()
 
 
 @pytest.mark.parametrize(("compiled", "left_out"), [(True, {"serving"}), (False, {"serving", "diffusion"})])
@@ -41,12 +44,12 @@ def test_a_server_begins_with_the_questions_of_its_pages(monkeypatch, compiled, 
     from app.dashboard import prefetch, serve
 
     started = []
-    monkeypatch.setattr(prefetch, "start", lambda questions, answer: started.append((questions, answer)))
+    monkeypatch.setattr(prefetch, "start", lambda questions, answer, *, idle: started.append((questions, answer, idle)))
     monkeypatch.setattr("app.dashboard.precompile.is_compiled", lambda: compiled)
     serve.prepare()
-    ((questions, answer),) = started
-    assert questions[0] == State(), "what a first visitor sees"
-    assert {each.page for each in questions} == {*PAGES} - left_out
+    ((questions, answer, idle),) = started
+    assert questions == [State()], "what a first visitor sees, whom nothing else keeps waiting"
+    assert {each.page for each in idle} == {*PAGES} - left_out - {"run"}
     assert answer is answered, "what is drawn below the charts would keep a first visitor waiting"
 
 
