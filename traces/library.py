@@ -1,5 +1,7 @@
 """Which traces are shipped, and how is any trace opened by its path?"""
 
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from hardware_profiles.errors import InputError
@@ -65,8 +67,7 @@ def trace_file(name: str | Path) -> Path:
 
 def trace_name(path: Path) -> str:
     """What names a recording on any machine: the name of a shipped one, else its path."""
-    names = {shipped.resolve(): name for name, shipped in _by_name().items()}
-    return names.get(path.resolve(), str(path))
+    return _names().get(path.resolve(), str(path))
 
 
 def is_confidence(path: str | Path) -> bool:
@@ -81,6 +82,13 @@ def is_confidence(path: str | Path) -> bool:
     return holds_confidence(path)
 
 
-def _by_name() -> dict[str, Path]:
+@lru_cache(maxsize=1)
+def _names() -> Mapping[Path, str]:
+    """Names of shipped recordings by their files, links followed."""
+    return {shipped.resolve(): name for name, shipped in _by_name().items()}
+
+
+@lru_cache(maxsize=1)
+def _by_name() -> Mapping[str, Path]:
     """Shipped recordings by their names, those of folders with the folder before them: `catalogue/NAME`."""
     return {path.relative_to(_FOLDER).with_suffix("").as_posix(): path for path in sorted(_FOLDER.rglob("*.parquet"))}

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.answers.estimate import Setting, step_cost
+from costmodel.answers.chains import step_seconds
+from costmodel.answers.estimate import Setting
 from costmodel.answers.fit import fits
 from costmodel.answers.settings import build_setting
 from costmodel.architectures.library import load_model
@@ -124,9 +125,8 @@ def layout_points(
     whole = tuple(each for each in batches if each >= layout.data)
     if not whole:
         return []
-    rates = np.stack([
-        np.array(whole) * a.tokens_per_step / _step_s(question, _shape(a), context, whole) for a in chains
-    ])  # fmt: skip
+    seconds = _step_s(question, tuple(map(_shape, chains)), context, whole)
+    rates = np.array(whole) * np.array([[a.tokens_per_step] for a in chains]) / seconds
     fit = np.stack([_fits(question, a.draft_tokens, context, whole) for a in chains])
     rates = np.where(fit, rates, -np.inf)
     points = []
@@ -206,11 +206,13 @@ def _setting(asked: DecodingConfiguration) -> Setting:
 
 
 @lru_cache(maxsize=2048)
-def _step_s(asked: DecodingConfiguration, shape: Shape, context: int, batches: tuple[int, ...]) -> Array:
-    tokens, proposed, ratio = shape
-    a = Acceptance(draft_tokens=tokens, tokens_per_step=1.0, proposed_tokens=proposed, proposal_ratio=ratio)
-    found = step_cost(_setting(asked), a, batch=np.array(batches, dtype=np.float64), context=float(context)).total_s
-    return np.broadcast_to(found, len(batches))
+def _step_s(asked: DecodingConfiguration, shapes: tuple[Shape, ...], context: int, batches: tuple[int, ...]) -> Array:
+    """Seconds of a step of every chain at every batch."""
+    chains = [
+        Acceptance(draft_tokens=tokens, tokens_per_step=1.0, proposed_tokens=proposed, proposal_ratio=ratio)
+        for tokens, proposed, ratio in shapes
+    ]
+    return step_seconds(_setting(asked), chains, batch=np.array(batches, dtype=np.float64), context=float(context))
 
 
 @lru_cache(maxsize=2048)

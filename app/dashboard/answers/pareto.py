@@ -6,8 +6,9 @@ arrivals (`answers.serving`).
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from app.dashboard.answer import Answer, Card, Row, options, scenario, setting_of
 from app.dashboard.answers.chains import chains_of
@@ -46,10 +47,7 @@ def answer_pareto(state: State) -> Answer:
     price = setting_of(
         replace(asked, deployment=replace(asked.deployment, tensor_parallel=1))
     ).device.price_usd_per_hour
-
-    def as_command(point: LayoutPoint) -> str:
-        return _command(state, asked, point)
-
+    as_command = _commands(state, asked)
     figure = pareto_figure(points, front, mine, least_user_tokens_per_s=least, command=as_command)
     return Answer(
         headline=_headline(state, mine, best, least),
@@ -143,14 +141,26 @@ def _table(points: Sequence[LayoutPoint], front: set[LayoutPoint], price: float 
     return text.getvalue().encode()
 
 
-def _command(state: State, asked: DecodingConfiguration, point: LayoutPoint) -> str:
-    here = point.layout.on(asked)
-    where = here.deployment
-    return command(["predict"], options(here) | drafter_options(state, alone=True) | {
-        "dp": where.data_parallel if where.data_parallel > 1 else None,
-        "ep": where.expert_parallel if where.expert_parallel > 1 else None, "draft-tokens": str(point.draft_tokens),
-        "batch": point.batch, "context": state.context, "seed": state.seed or None,
-    })  # fmt: skip
+def _commands(state: State, asked: DecodingConfiguration) -> Callable[[LayoutPoint], str]:
+    """Makes the command line of a point; what all points of a layout share is said once."""
+    drafted = drafter_options(state, alone=True)
+
+    @cache
+    def shared(layout: Layout) -> Mapping[str, object]:
+        here = layout.on(asked)
+        where = here.deployment
+        return options(here) | drafted | {
+            "dp": where.data_parallel if where.data_parallel > 1 else None,
+            "ep": where.expert_parallel if where.expert_parallel > 1 else None,
+        }  # fmt: skip
+
+    def line(point: LayoutPoint) -> str:
+        return command(["predict"], {
+            **shared(point.layout), "draft-tokens": str(point.draft_tokens), "batch": point.batch,
+            "context": state.context, "seed": state.seed or None,
+        })  # fmt: skip
+
+    return line
 
 
 def _notes(state: State, left_out: dict[Layout, str]) -> list[str]:

@@ -204,7 +204,9 @@ def _lines(body: dict[str, Any], context: int) -> list[Card]:
 def _by_batch(here: Recommendation, everywhere: Recommendation, body: dict[str, Any]) -> list[str]:
     """The schedule over batches of the drafter that wins here, and who leads at other batches."""
     mine = here.winners[0].contender.source
-    schedule = next((each["schedule"] for each in schedule_rows(everywhere, source=mine)), [])
+    schedule: Sequence[Sequence[int]] = next(
+        (each["schedule"] for each in schedule_rows(everywhere, source=mine)), []
+    )  # fmt: skip
     text = across_batches({**body, "schedule": schedule})
     return [f"Over batches: {text.removeprefix('as a schedule, ')}."] if text else []
 

@@ -6,7 +6,9 @@ for speed (`answers.run`).
 
 import html
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,10 +63,12 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> Answe
     paths = ["YOUR-FILE" if each == own else shown_path(trace_path(each)) for each in found]
     verb = ["traces", "compare", *paths] if len(found) > 1 else ["replay", *paths]
     pair = pair_of(first, found[state.other_trace], k, seed=state.seed) if len(found) > 1 else None
+    kinds = _kinds(first, k, state.seed) if pair is None else []
+    law = (_law if uploaded is not None else _known_law)(first)
     return Answer(
         headline=_alone(name, first, tokens, k) if pair is None else pair_words(list(found), pair, k),
         command=command(verb, {"draft-tokens": k}),
-        numbers=_numbers(first, k, tokens) if pair is None else _both(list(found), pair),
+        numbers=_numbers(first, k, tokens, kinds) if pair is None else _both(list(found), pair),
         cards=[
             Card(title="Acceptance by depth", note="Share of steps that keep at least so many draft tokens.",
                  figure=_lines({n: _by_depth(t) for n, t in found.items()}, "draft tokens kept", "share of steps (%)")),
@@ -78,9 +82,9 @@ def answer_trace(state: State, uploaded: AcceptanceTrace | None = None) -> Answe
                  figure=_lines({n: (list(range(1, LAGS + 1)), autocorrelation(t, k, LAGS).tolist())
                                 for n, t in found.items()}, "steps apart", "correlation")),
             Card(title="Law against replay", note="The law is fitted at K = 1; replay counts what happened.",
-                 figure=_lines(_law(first), "draft tokens K", "tokens per step")),
+                 figure=_lines(law, "draft tokens K", "tokens per step")),
         ],
-        tables=[("By kind of prompt", _kinds(first, k, state.seed))] if pair is None else [
+        tables=[("By kind of prompt", kinds)] if pair is None else [
             ("Side by side, by kind of prompt", pair_rows(found, k, seed=state.seed)),
             ("Acceptance by depth", depth_rows({n: _by_depth(t) for n, t in found.items()})),
         ],
@@ -135,11 +139,13 @@ def _counted(trace: AcceptanceTrace, counts: Summary) -> Answer:
     )  # fmt: skip
 
 
-def _numbers(trace: AcceptanceTrace, k: int, tokens: float) -> list[tuple[str, str]]:
+def _numbers(
+    trace: AcceptanceTrace, k: int, tokens: float, kinds: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str]]:
     numbers = [("Tokens per step", digits(tokens)), ("Level", str(trace.level))]
     if 1 <= tokens <= k + 1:
         numbers.append(("Acceptance rate that fits", f"{100 * fitted_acceptance(tokens, k):.1f} %"))
-    spread = float(np.ptp([row["tokens_per_step"] or tokens for row in _kinds(trace, k, 0)]))
+    spread = float(np.ptp([row["tokens_per_step"] or tokens for row in kinds]))
     return [*numbers, ("Between kinds of prompts", f"±{digits(spread / 2)} tokens per step")]
 
 
@@ -185,7 +191,10 @@ def _law(trace: AcceptanceTrace) -> dict[str, tuple[list[float], list[float]]]:
     return {"replay": (x, replayed), f"one rate of {100 * rate:.1f} %": (x, law)}
 
 
-def _kinds(trace: AcceptanceTrace, k: int, seed: int) -> Sequence[Mapping[str, object]]:
+_known_law = lru_cache(maxsize=64)(_law)  # of shipped recordings, which are read once
+
+
+def _kinds(trace: AcceptanceTrace, k: int, seed: int) -> Sequence[Mapping[str, Any]]:
     return [
         {
             "kind": row["kind"] or "unnamed", "texts": row["requests"], "tokens": row["tokens"], "steps": row["steps"],
