@@ -43,7 +43,7 @@ def clock_s(setting, options, batch, blocks):
     )
     scheduler = SchedulerOptions(kv_blocks=200_000, token_budget=200_000)
     scenario = Scenario(workload=work, scheduler=scheduler, timer=CostModelTimer(setting), blocks=options)
-    return simulate(scenario, machine=False).clock_s
+    return simulate(scenario, machine=True).clock_s
 
 
 def block_s(setting, options, batch):

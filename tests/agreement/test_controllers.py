@@ -54,7 +54,7 @@ def simulated(timer=step_s, draft=None, **options):
     speculation = SpeculationOptions(topology=K, trace=text(), draft=draft or drafting(1e-3), **options)
     scheduler = SchedulerOptions(kv_blocks=100_000)
     scenario = Scenario(workload=work, scheduler=scheduler, timer=timer, speculation=speculation)
-    result = simulate(scenario, machine=False)
+    result = simulate(scenario, machine=True)
     return result.tokens_per_step, result.counters["drafted"] / result.counters["steps"]
 
 

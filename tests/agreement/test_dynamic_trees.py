@@ -49,7 +49,7 @@ def simulated(recording, shape, timer, draft=None, users=6):
     work = Workload(arrival_s=np.zeros(users), prompt_tokens=np.full(users, 512), output_tokens=np.full(users, 2500))
     speculation = SpeculationOptions(topology=policy(shape), trace=recording, draft=draft)
     scheduler = SchedulerOptions(kv_blocks=100_000)
-    return simulate(Scenario(workload=work, scheduler=scheduler, timer=timer, speculation=speculation), machine=False)
+    return simulate(Scenario(workload=work, scheduler=scheduler, timer=timer, speculation=speculation), machine=True)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["beam and rerank", "best first"])

@@ -31,7 +31,7 @@ def run(setting, batch, speculation=None, arrival_s=None, prompt=PROMPT):
         output_tokens=np.full(batch, OUTPUT),
     )  # fmt: skip
     scenario = Scenario(workload=work, scheduler=SCHEDULER, timer=CostModelTimer(setting), speculation=speculation)
-    return simulate(scenario, machine=False)
+    return simulate(scenario, machine=True)
 
 
 def recorded(accepts, tokens=4000):

@@ -28,7 +28,7 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.expansions import Expansions
 from traces.kinds.tree import Tree
 
-BATCHES, PROMPT, OUTPUT, K = (1, 16), 500, 240, 4
+BATCHES, PROMPT, OUTPUT, K = (1, 16), 500, 120, 4
 ONCE = sorted(set(priced_alike().values()))  # entries that differ in labels alone cost the same
 DRAFTING = [slug for slug in ONCE if load_method(slug).drafts]
 SPREAD = [slug for slug in ONCE if "context_parallel" in load_method(slug).deployment]
@@ -52,7 +52,7 @@ def setting_of(slug, engine="vllm"):
 
 
 @cache
-def recorded(accepts, tokens=4000):
+def recorded(accepts, tokens=2000):
     """One text of which the drafter's first choice is always right, or none of its choices ever."""
     left, sure = np.arange(tokens, 0, -1), np.tile([0.6, 0.2, 0.1, 0.05], (tokens, 1))
     return AcceptanceTrace(
@@ -103,10 +103,10 @@ def step_s(timers, options, batch):
     work = Workload(
         arrival_s=np.zeros(batch), prompt_tokens=np.full(batch, PROMPT), output_tokens=np.full(batch, OUTPUT)
     )
-    scheduler = SchedulerOptions(kv_blocks=100_000, token_budget=100_000)
+    scheduler = SchedulerOptions(kv_blocks=4_000, token_budget=100_000)
     timed = replace(options, draft=timers.draft) if options is not None else None
     scenario = Scenario(workload=work, scheduler=scheduler, timer=timers.target, speculation=timed)
-    result = simulate(scenario, machine=False)
+    result = simulate(scenario, machine=True)
     first = result.first_token_s[0]
     return (result.clock_s - first) / (result.iterations - 1)
 
@@ -147,7 +147,7 @@ def test_a_simulated_tree_costs_what_the_estimate_says(slug):
 @pytest.mark.parametrize("slug", [slug for slug in TREES if load_method(slug).shape.kind == "dynamic_tree"])
 def test_a_simulated_dynamic_tree_costs_what_the_estimate_says(slug):
     own = load_method(slug)
-    trace = replace(recorded(False), expansions=candidates(4000))
+    trace = replace(recorded(False), expansions=candidates(2000))
     shape = replace(own.shape, nodes=9, depth=3, width=3, beam=min(own.shape.beam, 3))
     claim = dynamic_tree(trace, shape, np.ones((1, 1)), stop=own.stop)
     options = SpeculationOptions(topology=tree_policy(shape, own.stop), trace=trace)

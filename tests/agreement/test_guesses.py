@@ -32,7 +32,7 @@ def test_simulated_guesses_emit_and_take_what_their_law_says(users, proposing):
     options = SpeculationOptions(topology=K, trace=trace, draft=CostModelDraft(setting))
     scheduler = SchedulerOptions(kv_blocks=100_000, token_budget=100_000)
     scenario = Scenario(workload=work, scheduler=scheduler, timer=CostModelTimer(setting), speculation=options)
-    result = simulate(scenario, machine=False)
+    result = simulate(scenario, machine=True)
     assert result.tokens_per_step == pytest.approx(law.tokens_per_step, rel=0.02)
     price = estimate(setting, law, batch=float(users), context=PROMPT + OUTPUT / 2.0)
     assert result.busy_s / result.iterations == pytest.approx(float(price.step_s), rel=0.02)

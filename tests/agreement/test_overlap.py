@@ -55,7 +55,7 @@ def run(policy, k, rate, covered, each_s):
     )
     speculation = SpeculationOptions(topology=k, trace=recorded(rate, covered), draft=drafting(each_s), batch=policy)
     options = SchedulerOptions(kv_blocks=100_000)
-    return simulate(Scenario(workload=workload, scheduler=options, timer=law, speculation=speculation), machine=False)
+    return simulate(Scenario(workload=workload, scheduler=options, timer=law, speculation=speculation), machine=True)
 
 
 PEARL = load_method("pearl").batch
@@ -169,7 +169,7 @@ def rolled_back(batch, trace, k):
     scenario = Scenario(
         workload=workload, scheduler=SchedulerOptions(kv_blocks=100_000), timer=law, speculation=speculation
     )
-    result = simulate(scenario, machine=False)
+    result = simulate(scenario, machine=True)
     c = result.counters
     return (c["wasted"] - c["unselected"]) / c["emitted"], c["wasted"] / c["emitted"], result.tokens_per_step
 
