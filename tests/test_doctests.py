@@ -56,6 +56,8 @@ def test_examples_run():
             if missing.name in ("torch", "transformers", "gguf", "safetensors", "plotly"):
                 continue
             raise
+        if ">>>" not in inspect.getsource(module):
+            continue  # to look for examples takes longer than to run them
         result = doctest.testmod(module)
         assert result.failed == 0, name
         tried += result.attempted

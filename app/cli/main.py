@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -108,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without the sign µ still gets its answer
     try:
-        code = cli(arguments, prog_name="rooftree", standalone_mode=False)
+        code = command()(arguments, prog_name="rooftree", standalone_mode=False)
         sys.stdout.flush()
     except RooftreeError as error:
         return _ended(str(error), error.exit_code, lines=isinstance(error, CollectedError))
@@ -129,6 +130,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+@lru_cache(maxsize=1)
+def command() -> Any:
+    """The parser of all verbs, made once in a process; it has neither types nor one home in all releases of typer."""
+    return typer.main.get_command(cli)
+
+
 def _failed(error: OSError) -> str:
     """What the operating system refused, and of which file."""
     places = [str(name) for name in (error.filename, error.filename2) if name is not None]
@@ -137,10 +144,10 @@ def _failed(error: OSError) -> str:
 
 def _stopped(words: Sequence[str]) -> str:
     """What Ctrl-C says: how to go on, where the verb keeps what it has finished."""
-    command: Any = typer.main.get_command(cli)
+    asked = command()
     for word in words:
-        command = getattr(command, "commands", {}).get(word, command)
-    if not any("--resume" in parameter.opts for parameter in command.params):
+        asked = getattr(asked, "commands", {}).get(word, asked)
+    if not any("--resume" in parameter.opts for parameter in asked.params):
         return "stopped"
     again = [word for word in words if word != "--resume"]
     return f"stopped; what is finished is kept, and this goes on: {shlex.join(['rooftree', *again, '--resume'])}"

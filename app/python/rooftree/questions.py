@@ -74,15 +74,13 @@ def asked(verb: str, arguments: Sequence[Option], options: Mapping[str, Option])
 
 @lru_cache
 def _command(verb: str) -> Any:
-    """The parser of a verb; it has neither types nor one home in all releases of typer."""
-    import typer
+    """The parser of a verb."""
+    from app.cli.main import command
 
-    from app.cli.main import cli
-
-    command: Any = typer.main.get_command(cli)
+    found = command()
     for word in verb.split():
-        command = command.commands[word]
-    return command
+        found = found.commands[word]
+    return found
 
 
 def option_names(verb: str) -> list[str]:

@@ -155,7 +155,7 @@ def test_an_error_is_one_line_whatever_it_holds(monkeypatch, capsys, error):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(entry, "cli", fail)
+    monkeypatch.setattr(entry, "command", lambda: fail)
     assert entry.main(["x"]) == error.exit_code
     told = capsys.readouterr().err
     assert told.startswith("rooftree: ") and len(told.splitlines()) == 1
@@ -165,7 +165,7 @@ def test_an_error_of_the_program_is_not_dressed_up_as_one_of_the_user(monkeypatc
     def fail(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(entry, "cli", fail)
+    monkeypatch.setattr(entry, "command", lambda: fail)
     with pytest.raises(ZeroDivisionError):
         entry.main(["x"])
 
@@ -263,7 +263,7 @@ def test_what_the_machine_refuses_is_one_line(monkeypatch, capsys, error, said):
     def fail(*given, **options):
         raise error
 
-    monkeypatch.setattr(entry, "cli", fail)
+    monkeypatch.setattr(entry, "command", lambda: fail)
     assert entry.main([]) == 1
     written = capsys.readouterr()
     assert written.out == "" and written.err.count("\n") == 1 and said in written.err

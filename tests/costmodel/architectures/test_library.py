@@ -72,8 +72,18 @@ def test_counts_are_within_one_percent_of_what_the_makers_state(name):
     assert card.architecture.parameters == pytest.approx(card.official_parameters, rel=tolerance)
 
 
-@every("name", NAMES)
+@every("name", {config_of(name)["model_type"]: name for name in NAMES}.values())
 def test_shipped_models_equal_the_model_class_to_the_last_weight(name):
+    equal_to_the_model_class(name)
+
+
+@pytest.mark.slow
+@every("name", NAMES)
+def test_all_shipped_models_equal_the_model_class_to_the_last_weight(name):
+    equal_to_the_model_class(name)
+
+
+def equal_to_the_model_class(name):
     torch, hf = pytest.importorskip("torch"), pytest.importorskip("transformers")
     config, model = config_of(name), load_model(name)
     model_type = config.pop("model_type")

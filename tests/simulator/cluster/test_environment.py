@@ -23,7 +23,9 @@ def by_events(scenario):
     return collect(scenario, service.decoders, pool.requests, pool.requests)
 
 
-@pytest.mark.parametrize("seed", range(300, 340))
+@pytest.mark.parametrize(
+    "seed", [*range(300, 316), *(pytest.param(n, marks=pytest.mark.slow) for n in range(316, 340))]
+)
 def test_an_event_per_iteration_changes_nothing(random_scenario, seed):
     scenario = random_scenario(seed)
     if seed % 2:
@@ -40,7 +42,7 @@ def test_an_event_per_iteration_changes_nothing(random_scenario, seed):
 @pytest.mark.parametrize("name", ["round-robin", "least-loaded", "prefix"])
 @pytest.mark.parametrize("users", [None, 5])
 def test_every_request_ends_behind_every_router(random_scenario, name, users):
-    for seed in range(400, 415):
+    for seed in range(400, 408):
         scenario = random_scenario(seed, router=name, replicas=3)
         scenario = replace(scenario, workload=replace(scenario.workload, users=users))
         result = simulate(scenario)
@@ -107,7 +109,9 @@ def test_disaggregated_decoding_is_not_held_up_by_prompts(plain_timer):
     assert apart.replicas == together.replicas == 2
 
 
-@pytest.mark.parametrize("seed", range(500, 530))
+@pytest.mark.parametrize(
+    "seed", [*range(500, 510), *(pytest.param(n, marks=pytest.mark.slow) for n in range(510, 530))]
+)
 def test_every_request_ends_where_stages_are_disaggregated(random_scenario, seed):
     apart = Disaggregation(prefill_replicas=2, transfer_token_s=1e-4)
     result = simulate(random_scenario(seed, disaggregation=apart, replicas=2, router="least-loaded"))

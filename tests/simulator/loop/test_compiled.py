@@ -30,7 +30,7 @@ def test_a_change_in_a_function_that_another_file_calls_is_noticed(tmp_path, roo
     (package / "waiting.py").write_text(
         head + "from simulator.loop.tables import inner\n@compiled\ndef outer(x):\n    return inner(x) + 1\n"
     )
-    code = "from simulator.loop.scheduling.waiting import outer; print(outer.machine(1))"
+    code = "from simulator.loop.waiting import outer; print(outer.machine(1))"
 
     path = os.pathsep.join([str(tmp_path), str(root)])
 
