@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.engine import simulate
@@ -47,6 +47,7 @@ def test_spare_blocks_are_kept_from_those_who_join():
     assert full.first_token_s.tolist() == [15.0, 15.0]
 
 
+@example(priority=[0, 2, 1, 3])
 @given(priority=st.lists(st.integers(0, 5), min_size=1, max_size=12))
 def test_who_waits_is_served_by_priority_and_then_by_arrival(priority):
     found = run([2] * len(priority), 1, priority=np.array(priority), kv_blocks=100, max_requests=1)
