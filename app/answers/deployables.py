@@ -72,7 +72,7 @@ def deployable(answer: Recommendation, engine: str, *, draft: str | None, contex
             continue
         for candidate, approximate in product(_variants(answer, choice, draft), (False, True)):
             try:
-                found = export(candidate, engine, approximate=approximate)
+                found = export(_at_one_context(candidate, answer), engine, approximate=approximate)
             except InputError as error:
                 reasons.append(f"{method.slug}: {error.message}")
             else:
@@ -118,6 +118,15 @@ def _variants(answer: Recommendation, choice: Choice, draft: str | None) -> Iter
     yield alone
     if choice.topology not in ("off", "chain") and (length := _best_chain(choice)):
         yield replace(alone, draft_tokens=length, shape=None, stop=Stop())
+
+
+def _at_one_context(chosen: DecodingConfiguration, answer: Recommendation) -> DecodingConfiguration:
+    """A configuration whose files say of which context it is, where several were asked about."""
+    if len(answer.optimum.contexts) < 2 or chosen.context is None:
+        return chosen
+    asked = ", ".join(map(str, answer.optimum.contexts))
+    words = f"chosen at {chosen.context} tokens alone, of the {asked} that were asked about"
+    return replace(chosen, provenance={**chosen.provenance, "context": words})
 
 
 def loadable(chosen: DecodingConfiguration, draft: str | None) -> DecodingConfiguration:

@@ -10,6 +10,7 @@ from app.exporters.checkpoints import DRAFT_PLACEHOLDER
 from app.exporters.registry import ENGINES
 from app.exporters.transformers import exit_layers
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.recommend import recommend
 from traces.kinds.tree import Tree
 from traces.storage.acceptance_file import read_acceptance, write_acceptance
@@ -63,6 +64,19 @@ def test_vllm_gets_the_schedule_that_was_found(lookup):
     assert [list(entry)[-1] for entry in config["num_speculative_tokens_per_batch_size"]] == [
         k for _, _, k in found.schedule.ranges
     ]
+
+
+@pytest.mark.parametrize("contexts", [[128], [128, 512]])
+def test_files_of_several_contexts_say_which_one_they_are_of(contexts):
+    where = DeploymentNames(model="qwen3-8b", device="h100-sxm", engine="vllm")
+    answer = recommend(
+        DecodingConfiguration(deployment=where), [drafter_source("eagle-3:0.7")], batches=[1, 64], contexts=contexts
+    )
+    scripts = [text for entry in deployables(answer, draft=None, context=128) if entry.result
+               for name, text in entry.result.files.items() if name.endswith(".sh")]  # fmt: skip
+    assert len(scripts) >= 3
+    several = "# context: chosen at 128 tokens alone, of the 128, 512 that were asked about\n"
+    assert all((several in text) == (len(contexts) > 1) for text in scripts)
 
 
 def test_write_all_lists_what_lies_there(lookup, tmp_path):

@@ -22,6 +22,7 @@ from app.dashboard.state import State, command, with_values
 from app.dashboard.wording import as_words
 from app.figures import charts
 from app.reports.report import across_batches, headline
+from costmodel.answers.estimate import estimate
 from costmodel.answers.explain import explain
 from costmodel.optimizers.allowed import NothingAllowedError, Unmet
 from costmodel.optimizers.recommend import DEFAULT_BATCHES, Comparison, Recommendation, compare, recommend_among
@@ -202,13 +203,28 @@ def _lines(body: dict[str, Any], context: int) -> list[Card]:
 
 
 def _by_batch(here: Recommendation, everywhere: Recommendation, body: dict[str, Any]) -> list[str]:
-    """The schedule over batches of the drafter that wins here, and who leads at other batches."""
+    """The schedule over batches of the drafter that wins here, who leads at other batches, and what differs here."""
     mine = here.winners[0].contender.source
     schedule: Sequence[Sequence[int]] = next(
         (each["schedule"] for each in schedule_rows(everywhere, source=mine)), []
     )  # fmt: skip
     text = across_batches({**body, "schedule": schedule})
-    return [f"Over batches: {text.removeprefix('as a schedule, ')}."] if text else []
+    return (
+        [f"Over batches: {text.removeprefix('as a schedule, ')}.{_differs(schedule, here.winners[0])}"] if text else []
+    )
+
+
+def _differs(schedule: Sequence[Sequence[int]], choice: Choice) -> str:
+    """That the schedule drafts another length here than the choice, and what that loses; empty where it does not."""
+    mine = choice.acceptance.draft_tokens
+    scheduled = next((k for low, high, k in schedule if low <= choice.batch <= high), mine)
+    chains = (a for a in choice.contender.candidates if a.topology in ("off", "chain") and a.lengths is None)
+    other = next((a for a in chains if a.draft_tokens == scheduled), None)
+    if choice.topology != "chain" or other is None or scheduled == mine:
+        return ""
+    there = estimate(choice.contender.setting, other, batch=choice.batch, context=choice.context)
+    lost = 1.0 - float(there.tokens_per_s) / choice.tokens_per_s
+    return f" At batch {choice.batch:,} it drafts {scheduled}, not {mine}: {100 * lost:.1f} % slower, for fewer ranges."
 
 
 def _rests_on(here: Recommendation, choice: Choice) -> Sequence[str]:
