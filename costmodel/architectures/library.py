@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.architectures.architecture import Architecture
-from costmodel.architectures.gguf.model import called, read_gguf_model
+from costmodel.architectures.gguf.model import read_gguf_model
 from costmodel.architectures.hf.config import Reading, read_config, read_hf_config
 from costmodel.architectures.name_parts import name_parts
 from costmodel.architectures.sized import sized_reading
@@ -139,9 +139,9 @@ def _renamed(path: Path) -> Reading:
 
     Passes are measured under that name, whatever the file is called.
     """
-    reading = read_gguf_model(path)
+    reading, names = read_gguf_model(path)
     own = reading.architecture
-    for name in called(path):
+    for name in names:
         try:
             shipped = named_model(name)
         except UnknownNameError:

@@ -34,7 +34,7 @@ class Corpus:
     @property
     def vocabulary(self) -> int:
         """Token ids, the mask's included, which is the last."""
-        return len(set(_names())) + 1
+        return len(_characters()) + 1
 
     @property
     def mask_id(self) -> int:
@@ -87,15 +87,19 @@ class Corpus:
 
     def text(self, ids: NDArray[np.int32]) -> str:
         """Token ids as text, masks left out."""
-        characters = "".join(sorted(set(_names())))
-        return "".join(characters[each] for each in ids.tolist() if each != self.mask_id)
+        mask = self.mask_id
+        return "".join(_characters()[each] for each in ids.tolist() if each != mask)
 
 
 @cache
 def _token_ids() -> NDArray[np.int32]:
-    characters = "".join(sorted(set(_names())))
-    place = {each: at for at, each in enumerate(characters)}
+    place = {each: at for at, each in enumerate(_characters())}
     return np.array([place[each] for each in _names()], dtype=np.int32)
+
+
+@cache
+def _characters() -> str:
+    return "".join(sorted(set(_names())))
 
 
 @cache

@@ -16,7 +16,13 @@ from real_runs.kernels.timing import CaptureError, Effort, measure
 from real_runs.models.graphs import StaticPass
 PLACE = torch.device("cuda")
 machines._probe = lambda place, dtype: (1e10, 1e12)
-TINY = replace(probes.load_model("smollm2-135m").with_layers(2), vocab=64)
+def tiny(model):
+    (block, layers), = model.blocks
+    attention, feed_forward = replace(block.attention, heads=3, kv_heads=1), replace(block.feed_forward, width=96)
+    blocks = ((replace(block, attention=attention, feed_forward=feed_forward), layers),)
+    return replace(model, hidden=64, vocab=64, blocks=blocks)
+
+TINY = tiny(probes.load_model("smollm2-135m").with_layers(2))
 """
 
 

@@ -21,6 +21,7 @@ _MAGIC, _VERSIONS = b"GGUF", (2, 3)
 _MOST_KEYS, _MOST_TENSORS, _MOST_DIMENSIONS = 10_000, 100_000, 4
 _MOST_ENTRIES, _LONGEST_KEY, _LONGEST_TEXT = 10_000_000, 65_535, 8 * MIB
 _LARGEST_HEADER = 256 * MIB
+_CHUNK_BYTES, _LENGTH = MIB, struct.Struct("<Q")
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TEXT, _ARRAY = 8, 9
 Scalar = int | float | bool | str
@@ -83,19 +84,30 @@ class _Bytes:
 
     def __init__(self, stream: BinaryIO, path: Path) -> None:
         self._stream, self._path = stream, path
-        self.read_bytes = 0
+        self._held, self._at, self._passed = b"", 0, 0
+
+    @property
+    def read_bytes(self) -> int:
+        """How much was taken or passed over."""
+        return self._passed + self._at
 
     def wrong(self, rule: str, key: str | None = None, value: object = None) -> InputError:
         return InputError(rule, file=self._path, key=key, value=value)
 
     def take(self, count: int) -> bytes:
-        self.read_bytes += count
-        if self.read_bytes > _LARGEST_HEADER:
+        self._hold(count)
+        self._at += count
+        return self._held[self._at - count : self._at]
+
+    def _hold(self, count: int) -> None:
+        """Read on where fewer bytes than that are at hand."""
+        if self.read_bytes + count > _LARGEST_HEADER:
             raise self.wrong(f"must have a header of at most {_LARGEST_HEADER // MIB} MiB")
-        data = self._stream.read(count)
-        if len(data) != count:
-            raise self.wrong("is truncated within its header")
-        return data
+        if self._at + count > len(self._held):
+            self._passed, left = self.read_bytes, self._held[self._at :]
+            self._held, self._at = left + self._stream.read(max(count - len(left), _CHUNK_BYTES)), 0
+            if len(self._held) < count:
+                raise self.wrong("is truncated within its header")
 
     def number(self, code: str) -> int | float | bool:
         found: int | float | bool = struct.unpack("<" + code, self.take(struct.calcsize("<" + code)))[0]
@@ -109,6 +121,18 @@ class _Bytes:
 
     def text(self, longest: int, key: str) -> str:
         return self.take(self.count("Q", longest, f"length of {key}")).decode("utf-8", "replace")
+
+    def pass_texts(self, count: int, key: str) -> None:
+        """Leave texts unread: vocabularies have a hundred thousand."""
+        for _ in range(count):
+            if self._at + 8 > len(self._held):
+                self._hold(8)
+            size = _LENGTH.unpack_from(self._held, self._at)[0]
+            if size > _LONGEST_TEXT:
+                raise self.wrong(f"must be at most {_LONGEST_TEXT}", key=f"length of {key}", value=size)
+            if self._at + 8 + size > len(self._held):
+                self._hold(8 + size)
+            self._at += 8 + size
 
 
 def _header(data: _Bytes) -> Header:
@@ -142,8 +166,7 @@ def _value(data: _Bytes, key: str, kind: int) -> Scalar | None:
         raise data.wrong("must not hold arrays of arrays", key=key[:80])
     count = data.count("Q", _MOST_ENTRIES, f"entries of {key[:80]}")
     if entries == _TEXT:
-        for _ in range(count):
-            data.text(_LONGEST_TEXT, key[:80])
+        data.pass_texts(count, key[:80])
     else:
         data.take(count * struct.calcsize("<" + _SCALARS[entries]))
     return None

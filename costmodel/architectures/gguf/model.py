@@ -30,8 +30,8 @@ _KEYS = {
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
 
 
-def read_gguf_model(path: Path) -> Reading:
-    """The architecture of a GGUF file, with its weights' format.
+def read_gguf_model(path: Path) -> tuple[Reading, list[str]]:
+    """The architecture of a GGUF file, with its weights' format, and names it may be known by, the likeliest first.
 
     Args:
         path: file; only its header is read.
@@ -62,14 +62,10 @@ def read_gguf_model(path: Path) -> Reading:
     if "intermediate_size" not in config:
         config["intermediate_size"] = config.get("moe_intermediate_size")
     reading = read_config(config, name=path.stem, file=str(path), source=str(path))
-    return replace(reading, architecture=replace(reading.architecture, dtype=weight_format(header, path)))
-
-
-def called(path: Path) -> list[str]:
-    """Names that the model in a GGUF file may be known by, the likeliest first."""
-    metadata = read_header(path).metadata
-    parts = [str(metadata.get(f"general.{key}", "")) for key in ("basename", "size_label")]
-    return [name for name in ("-".join(filter(None, parts)), str(metadata.get("general.name", "")), path.stem) if name]
+    own = replace(reading, architecture=replace(reading.architecture, dtype=weight_format(header, path)))
+    parts = [str(header.metadata.get(f"general.{key}", "")) for key in ("basename", "size_label")]
+    names = "-".join(filter(None, parts)), str(header.metadata.get("general.name", "")), path.stem
+    return own, [name for name in names if name]
 
 
 def weight_format(header: Header, file: Path) -> str:

@@ -7,6 +7,7 @@ tokenizer.
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.architectures.gguf.header import TensorInfo, read_header
 from hardware_profiles.errors import InputError
 from real_runs.models.config import LlamaConfig, from_gguf
 
@@ -49,31 +51,25 @@ def read_gguf(path: Path) -> tuple[LlamaConfig, dict[str, torch.Tensor]]:
     Raises:
         InputError: not a GGUF file, a truncated one, or an architecture that is not supported.
     """
-    import gguf
     import torch
 
+    header = read_header(path)
     try:
-        reader = gguf.GGUFReader(path)
-        # arrays are vocabularies and merges: the tokenizer reads those
-        metadata = {
-            name: field.contents()
-            for name, field in reader.fields.items()
-            if field.types and field.types[0] != gguf.GGUFValueType.ARRAY
-        }
-        arrays = {item.name: gguf.dequantize(item.data, item.tensor_type) for item in reader.tensors}
-    # the reader raises the last for quantisations that it cannot undo
+        stored = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+        arrays = {info.name: _float32(stored[header.data_at + info.offset_bytes :], info) for info in header.tensors}
+    # the last for quantisations that cannot be undone
     except (ValueError, IndexError, KeyError, OSError, NotImplementedError) as error:
         raise InputError(f"cannot be read as GGUF ({error})", file=path) from None
     if "token_embd.weight" not in arrays:
         raise InputError("tensor is missing", file=path, key="token_embd.weight")
     config = from_gguf(
-        metadata,
+        dict(header.metadata),
         tied_head="output.weight" not in arrays,
         vocabulary=int(arrays["token_embd.weight"].shape[0]),
         file=str(path),
-        rope_factors={side: arrays.pop(name) for side, name in _LONGROPE.items() if name in arrays},
+        rope_factors={side: arrays.pop(name).tolist() for side, name in _LONGROPE.items() if name in arrays},
     )
-    interleaved = metadata["general.architecture"] in ("llama", "mistral")
+    interleaved = header.metadata["general.architecture"] in ("llama", "mistral")
     tensors: dict[str, torch.Tensor] = {}
     for name, stored in arrays.items():
         target = hugging_face_name(name)
@@ -85,6 +81,17 @@ def read_gguf(path: Path) -> tuple[LlamaConfig, dict[str, torch.Tensor]]:
         # a copy, since torch wants to own what it may write to
         tensors[target] = torch.from_numpy(np.array(array, dtype=np.float32, order="C"))
     return config, tensors
+
+
+def _float32(stored: NDArray[np.uint8], info: TensorInfo) -> NDArray[Any]:
+    """A tensor's values, the outermost size first, from the bytes that begin with it."""
+    import gguf
+
+    kind = gguf.GGMLQuantizationType(info.kind)
+    block_values, block_bytes = gguf.GGML_QUANT_SIZES[kind]
+    row_bytes, *rows = info.sizes[0] // block_values * block_bytes, *reversed(info.sizes[1:])
+    values: NDArray[Any] = gguf.dequantize(stored[: math.prod(rows) * row_bytes].reshape(*rows, row_bytes), kind)
+    return values
 
 
 def hugging_face_name(name: str) -> str | None:

@@ -85,13 +85,12 @@ def cut_draft(model: Path, out: Path, layers: Sequence[int], *, head: NDArray[np
     ):
         raise InputError(f"must be some of 0..{count - 1}, ascending, and not all", key="layers", value=chosen)
     names = {tensor.name: new for tensor in reader.tensors if (new := _new_name(tensor.name, chosen)) is not None}
+    tensors = _tensors(reader, names, head)
     make_folder(out.parent)
     with whole_file(out, synced=True) as part:
-        _write(reader, part, str(metadata["general.architecture"]), chosen, _tensors(reader, names, head))
-        left = gguf.GGUFReader(part)
-        left_bytes = sum(int(tensor.n_bytes) for tensor in left.tensors)
+        _write(reader, part, str(metadata["general.architecture"]), chosen, tensors)
     return CutDraft(
-        path=out, layers=chosen, whole_layers=count, tensor_bytes=left_bytes,
+        path=out, layers=chosen, whole_layers=count, tensor_bytes=sum(data.nbytes for _, data, _ in tensors),
         whole_tensor_bytes=sum(int(tensor.n_bytes) for tensor in reader.tensors),
     )  # fmt: skip
 
