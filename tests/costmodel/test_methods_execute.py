@@ -158,7 +158,7 @@ def simulated(method, name):
     speculation = {"trace": str(RECORDINGS / f"smollm2-135m--{name}.parquet"), "draft_tokens": 6, "method": method.slug}
     if method.needs_draft_model:
         speculation["draft"] = "llama-3.2-1b"
-    requests = {"count": 10, "prompt_tokens": "uniform:50:2000", "output_tokens": 60, "arrivals": "poisson"}
+    requests = {"count": 6, "prompt_tokens": "uniform:50:2000", "output_tokens": 30, "arrivals": "poisson"}
     written = {
         "requests": requests | {"rate_per_s": 1000},
         "deployment": {"model": "llama-3.1-8b", "device": "h100-sxm"},

@@ -156,7 +156,7 @@ def test_transformers_drafts_exactly_the_exported_k(build, monkeypatch, tmp_path
 
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("method", ["speculative-decoding", "n-gram"])
+@pytest.mark.parametrize("method", ["n-gram", pytest.param("speculative-decoding", marks=pytest.mark.slow)])
 def test_the_exported_script_runs_as_it_stands(build, tmp_path, method):
     transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
     letters = {letter: at for at, letter in enumerate("abcdefgh")}
