@@ -37,7 +37,7 @@ def by_size(
     correction = device.constants.corrections.get("gemm")
     if correction is None:
         return timing
-    if np.size(outputs) > 1 or np.size(inputs) > 1:
+    if np.size(outputs) != 1 or np.size(inputs) != 1:
         sizes = [np.log(size) * _PER_OCTAVE for size in (outputs, inputs)]
         logs = interpolated(correction, np.log(rows) * _PER_OCTAVE, *sizes)
         nodes = list(correction.axes[0][:-1])
