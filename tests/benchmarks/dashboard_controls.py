@@ -9,7 +9,8 @@ from itertools import chain, product
 from app.dashboard.controls.bar import BEHIND, INLINE, QUESTION
 from app.dashboard.controls.widgets import TICKS
 from app.dashboard.state import FIELDS, PAGES
-from tests.browser.screenshots import PATIENCE_S, reached, settled
+from tests.browser.screenshots import PATIENCE_S
+from tests.browser.steps import reached, settled
 from traces.library import shipped_traces
 
 REST_MS = 300  # of a hand between two changes

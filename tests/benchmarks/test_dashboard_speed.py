@@ -16,7 +16,8 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 
 from tests.benchmarks.conftest import MOST_ROUNDS  # noqa: E402
 from tests.benchmarks.dashboard_controls import alternating, controls, opened, stepped  # noqa: E402
-from tests.browser.screenshots import CHROMIUM, FLAGS, served, settled  # noqa: E402
+from tests.browser.screenshots import CHROMIUM, FLAGS, served  # noqa: E402
+from tests.browser.steps import settled  # noqa: E402
 
 MOST_RATIO_P50, MOST_RATIO_P90 = 1.5, 2.0
 CHANGES = 2 * MOST_ROUNDS

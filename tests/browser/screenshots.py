@@ -1,7 +1,7 @@
 """Pictures of every page of the dashboard, for the README: `python tests/browser/screenshots.py`.
 
 A picture is written only where it differs visibly from the one that is there, so that a fresh run leaves no changes.
-Also the server and the waiting that the browser tests share.
+Also the server that the browser tests share.
 """
 
 import contextlib
@@ -62,37 +62,6 @@ def served(log, *, words=None):
             process.wait(PATIENCE_S)
 
 
-def settled(page):
-    """Wait until every chart says what the link asks, or the page says why there is none."""
-    page.locator("[data-part=charts][data-settled], [data-testid=stAlert]").first.wait_for(state="attached")
-    page.wait_for_function("""() => {
-        const idle = document.querySelector('[data-test-script-state="notRunning"]');
-        const parts = [...document.querySelectorAll('[data-part]')];
-        return idle && parts.every(each => each.dataset.settled === each.dataset.shown);
-    }""")
-
-
-def reached(page, name):
-    """The widget of a field, once the button that hides it has been pressed."""
-    from app.dashboard.controls.bar import BEHIND, QUESTION
-
-    widget = page.locator(f".st-key-asked-{name}")
-    if widget.count() == 0:
-        groups = {**QUESTION, **{title: names for more in BEHIND.values() for title, names in more.items()}}
-        buttons = [page.locator(f".st-key-group-{title.replace(' ', '-')} button").first
-                   for title, names in groups.items() if name in names]  # fmt: skip
-        next(button for button in buttons if button.count()).click()
-        widget.first.wait_for()
-    return widget
-
-
-def simulated(page):
-    """Run the simulation that the serving page offers, and wait for its charts."""
-    page.get_by_role("button", name="Run the simulation").click()
-    page.get_by_text("Goodput against load").wait_for()
-    settled(page)
-
-
 def picture(page):
     """The page as WebP."""
     from PIL import Image
@@ -117,6 +86,8 @@ def differs(new, old):
 def main():
     """Write what changed; 0 if every picture is small enough."""
     from playwright.sync_api import sync_playwright
+
+    from tests.browser.steps import settled, simulated
 
     FOLDER.mkdir(exist_ok=True)
     log = Path(os.environ.get("TMPDIR", "/tmp")) / "rooftree-screenshots.log"

@@ -1,19 +1,38 @@
-"""Every page of the dashboard, light and dark: whole, within three screens, and without grave findings of axe-core."""
+"""Every page of the dashboard, light and dark, on a desktop and on a phone, each opened once and looked at in turn.
+
+Whole, within three screens, without grave findings of axe-core; on a phone nothing sideways, the question at hand and
+the answer near the top.
+"""
 
 import pytest
 
 pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
 
-from tests.browser.screenshots import PAGES, simulated  # noqa: E402
+from tests.browser.screenshots import PAGES  # noqa: E402
+from tests.browser.steps import settled, simulated  # noqa: E402
 
-DESKTOP = (1280, 800)
+DESKTOP, PHONE = (1280, 800), (390, 844)
 MOST_SCREENS = {"hardware": 3.5}  # whose charts and tables answer for every device; of the others three
 HEIGHT = "document.querySelector('[data-testid=stMain]').scrollHeight"
 DARK = ("run", "hardware", "diffusion")  # what colours the others have is theirs as well
 GRAVE = ("serious", "critical")
 # (rule, part of the element's path): why it cannot be changed here
 EXCUSED: dict[tuple[str, str], str] = {}
+
+
+@pytest.fixture
+def page_of(asked):
+    """Ask a page's own question at a size and in a colour scheme; a simulation is run."""
+
+    def open_page(name, size, scheme="light"):
+        serves = name == "serving"
+        page = asked(f"page={name}{'&count=10&prompt_tokens=64&output_tokens=16' * serves}", size, scheme)
+        if serves and page.locator("[data-part=charts]").count() == 0:
+            simulated(page)
+        return page
+
+    return open_page
 
 
 def findings(page):
@@ -32,23 +51,49 @@ def findings(page):
     [(name, "light") for name in PAGES]
     + [pytest.param(name, "dark", marks=() if name in DARK else pytest.mark.slow) for name in PAGES],
 )
-def test_every_page_is_drawn_in_both_schemes_without_grave_findings(opened, name, scheme):
-    serves = name == "serving"
-    asked = f"page={name}" + ("&count=10&prompt_tokens=64&output_tokens=16" if serves else "")
-    page = opened(asked, size=DESKTOP, scheme=scheme)
-    if serves:
-        simulated(page)
+def test_every_page_is_drawn_in_both_schemes_without_grave_findings(page_of, name, scheme):
+    page = page_of(name, DESKTOP, scheme)
     assert page.get_by_test_id("stException").count() == 0
     assert page.get_by_test_id("stAlertContentError").count() == 0
+    assert page.locator(".st-key-question").is_visible()
+    assert not page.locator(".st-key-question-summary").is_visible()
     charts = page.locator(".rooftree-card")
     assert charts.count() >= (1 if name == "pareto" else 2)
     assert page.locator(".rooftree-card .main-svg").count() >= charts.count()
-    ink = page.get_by_test_id("stApp").evaluate("app => getComputedStyle(app).color.match(/\\d+/g).map(Number)")
-    assert (sum(ink) > 3 * 128) == (scheme == "dark")
+    for part, ink in (("[data-testid=stApp]", "color"), (".rooftree-card .xtick text", "fill")):
+        shades = page.locator(part).evaluate_all(
+            "(parts, ink) => parts.map(each => getComputedStyle(each)[ink].match(/\\d+/g).map(Number))", ink
+        )
+        assert shades and {sum(shade) > 3 * 128 for shade in shades} == {scheme == "dark"}, part
     assert findings(page) == []
-    if not serves:
-        page.locator("[data-part=charts]").wait_for()
+    if name != "serving":
         assert page.evaluate(HEIGHT) <= MOST_SCREENS.get(name, 3.0) * DESKTOP[1]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_phone_has_the_question_in_a_line_and_the_answer_on_the_first_screen(page_of, name):
+    page = page_of(name, PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+    assert page.get_by_role("heading", level=1).is_visible()
+    wide = """each => [...each.querySelectorAll('section, h2, h3, p, dl')].filter(
+        part => part.getBoundingClientRect().right > innerWidth + 1).length"""
+    main = page.get_by_test_id("stMain")
+    assert main.evaluate(wide) == 0
+    if name != "serving":  # which answers when it is told to
+        assert page.locator("[data-part=words] h2").bounding_box()["y"] < PHONE[1]
+    bar, line = page.locator(".st-key-question"), page.locator(".st-key-question-summary button")
+    assert not bar.is_visible() and line.is_visible() and "llama-3.1-8b · batch" in line.inner_text()
+    main.evaluate(f"each => each.scrollTo(0, {HEIGHT})")
+    assert 0 <= line.bounding_box()["y"] < PHONE[1] / 4, "the line stays in sight"
+    line.click()
+    bar.wait_for()
+    settled(page)
+    page.locator(".st-key-group-Workload button").first.click()
+    page.locator(".st-key-asked-batch input[type=range]").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+    page.keyboard.press("Escape")
+    line.click()
+    bar.wait_for(state="hidden")
 
 
 def test_a_grave_finding_is_seen(browser):

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from urllib.parse import parse_qs, urlparse
 
 import pytest
 
@@ -10,46 +9,8 @@ pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not i
 
 from app.cli.main import main
 from app.figures.charts import digits
-from tests.browser.screenshots import PATIENCE_S, reached, settled
-
-
-def slid_to(page, name, value):
-    """Move a slider to a value by its keys."""
-    for _ in range(40):
-        thumb = reached(page, name).locator("input[type=range]").first
-        now = thumb.get_attribute("aria-valuetext").replace(",", "")
-        if now == str(value):
-            return
-        shown = page.evaluate("document.querySelector('[data-part=charts]').dataset.settled")
-        thumb.focus()
-        page.keyboard.press("ArrowRight" if float(now) < value else "ArrowLeft")
-        page.wait_for_function(
-            "([name, before]) => document.querySelector(`.st-key-asked-${name} input[type=range]`)"
-            ".getAttribute('aria-valuetext').replaceAll(',', '') !== before", arg=[name, now],
-        )  # fmt: skip
-        page.wait_for_function(
-            "before => document.querySelector('[data-part=charts]').dataset.settled !== before", arg=shown
-        )
-        settled(page)
-    raise AssertionError(f"{name} never became {value}")
-
-
-def typed(page, name, text):
-    field = reached(page, name).locator("input").first
-    field.fill(text)
-    field.press("Enter")
-    settled(page)
-    page.wait_for_timeout(300)
-    settled(page)
-
-
-def headline(page):
-    return page.locator("[data-part=words] h2").inner_text()
-
-
-def commands(page):
-    """The code that the page offers for copying."""
-    return page.locator("[data-testid=stCode]:visible").all_inner_texts()
+from tests.browser.screenshots import PATIENCE_S
+from tests.browser.steps import commands, headline, is_at, query, reached, settled, slid, slid_to, turned_to, typed
 
 
 def said(capsys, line, folder):
@@ -68,8 +29,8 @@ def agrees(page, capsys, folder):
     return told
 
 
-def test_eagle_3_on_four_h100_for_70b_at_batch_64_gives_the_command_that_optimize_writes(opened, capsys, tmp_path):
-    page = opened("method=eagle-3&batch=48&context=4096")
+def test_eagle_3_on_four_h100_for_70b_at_batch_64_gives_the_command_that_optimize_writes(asked, capsys, tmp_path):
+    page = asked("method=eagle-3&batch=48&context=4096")
     typed(page, "model", "llama-3.1-70b")
     slid_to(page, "batch", 64)
     slid_to(page, "context", 8192)
@@ -87,22 +48,19 @@ def test_eagle_3_on_four_h100_for_70b_at_batch_64_gives_the_command_that_optimiz
     assert "--tensor-parallel-size 4" in engine and '"method":"eagle3"' in engine
 
 
-def test_back_five_times_is_five_pages_back(opened, capsys, tmp_path):
-    page = opened()
+def test_back_five_times_is_five_pages_back(asked, capsys, tmp_path):
+    page = asked()
     titles = ["What should I run?", "Break-even map", "Tree explorer", "Trace lab", "Hardware what-if", "Validation"]
     for title in titles[1:]:
-        page.get_by_test_id("stSidebarNavLink").get_by_text(title, exact=True).click()
-        page.get_by_role("heading", name=title, level=1).wait_for()
-        settled(page)
+        turned_to(page, title)
     for title in reversed(titles[:-1]):
         page.go_back()
-        page.get_by_role("heading", name=title, level=1).wait_for()
-        settled(page)
+        is_at(page, title)
     agrees(page, capsys, tmp_path)
 
 
-def test_a_limit_that_no_batch_meets_says_so_and_names_what_is_nearest(opened, capsys, tmp_path):
-    page = opened("batch=8&slo_tpot_ms=0.01")
+def test_a_limit_that_no_batch_meets_says_so_and_names_what_is_nearest(asked, capsys, tmp_path):
+    page = asked("batch=8&slo_tpot_ms=0.01")
     assert headline(page).startswith("Batch 8 misses the limits")
     assert page.get_by_role("region", name="What does not hold").locator("tbody tr").count() == 9
     capsys.readouterr()
@@ -112,18 +70,23 @@ def test_a_limit_that_no_batch_meets_says_so_and_names_what_is_nearest(opened, c
     agrees(page, capsys, tmp_path)
 
 
-def test_70b_on_one_device_is_one_press_from_an_answer(opened, capsys, tmp_path):
-    page = opened("model=llama-3.1-70b&device=h100-sxm")
+def test_70b_on_one_device_is_one_press_from_an_answer(asked, capsys, tmp_path):
+    page = asked("model=llama-3.1-70b&device=h100-sxm&tp=2")
+    slid_to(page, "tp", 1)
     assert "does not fit" in headline(page)
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="tp 2", exact=True).click()
     page.get_by_text("Whole batch", exact=True).wait_for()
     settled(page)
     agrees(page, capsys, tmp_path)
-    assert parse_qs(urlparse(page.url).query)["tp"] == ["2"]
+    slid(page, "batch")
+    assert (query(page)["tp"], query(page)["batch"]) == ("2", "2"), "what was pressed stays"
 
 
-def test_a_link_in_a_new_session_is_the_same_answer(opened, browser, capsys, tmp_path):
-    page = opened("model=qwen3-8b&method=n-gram&known_by=rate&acceptance_ratio=0.4&against=eagle-3&batch=16")
+def test_a_link_in_a_new_session_is_the_same_answer(asked, browser, capsys, tmp_path):
+    page = asked("model=qwen3-8b&method=n-gram&known_by=rate&acceptance_ratio=0.4&against=eagle-3&batch=16")
+    slid(page, "batch")
+    assert query(page)["batch"] == "24" and "batch 24 " in headline(page)
     elsewhere = browser.new_context()
     again = elsewhere.new_page()
     again.set_default_timeout(1000 * PATIENCE_S)
@@ -135,8 +98,8 @@ def test_a_link_in_a_new_session_is_the_same_answer(opened, browser, capsys, tmp
     elsewhere.close()
 
 
-def test_two_tabs_ask_two_questions(opened, capsys, tmp_path):
-    one, other = opened("batch=4"), opened("batch=64")
+def test_two_tabs_ask_two_questions(asked, capsys, tmp_path):
+    one, other = asked("batch=4"), asked("batch=64")
     slid_to(one, "batch", 8)
     assert "batch 8 " in headline(one) and "batch 64 " in headline(other)
     slid_to(other, "batch", 48)
@@ -144,34 +107,36 @@ def test_two_tabs_ask_two_questions(opened, capsys, tmp_path):
     assert told == [8, 48]
 
 
-def test_controls_keep_their_values_while_their_buttons_are_closed(opened):
-    page = opened("model=llama-3.2-3b&device=l4&context=4096&engine=sglang&method=eagle-3&known_by=rate&batch=4")
-    before = parse_qs(urlparse(page.url).query)
+def test_controls_keep_their_values_while_their_buttons_are_closed(asked):
+    page = asked("model=llama-3.2-3b&device=l4&context=4096&engine=sglang&method=eagle-3&known_by=rate&batch=4")
+    before = query(page)
     slid_to(page, "batch", 8)
     page.keyboard.press("Escape")
     reached(page, "device")
     slid_to(page, "tp", 2)
-    after = parse_qs(urlparse(page.url).query)
-    assert after == {**before, "batch": ["8"], "tp": ["2"]}
+    after = query(page)
+    assert after == {**before, "batch": "8", "tp": "2"}
 
 
-def test_a_model_is_typed_by_its_parameters_and_a_wrong_one_is_said(opened):
-    page = opened()
+def test_a_model_is_typed_by_its_parameters_and_a_wrong_one_is_said(asked):
+    page = asked()
     typed(page, "model", "13b")
-    assert parse_qs(urlparse(page.url).query)["model"] == ["dense-13b"]
-    typed(page, "model", "no-such-model")
+    assert query(page)["model"] == "dense-13b"
+    typed(page, "model", "no-such-model", refused=True)
     page.get_by_text("unknown model").wait_for()
-    assert parse_qs(urlparse(page.url).query)["model"] == ["dense-13b"]
+    assert query(page)["model"] == "dense-13b"
+    typed(page, "model", "llama-3.2-1b")
+    assert page.get_by_text("unknown model").count() == 0
 
 
-def test_a_config_of_ones_own_is_asked_about(opened, tmp_path):
+def test_a_config_of_ones_own_is_asked_about(asked, tmp_path):
     config = {
         "model_type": "llama", "num_hidden_layers": 16, "hidden_size": 2048, "num_attention_heads": 16,
         "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 32000, "tie_word_embeddings": False,
         "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
     }  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(config))
-    page = opened()
+    page = asked()
     reached(page, "model")
     page.locator(".st-key-file-of-model input[type=file]").set_input_files(str(tmp_path / "config.json"))
     page.wait_for_function("location.search.includes('model=config-')")

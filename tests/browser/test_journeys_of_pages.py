@@ -13,7 +13,7 @@ pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not i
 from app.cli.main import main
 from app.reports.optimize_sections import schedule_words
 from costmodel.optimizers.recommend import DEFAULT_BATCHES
-from tests.browser.screenshots import reached, settled, simulated
+from tests.browser.steps import headline, reached, settled, simulated
 from tests.traces.importers.samples import VLLM_LOG
 
 RANKED = "smollm2-135m--early-exit--greedy"
@@ -40,8 +40,8 @@ def number(text):
     return float(text.replace(",", ""))
 
 
-def test_the_cheapest_of_eight_devices_for_20_requests_a_second(opened, capsys):
-    page = opened("page=hardware&method=eagle-3&known_by=rate&rate=20&slo_tpot_ms=20&draft_tokens=3")
+def test_the_cheapest_of_eight_devices_for_20_requests_a_second(asked, capsys):
+    page = asked("page=hardware&method=eagle-3&known_by=rate&rate=20&slo_tpot_ms=20&draft_tokens=3")
     plans = rows(page, "Devices for 20")
     assert len(plans) >= 8
     best = said(capsys, rows(page, "What plans the devices")[0]["command"])["best"]
@@ -51,8 +51,8 @@ def test_the_cheapest_of_eight_devices_for_20_requests_a_second(opened, capsys):
     assert f"{best['devices']} × {best['device']}" in page.locator("[data-part=why]").inner_text()
 
 
-def test_two_recordings_are_compared(opened, capsys):
-    page = opened(f"page=trace&trace={RANKED}&other_trace={LENGTHS}&draft_tokens=4")
+def test_two_recordings_are_compared(asked, capsys):
+    page = asked(f"page=trace&trace={RANKED}&other_trace={LENGTHS}&draft_tokens=4")
     command = page.get_by_test_id("stCode").inner_text()
     told = said(capsys, command)["rows"]
     table = rows(page, "Side by side")
@@ -62,10 +62,10 @@ def test_two_recordings_are_compared(opened, capsys):
                    for at in range(len(told)))  # fmt: skip
 
 
-def test_a_log_of_vllm_becomes_a_schedule(opened, capsys, tmp_path):
+def test_a_log_of_vllm_becomes_a_schedule(asked, capsys, tmp_path):
     log = tmp_path / "vllm.log"
     log.write_text(VLLM_LOG)
-    page = opened("method=eagle-3&known_by=upload&batch=8")
+    page = asked("method=eagle-3&known_by=upload&batch=8")
     reached(page, "known_by")
     page.locator(".st-key-file-of-acceptance input[type=file]").set_input_files(str(log))
     page.get_by_text("As a schedule over batches").wait_for()
@@ -79,9 +79,10 @@ def test_a_log_of_vllm_becomes_a_schedule(opened, capsys, tmp_path):
     assert shlex.split(scheduled) == shlex.split(script.partition("exec ")[2].replace("\\\n", " "))
 
 
-def test_50_requests_a_second_with_and_without_drafting(opened, capsys, tmp_path):
-    page = opened("page=serving&rate=50&count=60&prompt_tokens=64&output_tokens=16")
+def test_50_requests_a_second_with_and_without_drafting(asked, capsys, tmp_path):
+    page = asked("page=serving&rate=50&count=60&prompt_tokens=64&output_tokens=16")
     simulated(page)
+    assert "requests/s drafting" in headline(page)
     told = said(capsys, page.get_by_test_id("stCode").inner_text(), "--out", str(tmp_path))["metrics"]
     table = {(row["time"], row["statistic"]): row for row in rows(page, "With drafting, and without")}
     shown = table["time between deliveries, warm-up and all", "mean"]
@@ -89,8 +90,8 @@ def test_50_requests_a_second_with_and_without_drafting(opened, capsys, tmp_path
     assert set(shown) == {"time", "statistic", "K = 5 (ms)", "no speculation (ms)", "change (%)"}
 
 
-def test_the_front_is_taken_along(opened, capsys):
-    page = opened("page=pareto&batch=64")
+def test_the_front_is_taken_along(asked, capsys):
+    page = asked("page=pareto&batch=64")
     line = page.locator(".rooftree-card [role=img]").first.evaluate(
         "plot => {const on = plot.data.find(each => each.name === 'tp 2');"
         "plot.emit('plotly_click', {points: [{customdata: on.customdata[5]}]}); return on.customdata[5]; }"
@@ -103,7 +104,7 @@ def test_the_front_is_taken_along(opened, capsys):
     table = list(csv.DictReader(io.StringIO(Path(started.value.path()).read_text())))
     (point,) = said(capsys, line)["predictions"]
     assert any(float(row["tokens/s per device"]) == pytest.approx(point["tokens_per_s"] / 2, rel=1e-3) for row in table)
-    page.locator(".st-key-asked-draft_tokens input[type=range]").first.focus()
+    reached(page, "draft_tokens").locator("input[type=range]").first.focus()
     page.keyboard.press("ArrowLeft")
     shown.wait_for(state="hidden")
     settled(page)

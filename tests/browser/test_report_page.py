@@ -11,7 +11,9 @@ from traces.storage.acceptance_file import write_acceptance
 
 pytest.importorskip("plotly", reason="plotly, of the extra `app`, is not installed")
 
-SIZES = [(1280, 800), (390, 844)]
+LOOKS = pytest.mark.parametrize(
+    ("size", "scheme"), [((1280, 800), "light"), ((390, 844), "dark")], ids=["desktop", "phone"]
+)
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=2'>"
 
 
@@ -54,7 +56,7 @@ def opened(drawn, report):
     return partial(drawn, report)
 
 
-@pytest.mark.parametrize(("size", "scheme"), list(zip(SIZES, ("light", "dark"), strict=True)), ids=["desktop", "phone"])
+@LOOKS
 def test_the_page_is_drawn_and_fits(opened, size, scheme, tmp_path):
     page = opened(size, scheme)
     page.screenshot(path=tmp_path / f"report-{scheme}-{size[0]}.png", full_page=True)
@@ -68,9 +70,9 @@ def test_the_page_is_drawn_and_fits(opened, size, scheme, tmp_path):
     assert page.locator("figure:visible h2").first.is_visible()
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["desktop", "phone"])
-def test_nothing_sticks_out_of_its_card(opened, size):
-    page = opened(size)
+@LOOKS
+def test_nothing_sticks_out_of_its_card(opened, size, scheme):
+    page = opened(size, scheme)
     widths = page.evaluate(
         """() => [...document.querySelectorAll("figure:not([hidden]):not(.wide)")].map(card =>
           [...card.querySelectorAll("svg .legendtext, svg .xtick text, svg .ytick text")].every(text => {
@@ -90,6 +92,8 @@ def test_the_other_context_is_drawn_when_it_is_picked(opened):
     assert page.locator("#speedup-0").is_hidden()
     assert page.locator("#speedup-1 .point").count() == before
     assert page.locator("#tree svg.main-svg").first.is_visible(), "what depends on no context stays"
+    page.locator("input[value='0']").check()
+    assert page.locator("#speedup-0").is_visible() and page.locator("#speedup-1").is_hidden()
 
 
 def test_the_colours_follow_the_reader(opened):
@@ -98,9 +102,13 @@ def test_the_colours_follow_the_reader(opened):
       document.querySelector('#speedup-0 .xtick text').style.fill]"""
     light = page.evaluate(colors)
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function("old => document.querySelector('#speedup-0 .xtick text').style.fill !== old", arg=light[1])
+    others = "old => document.querySelector('#speedup-0 .xtick text').style.fill !== old"
+    page.wait_for_function(others, arg=light[1])
     dark = page.evaluate(colors)
     assert all(a != b for a, b in zip(light, dark, strict=True))
+    page.emulate_media(color_scheme="light")
+    page.wait_for_function(others, arg=dark[1])
+    assert page.evaluate(colors) == light
 
 
 def test_a_point_tells_its_draft_and_its_interval(opened):

@@ -38,12 +38,17 @@ TICKS = {
 for _name in ("peak_ratio", "memory_ratio", "link_ratio", "price_ratio"):
     TICKS[_name] = TICKS["bandwidth_ratio"]
 UP_TO = ("map", "pareto")  # pages that take the best draft length up to K
+SET = "times-set"
 TYPED = {"model", "rates", "against"}  # what is typed may be wrong, and then keeps the value before
 
 
 def key_of(name: str) -> str:
-    """The session's key of a field's widget."""
-    return f"asked-{name}"
+    """The session's key of a field's widget: another one each time that an address or a press sets it.
+
+    A browser goes on sending the value to which a control was moved that now is behind a closed button.
+    """
+    times = st.session_state.get(SET, {}).get(name, 0)
+    return f"asked-{name}--{times}" if times else f"asked-{name}"
 
 
 def held(state: State, name: str) -> Any:
@@ -58,10 +63,12 @@ def moved(state: State) -> bool:
 
 
 def set_widgets(state: State) -> None:
-    """Let the widgets that are drawn say what a state says."""
+    """Let the widgets say what a state says: those of fields that differ from the session's state are new ones."""
+    before, times = st.session_state["state"], st.session_state.setdefault(SET, {})
     for name in FIELDS:
-        if key_of(name) in st.session_state:
-            st.session_state[key_of(name)] = held(state, name)
+        value = held(state, name)
+        if not value == held(before, name) == st.session_state.get(key_of(name), value):
+            times[name] = times.get(name, 0) + 1
 
 
 def read(state: State, names: Sequence[str]) -> State:

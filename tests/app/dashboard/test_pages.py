@@ -56,7 +56,7 @@ def turned(app, page):
 
 
 def control(app, name):
-    found = [each for each in controls(app) if each.key == f"asked-{name}"]
+    found = [each for each in controls(app) if field(each) == name]
     assert len(found) == 1, name
     return found[0]
 
@@ -67,7 +67,11 @@ def controls(app):
 
 
 def asked(app):
-    return {each.key.removeprefix("asked-") for each in controls(app)}
+    return {field(each) for each in controls(app)}
+
+
+def field(widget):
+    return widget.key.removeprefix("asked-").partition("--")[0]
 
 
 def boards(app):

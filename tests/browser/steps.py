@@ -1,0 +1,117 @@
+"""What a person does on a page of the dashboard, and how a test waits until the page has followed."""
+
+from urllib.parse import parse_qs
+
+from app.dashboard.state import PAGES, address, from_query
+from app.dashboard.wording import TITLES
+
+POLL_MS = 50  # a look at every frame would have the browser draw frames for nothing else
+SETTLED = """() => {
+    const idle = document.querySelector('[data-test-script-state="notRunning"]');
+    const words = pairs => JSON.stringify([...pairs].sort());
+    const asked = words(new URLSearchParams(location.search));
+    return idle && [...document.querySelectorAll('[data-part]')].every(({dataset: {shown, settled}}) =>
+        shown && shown === settled && words(Object.entries(JSON.parse(shown))) === asked);
+}"""
+ASK = "address => { history.pushState(null, '', address); dispatchEvent(new PopStateEvent('popstate')); }"
+TAKEN = "path => location.pathname === path && !new URLSearchParams(location.search).has('page')"
+CHARTS = "document.querySelector('[data-part=charts]').dataset.settled"
+
+
+def settled(page):
+    """Wait until every chart says what the address asks, or the page says why there is none."""
+    page.locator("[data-part=charts][data-settled], [data-testid=stAlert]").first.wait_for(state="attached")
+    page.wait_for_function(SETTLED, polling=POLL_MS)
+
+
+def ask(page, link):
+    """Ask what a link asks in the session of the page, as Back and Forward do."""
+    state, wrong = from_query({name: values[0] for name, values in parse_qs(link).items()})
+    page.keyboard.press("Escape")
+    if wrong or (where(page), query(page)) != (state.page, address(state)):
+        # an address that asks nothing is a page that was chosen, which keeps the question
+        page.evaluate(ASK, f"/?{link if 'model=' in link else f'{link}&model={state.model}'}")
+        page.wait_for_function(TAKEN, arg="/" if state.page == PAGES[0] else f"/{state.page}", polling=POLL_MS)
+    is_at(page, TITLES[state.page])
+
+
+def is_at(page, title):
+    """Wait for the page of a title and its answer."""
+    page.get_by_role("heading", name=title, level=1, exact=True).wait_for()
+    settled(page)
+
+
+def turned_to(page, title):
+    """Choose a page in the sidebar."""
+    page.get_by_test_id("stSidebarNavLink").get_by_text(title, exact=True).click()
+    is_at(page, title)
+
+
+def reached(page, name):
+    """The widget of a field, once the button that hides it has been pressed."""
+    from app.dashboard.controls.bar import BEHIND, QUESTION
+
+    widget = page.locator(f".st-key-asked-{name}, [class*='st-key-asked-{name}--']")
+    if widget.count() == 0:
+        groups = {**QUESTION, **{title: names for more in BEHIND.values() for title, names in more.items()}}
+        buttons = [page.locator(f".st-key-group-{title.replace(' ', '-')} button").first
+                   for title, names in groups.items() if name in names]  # fmt: skip
+        next(button for button in buttons if button.count()).click()
+        widget.first.wait_for()
+    return widget
+
+
+def slid(page, name, key="ArrowRight"):
+    """Move a slider by a key and wait until every chart follows."""
+    before = page.evaluate(CHARTS)
+    reached(page, name).locator("input[type=range]").first.focus()
+    page.keyboard.press(key)
+    page.wait_for_function(f"before => {CHARTS} !== before", arg=before, polling=POLL_MS)
+    settled(page)
+
+
+def slid_to(page, name, value):
+    """Move a slider to a value by its keys."""
+    for _ in range(40):
+        now = reached(page, name).locator("input[type=range]").first.get_attribute("aria-valuetext").replace(",", "")
+        if now == str(value):
+            return
+        slid(page, name, "ArrowRight" if float(now) < value else "ArrowLeft")
+    raise AssertionError(f"{name} never became {value}")
+
+
+def typed(page, name, text, *, refused=False):
+    """Type into a field; wait until the address and every chart follow, which they do not where it is refused."""
+    field, before = reached(page, name).locator("input").first, page.evaluate("location.href")
+    field.fill(text)
+    field.press("Enter")
+    if not refused:
+        page.wait_for_function("before => location.href !== before", arg=before, polling=POLL_MS)
+        settled(page)
+
+
+def simulated(page):
+    """Run the simulation that the serving page offers, and wait for its charts."""
+    page.get_by_role("button", name="Run the simulation").click()
+    page.get_by_text("Goodput against load").wait_for()
+    settled(page)
+
+
+def where(page):
+    """The page's name in its address."""
+    return page.evaluate("location.pathname.slice(1)") or "run"
+
+
+def query(page):
+    """What the address asks."""
+    return {name: values[0] for name, values in parse_qs(page.evaluate("location.search.slice(1)")).items()}
+
+
+def headline(page):
+    """The answer in a sentence."""
+    return page.locator("[data-part=words] h2").inner_text()
+
+
+def commands(page):
+    """The code that the page offers for copying."""
+    return page.locator("[data-testid=stCode]:visible").all_inner_texts()
