@@ -17,6 +17,14 @@ if (!history.rooftree) {
     const here = address && pageOf(address) === pageOf(location.href);
     return (here ? replaceState : pushState).call(history, data, unused, address);
   };
+  document.addEventListener("click", ({ target }) => {
+    if (target.matches(".rooftree-code button")) copied(target.parentElement.querySelector("code"));
+  });
+}
+
+function copied(code) {
+  getSelection().selectAllChildren(code);
+  document.execCommand("copy"); // which works on plain http too
 }
 
 // Plotly, from its file once the words are drawn, or from the session's messages where there is no file.
@@ -86,11 +94,14 @@ function newCard() {
   const picked = make("div", undefined, { class: "picked" }), code = make("code"), copy = make("button", "Copy");
   picked.hidden = true;
   picked.append(code, copy);
-  copy.addEventListener("click", () => {
-    getSelection().selectAllChildren(code);
-    document.execCommand("copy"); // which works on plain http too
-  });
+  copy.addEventListener("click", () => copied(code));
   section.append(title, note, plot, picked);
+  let width = 0;
+  new ResizeObserver(([seen]) => { // of the window, or of a grid that more cards have come to
+    const now = seen.contentRect.width;
+    if (now && width && now !== width && plot.data) self.Plotly.Plots.resize(plot);
+    width = now || width;
+  }).observe(plot);
   return { section, title, note, plot, picked, code, drawn: "", stale: true };
 }
 
@@ -168,14 +179,7 @@ function newComponent(parent) {
   };
   root.append(...Object.values(places));
   parent.append(root);
-  const component = { root, places, cards: [], turn: 0, width: 0 };
-  new ResizeObserver(([seen]) => {
-    const width = seen.contentRect.width;
-    if (width && component.width && width !== component.width) {
-      for (const card of component.cards) if (card.plot.data) self.Plotly.Plots.resize(card.plot);
-    }
-    component.width = width;
-  }).observe(root);
+  const component = { root, places, cards: [], turn: 0 };
   return component;
 }
 

@@ -50,13 +50,17 @@ def show(
     })  # fmt: skip
 
 
-@st.fragment
 def library() -> None:
-    """Send Plotly's script to the browser where it can have no file: once per session.
+    """Send Plotly's script to the browser where it can have no file: once per session."""
+    if not plotly_script.ADDRESS:
+        with st.container():
+            _sent()
 
-    Its answer that it has it draws nothing else again.
-    """
-    if not plotly_script.ADDRESS and not st.session_state.get(LOADED):
+
+@st.fragment
+def _sent() -> None:
+    """A part of its own: the browser's answer that it has the script draws nothing else again."""
+    if not st.session_state.get(LOADED):
         _library()(key="plotly", on_loaded_change=_loaded)
 
 

@@ -15,6 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.dashboard import chart_component, prefetch
 from app.dashboard.answer import Answer, Change, EngineStart
+from app.dashboard.code_block import code_block
 from app.dashboard.controls.bar import asked
 from app.dashboard.controls.widgets import moved, set_widgets
 from app.dashboard.pages import answered, completed
@@ -174,13 +175,12 @@ def _show(answer: Answer, state: State) -> None:
     _starts(answer.engines, sides)
     why = st.container()
     chart_component.show("charts", asked=query, cards=answer.cards, tables=answer.tables)
-    with st.container():  # before what takes longer, which the charts do not wait for
-        chart_component.library()
+    chart_component.library()  # before what takes longer, which the charts do not wait for
     below = st.container()
     st.markdown(
         "**Take it along**: the command line that gives the same answer; the address of this page is a link to it."
     )
-    st.code(answer.command, language=None, wrap_lines=True)
+    code_block(answer.command)
     files: dict[str, Callable[[], bytes]] = {
         "rooftree-dashboard.json": lambda: _configuration(answer, state), **answer.files,
     }  # fmt: skip
@@ -210,12 +210,11 @@ def _starts(engines: Sequence[EngineStart], places: Sequence[DeltaGenerator]) ->
     for start, place in zip(engines, places, strict=False):
         with place:
             st.markdown(plain(start.title))
-            # plain: the colours of words and numbers are too faint for small letters
-            st.code(start.command, language=None, wrap_lines=True)
+            code_block(start.command)
             with st.expander("Files beside it"):
                 for name, text in start.files.items():
                     st.markdown(plain(name))
-                    st.code(text, language=None, wrap_lines=True)
+                    code_block(text)
 
 
 def _changes(changes: Sequence[Change], when: str) -> None:

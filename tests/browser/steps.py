@@ -114,4 +114,4 @@ def headline(page):
 
 def commands(page):
     """The code that the page offers for copying."""
-    return page.locator("[data-testid=stCode]:visible").all_inner_texts()
+    return page.locator(".rooftree-code code:visible").all_inner_texts()

@@ -83,7 +83,7 @@ def test_the_configuration_is_downloaded_with_its_link_and_command(asked):
     body = json.loads(Path(started.value.path()).read_text())
     assert body["query"] == {"page": "map", "bandwidth_ratio": "2"}
     assert body["command"].startswith("rooftree predict")
-    assert body["command"] in page.get_by_test_id("stCode").inner_text()
+    assert body["command"] in page.locator(".rooftree-code code").inner_text()
 
 
 def test_the_tree_is_downloaded_as_it_is_drawn_beside_published_ones(asked):

@@ -53,7 +53,7 @@ def test_the_cheapest_of_eight_devices_for_20_requests_a_second(asked, capsys):
 
 def test_two_recordings_are_compared(asked, capsys):
     page = asked(f"page=trace&trace={RANKED}&other_trace={LENGTHS}&draft_tokens=4")
-    command = page.get_by_test_id("stCode").inner_text()
+    command = page.locator(".rooftree-code code").inner_text()
     told = said(capsys, command)["rows"]
     table = rows(page, "Side by side")
     for name in (RANKED, LENGTHS):
@@ -70,7 +70,7 @@ def test_a_log_of_vllm_becomes_a_schedule(asked, capsys, tmp_path):
     page.locator(".st-key-file-of-acceptance input[type=file]").set_input_files(str(log))
     page.get_by_text("As a schedule over batches").wait_for()
     settled(page)
-    _, scheduled, line = page.locator("[data-testid=stCode]:visible").all_inner_texts()
+    _, scheduled, line = page.locator(".rooftree-code code:visible").all_inner_texts()
     every = line.replace("YOUR-FILE", str(log)).replace("--batch 8 ", f"--batch {','.join(map(str, DEFAULT_BATCHES))} ")
     told = said(capsys, every, "--out", str(tmp_path / "out"))
     words = schedule_words(told["schedule"])
@@ -83,7 +83,7 @@ def test_50_requests_a_second_with_and_without_drafting(asked, capsys, tmp_path)
     page = asked("page=serving&rate=50&count=60&prompt_tokens=64&output_tokens=16")
     simulated(page)
     assert "requests/s drafting" in headline(page)
-    told = said(capsys, page.get_by_test_id("stCode").inner_text(), "--out", str(tmp_path))["metrics"]
+    told = said(capsys, page.locator(".rooftree-code code").inner_text(), "--out", str(tmp_path))["metrics"]
     table = {(row["time"], row["statistic"]): row for row in rows(page, "With drafting, and without")}
     shown = table["time between deliveries, warm-up and all", "mean"]
     assert number(shown["K = 5 (ms)"]) == pytest.approx(1e3 * told["itl_s"]["mean"], rel=1e-3)
