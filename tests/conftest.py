@@ -18,13 +18,19 @@ settings.register_profile("thorough", deadline=None, max_examples=1000)
 ROOT = Path(__file__).resolve().parent.parent
 FAST = ("hardware_profiles", "traces", "costmodel", "simulator", "app/exporters")
 LEFT_OUT = ("heavy", "model", "network")
-TOGETHER = (("tests/browser/",), ("tests/golden/test_left_out.py", "tests/golden/test_peers.py"))
-"""Files that share what is dear to make, a server or the answers of a table, and so a worker."""
+TOGETHER = (
+    ("tests/browser/",), ("tests/golden/test_left_out.py", "tests/golden/test_peers.py"),
+    ("tests/real_runs/servers/llama_cpp/test_cut_draft.py", "tests/real_runs/servers/llama_cpp/test_recording.py"),
+    ("tests/real_runs/test_recorded.py", "tests/real_runs/decoding/test_decoding.py",
+     "tests/real_runs/drafters/test_feature_head.py", "tests/real_runs/drafters/test_tree_speculative.py",
+     "tests/real_runs/models/loading/test_weights.py", "tests/real_runs/test_prompt_set.py"),
+)  # fmt: skip
+"""Files that share what is dear to make, a server, a model or the answers of a table, and so a worker."""
 FIRST = (
     "tests/browser/", "tests/examples/test_live_engine.py", "tests/real_runs/validation/masked/test_validate_masked.py",
     "tests/real_runs/campaigns/test_pretended_models.py", "tests/real_runs/validation/test_quick.py",
     "tests/real_runs/decoding/test_sampled.py", "tests/simulator/test_twin.py", "tests/simulator/cluster/test_ranks.py",
-    "tests/real_runs/recording/test_masked.py", "tests/examples/test_record_and_resume.py",
+    "tests/real_runs/test_recorded.py", "tests/examples/test_record_and_resume.py",
 )  # fmt: skip
 """Few tests that take long: begun before all others, so that no worker is left alone with one of them at the end."""
 

@@ -242,7 +242,7 @@ class Event:
 
 class Card:
     name, total_memory, multi_processor_count, major, minor = "NVIDIA H100 80GB HBM3", 81079 << 20, 132, 9, 0
-    L2_cache_size = 1 << 18
+    L2_cache_size = 1 << 14
 
 
 @contextlib.contextmanager

@@ -15,9 +15,9 @@ from real_runs.campaigns.campaign import run_campaign
 from real_runs.campaigns.results import read_runs
 folder, model = Path({folder!r}), {model!r}
 (folder / "prompts.toml").write_text({prompts!r})
-common = dict(name="j", estimate_s=60, model_file=model, prompts=str(folder / "prompts.toml"), max_new_tokens=12,
+common = dict(estimate_s=60, model_file=model, prompts=str(folder / "prompts.toml"), max_new_tokens=12,
               drafter_options={fit!r})
-jobs = [common | {job!r}]
+jobs = [common | job for job in {jobs!r}]
 (folder / "c.yaml").write_text(yaml.safe_dump(dict(schema=1, device="cuda", jobs=jobs)))
 report = run_campaign(folder / "c.yaml", budget_s=500, out=folder / "out", isolate=False)
 for each in report.outcomes:
@@ -31,15 +31,13 @@ print(len(texts))
 """
 
 
-def went(tmp_path, model, **job):
-    return ran(SCRIPT.format(folder=str(tmp_path), model=str(model), prompts=PROMPTS, fit=FIT, job=job))
-
-
-@pytest.mark.parametrize("configurations", [ALL, HEADS], ids=["without training", "trained"])
-def test_real_decoding_finishes_with_the_plain_text(tmp_path, tiny_folder, configurations):
-    assert went(tmp_path, tiny_folder, kind="decode", rounds=1, configurations=configurations) == ["4"]
-
-
-def test_recordings_finish(tmp_path, tiny_folder):
+def test_real_decoding_finishes_with_the_plain_text_and_recordings_finish(tmp_path, tiny_folder):
     drafters = ["prompt-lookup", "suffix-automaton", "token-recycling", "early-exit", "layer-skip"]
-    assert went(tmp_path, tiny_folder, kind="record", drafters=drafters, temperatures=[0.0]) == ["0"]
+    jobs = [
+        {"name": "heads", "kind": "decode", "rounds": 1, "configurations": HEADS},
+        {"name": "others", "kind": "decode", "rounds": 1, "configurations": ALL},
+        {"name": "record", "kind": "record", "drafters": drafters, "temperatures": [0.0]},
+    ]
+    prompts = "[[prompts]]".join(PROMPTS.split("[[prompts]]")[:3])
+    script = SCRIPT.format(folder=str(tmp_path), model=str(tiny_folder), prompts=prompts, fit=FIT, jobs=jobs)
+    assert ran(script) == ["2"]

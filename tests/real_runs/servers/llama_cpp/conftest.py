@@ -5,6 +5,7 @@ import importlib.util
 import pytest
 
 from real_runs.models.loading.weights import find_model
+from real_runs.servers.llama_cpp.cut_draft import cut_draft
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +15,9 @@ def shipped():
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     return find_model().path
+
+
+@pytest.fixture(scope="session")
+def cut(shipped, tmp_path_factory):
+    """SmolLM2 without five of its layers, in a GGUF file."""
+    return cut_draft(shipped, tmp_path_factory.mktemp("cut") / "draft.gguf", (*range(14), *range(19, 30))).path

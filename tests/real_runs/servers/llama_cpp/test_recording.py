@@ -16,7 +16,6 @@ from real_runs.servers.address import Address
 from real_runs.servers.client import Completion
 from real_runs.servers.identify import identify
 from real_runs.servers.llama_cpp.answers import Answered, Answers, record_answers, whole_completion
-from real_runs.servers.llama_cpp.cut_draft import cut_draft
 from real_runs.servers.llama_cpp.launch import launched
 from real_runs.servers.llama_cpp.ngram_simple import ngram_simple_lengths
 from real_runs.servers.llama_cpp.recording import draft_trace, lookup_trace, record_server
@@ -79,14 +78,13 @@ def test_a_recording_holds_the_text_and_both_drafters(shipped, tmp_path):
 
 
 @pytest.mark.model
-def test_the_engine_keeps_what_a_draft_models_own_server_says_it_hits(shipped, tmp_path):
+def test_the_engine_keeps_what_a_draft_models_own_server_says_it_hits(shipped, cut, tmp_path):
     """Drafts of 3 tokens are counted by the server that verifies them, hits by one that runs the draft model alone."""
-    file = cut_draft(shipped, tmp_path / "draft.gguf", (*range(14), *range(19, 30))).path
-    draws = ["--spec-type", "draft-simple", "--spec-draft-model", str(file), "--spec-draft-n-max", "3"]
+    draws = ["--spec-type", "draft-simple", "--spec-draft-model", str(cut), "--spec-draft-n-max", "3"]
     plain = ["--ctx-size", "512", "--parallel", "1"]
     with launched(["--model", str(shipped), *plain, *draws], folder=tmp_path / "both") as both:
         answers = record_answers(Address.parse(both.url), FEW, out=tmp_path, max_new_tokens=24, ignore_eos=True)
-    with launched(["--model", str(file), *plain], folder=tmp_path / "draft") as alone:
+    with launched(["--model", str(cut), *plain], folder=tmp_path / "draft") as alone:
         trace = draft_trace(answers, Address.parse(alone.url))
     steps = int(replay_chain(trace, 3).steps.sum())
     counted = sum(answer.accepted for answer in answers.requests)
