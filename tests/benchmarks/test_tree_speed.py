@@ -57,7 +57,10 @@ def rough_vector(width):
     return (0.95 * chances / chances.sum() * generator.uniform(0.5, 1.0, width)).tolist()
 
 
-@pytest.mark.parametrize(("nodes", "levels", "most_s"), [(NODES, LEVELS, 0.02), (4096, 24, 2.0)])
+@pytest.mark.parametrize(
+    ("nodes", "levels", "most_s"),
+    [(NODES, LEVELS, 0.02), pytest.param(4096, 24, 2.0, marks=[pytest.mark.heavy, pytest.mark.slow])],
+)
 def test_vectors_without_order_by_depth_or_not(nodes, levels, most_s, cpu_s, aim):
     vector = rough_vector(WIDTH)
     (one,) = optimal_trees(vector, [nodes], levels)
