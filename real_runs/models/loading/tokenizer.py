@@ -25,15 +25,18 @@ class Tokenizer:
     """
 
     def __init__(self, path: Path) -> None:
-        from transformers import AutoTokenizer
+        from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-        place: dict[str, Any] = {"pretrained_model_name_or_path": str(path)}
+        kind: Any = AutoTokenizer
+        place = {"pretrained_model_name_or_path": str(path)}
         if path.suffix == ".gguf":
+            # the automatic class reads the whole file to tell the model's type, which the tokenizer does not depend on
+            kind = PreTrainedTokenizerFast
             place = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                self._tokenizer = AutoTokenizer.from_pretrained(**place, local_files_only=True, trust_remote_code=False)
+                self._tokenizer = kind.from_pretrained(**place, local_files_only=True, trust_remote_code=False)
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 raise InputError(f"holds no tokenizer that can be read ({error})", file=path) from None
 

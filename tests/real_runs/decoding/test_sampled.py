@@ -89,7 +89,9 @@ def old_residual(target, drafter, ids):
     return Verdict(accept=rejection(target, drafter, ids, distinct=False).accept, residual=target)
 
 
-@pytest.mark.parametrize("rule", [keep_all, old_residual, None])
+@pytest.mark.parametrize(
+    "rule", [old_residual, *(pytest.param(rule, marks=pytest.mark.slow) for rule in (keep_all, None))]
+)
 def test_a_wrong_or_lossy_verifier_is_seen_in_the_texts(atom_model, atom_reader, expected, rule):
     wrong = Verifier(name="wrong", lossless=False, draws="independent", rule=rule)
     verifier = wrong if rule else VERIFIERS["typical"]
