@@ -16,7 +16,9 @@ from tests.real_runs.conftest import tiny_folder  # noqa: F401
 from traces.library import read_trace
 
 PROMPTS = 30
-RECORD = "record --drafter prompt-lookup --drafter early-exit --temperature 0 --max-new-tokens 96 --threads 1 --quiet"
+RECORD = (
+    "record --drafter prompt-lookup --drafter suffix-automaton --temperature 0 --max-new-tokens 96 --threads 1 --quiet"
+)
 
 
 @pytest.fixture
