@@ -33,6 +33,7 @@ def ask(page, link):
         page.evaluate(ASK, f"/?{link if 'model=' in link else f'{link}&model={state.model}'}")
         page.wait_for_function(TAKEN, arg="/" if state.page == PAGES[0] else f"/{state.page}", polling=POLL_MS)
     is_at(page, TITLES[state.page])
+    assert query(page) == address(state), "the session answers another question"
 
 
 def is_at(page, title):
