@@ -27,12 +27,14 @@ TOGETHER = (
 )  # fmt: skip
 """Files that share what is dear to make, a server, a model or the answers of a table, and so a worker."""
 FIRST = (
-    "tests/browser/", "tests/examples/test_live_engine.py", "tests/real_runs/validation/masked/test_validate_masked.py",
+    "tests/browser/", "tests/simulator/loop/test_merging.py", "tests/examples/test_live_engine.py",
+    "tests/real_runs/validation/masked/test_validate_masked.py",
     "tests/real_runs/campaigns/test_pretended_models.py", "tests/real_runs/validation/test_quick.py",
     "tests/real_runs/decoding/test_sampled.py", "tests/simulator/test_twin.py", "tests/simulator/cluster/test_ranks.py",
     "tests/real_runs/test_recorded.py", "tests/examples/test_record_and_resume.py",
 )  # fmt: skip
-"""Few tests that take long: begun before all others, so that no worker is left alone with one of them at the end."""
+"""Begun before all others: few tests that take long, so that no worker is left alone with one of them at the end, and
+one that compiles the simulator's loop, which the other worker then finds compiled."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # a shell starts what runs in its background without ears for Ctrl-C, and children inherit that

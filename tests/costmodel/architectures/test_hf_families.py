@@ -11,6 +11,8 @@ from costmodel.architectures.hf.families import FAMILIES
 from tests.costmodel.architectures.family_samples import LLADA as LLADA_KEYS
 from tests.costmodel.architectures.family_samples import SAMPLES, sample
 
+pytestmark = pytest.mark.heavy
+
 # Published code that transformers does not carry, or only beneath a vision model. Llama 4 is compared whole, as it is
 # shipped, in `test_library`; layers of several kinds in `test_hf_hybrids`.
 NOT_COMPARED = {"kimi_k2", "Dream", "llada", "step3_text", "llama4_text", "qwen3_vl_text", "qwen3_vl_moe_text",

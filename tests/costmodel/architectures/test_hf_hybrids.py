@@ -10,6 +10,8 @@ from costmodel.architectures.library import load_model
 from hardware_profiles.errors import InputError
 from tests.costmodel.architectures.family_samples import sample
 
+pytestmark = pytest.mark.heavy
+
 QWEN, JAMBA, MAMBA2, NEMOTRON, FLASH, GRANITE, FALCON, ZAMBA, GEMMA = (
     sample(name) for name in ("qwen3_next", "jamba", "mamba2", "nemotron_h", "phi4flash", "granitemoehybrid",
                               "falcon_h1", "zamba2", "gemma4_text")

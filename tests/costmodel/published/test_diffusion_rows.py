@@ -19,6 +19,8 @@ from costmodel.published.reading.names import model_of
 from costmodel.published.reading.table import read_rows
 from hardware_profiles.units import GIB
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(scope="module")
 def rows(reference_data):

@@ -15,6 +15,8 @@ from costmodel.published.causes import cause_of
 from costmodel.published.predict import predictions
 from costmodel.published.reading.table import read_rows
 
+pytestmark = pytest.mark.heavy
+
 FILES = ("speculative_and_serving.csv", "diffusion_and_jacobi.csv")
 
 

@@ -8,6 +8,8 @@ from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.request import Workload
 from simulator.results.steady import steady_window
 
+pytestmark = pytest.mark.heavy
+
 
 def timer(decode_requests, query_tokens, decode_context_tokens, prefill, longest_context=0.0):
     return 1e-3 + 1e-6 * sum(new for new, _ in prefill)

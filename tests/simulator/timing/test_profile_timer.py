@@ -14,6 +14,8 @@ from simulator.timing.engine_settings import read_engine
 from simulator.timing.profile_tables import read_tables
 from simulator.timing.profile_timer import ProfileTimer
 
+pytestmark = pytest.mark.heavy
+
 LAYERS = 32
 ENGINE = {
     "engine_kwargs": {"model": "llama-3.1-8b", "max_num_seqs": 64, "max_num_batched_tokens": 1024, "dtype": "bfloat16"},

@@ -22,6 +22,8 @@ from simulator.loop.request import Workload
 from simulator.timing.cost_timer import CostModelTimer, TabledTimer
 from simulator.timing.split_timer import SplitTimer
 
+pytestmark = pytest.mark.heavy
+
 FAST = Link(bytes_per_s=400e9, latency_s=2e-6)
 
 

@@ -12,6 +12,8 @@ from costmodel.optimizers.trees.trace_tree import trace_tree
 from hardware_profiles.errors import InputError
 from traces.replay.walk import replay_tree
 
+pytestmark = pytest.mark.heavy
+
 
 @given(
     kinds=st.lists(st.sampled_from(["chat", "code", "math"]), min_size=2, max_size=20),

@@ -11,6 +11,8 @@ from costmodel.optimizers.joint.evaluation import evaluate, law, node_steps
 from costmodel.optimizers.joint.search import _nodes
 from tests.costmodel.optimizers.joint.joint_questions import question
 
+pytestmark = pytest.mark.heavy
+
 DEVICES = ("h100-sxm", "h200-sxm", "b200-sxm", "a100-sxm-80", "l4", "mi300x", "rtx-pro-6000", "epyc-9654", "gaudi3")
 
 

@@ -15,6 +15,8 @@ from costmodel.optimizers.joint.space import layout_named, usual_layouts
 from hardware_profiles.errors import InputError
 from tests.costmodel.optimizers.joint.joint_questions import question, slo
 
+pytestmark = pytest.mark.heavy
+
 QUESTIONS = st.builds(
     question,
     st.sampled_from(["llama-3.1-8b", "qwen3-30b-a3b"]),

@@ -13,6 +13,8 @@ from traces.replay.confidence.errors import replay_errors
 from traces.replay.confidence.walk import replay_policy
 from traces.storage.confidence_file import read_confidence
 
+pytestmark = pytest.mark.heavy
+
 
 def shipped(name):
     return read_confidence(trace_file(f"confidence/{name}"))
