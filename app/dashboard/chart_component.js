@@ -112,7 +112,8 @@ function dropCards(component, kept) {
   }
 }
 
-// The charts that come later stand in one grid with the first ones, behind them.
+// The charts that come later stand in one grid with the first ones, behind them; those that are drawn before the first
+// ones have a place wait in a grid of their own.
 const gridOf = (component, name) =>
   (name === "rest" && document.querySelector("[data-part=charts] > .cards")) || component.places.cards;
 
@@ -196,6 +197,7 @@ async function show(component, data) {
   put(places.notes, data.notes, said => said.map(text => make("p", text)));
   const scheme = getComputedStyle(component.root).getPropertyValue("--st-text-color");
   setCards(component, gridOf(component, data.name), data.cards, data.asked, scheme);
+  if (data.name === "charts") places.cards.append(...document.querySelectorAll("[data-part=rest] > .cards > *"));
   put(places.tables, data.tables, said => said.flatMap(tableOf));
   const loaded = plotly(data.library);
   if (!self.Plotly && data.cards.length) await loaded;
