@@ -21,6 +21,8 @@ from simulator.loop.options import SchedulerOptions
 from simulator.loop.request import DECODING, ENDINGS, PREFILLING, WAITING, Workload
 from simulator.loop.scheduling import kv_cache, waiting
 
+pytestmark = pytest.mark.heavy
+
 
 def check_cache(replica, buffers, requests, prefixes, limits):
     """Every block is somewhere exactly once."""

@@ -15,6 +15,8 @@ from app.exporters.tree_paths import rank_paths
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.kinds.tree import Tree, read_tree
 
+pytestmark = pytest.mark.heavy
+
 
 @st.composite
 def trees(draw, gaps=False):

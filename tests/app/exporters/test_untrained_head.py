@@ -11,6 +11,8 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.stage import build_stage
 from costmodel.method_library import load_method
 
+pytestmark = pytest.mark.heavy
+
 
 def plan(model, method="eagle-3", **changes):
     settings = {"draft_tokens": 3, "acceptance_by_depth": (0.8, 0.6, 0.5)} | changes

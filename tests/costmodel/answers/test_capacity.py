@@ -18,6 +18,8 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, geometric
 from hardware_profiles.errors import InfeasibleError, InputError
 
+pytestmark = pytest.mark.heavy
+
 PLAIN = build_setting(DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")))
 EAGLE = build_setting(
     DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))

@@ -8,6 +8,8 @@ from hardware_profiles.errors import InputError
 from traces.storage import parquet_files
 from traces.storage.parquet_files import LIMIT_VARIABLE, decoded_values, opened_parquet
 
+pytestmark = pytest.mark.heavy
+
 MANY = 40_000_000
 BOMBS = {
     "numbers": lambda: pa.nulls(MANY, pa.int64()).fill_null(0),

@@ -14,6 +14,8 @@ from hardware_profiles.errors import InputError
 from traces.storage.parquet_files import LIMIT_VARIABLE, opened_parquet
 from traces.storage.parquet_pages import page_sizes
 
+pytestmark = pytest.mark.heavy
+
 MANY = 40_000_000
 
 

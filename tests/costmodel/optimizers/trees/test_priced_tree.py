@@ -18,6 +18,8 @@ from costmodel.optimizers.trees.tree_price import tree_price
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
 
+pytestmark = pytest.mark.heavy
+
 NODES, LEVELS = 6, 4
 
 
