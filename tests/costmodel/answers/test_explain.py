@@ -14,6 +14,8 @@ from costmodel.laws.acceptance import Acceptance, geometric
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree
 
+pytestmark = pytest.mark.heavy
+
 METHODS = ("plain-decoding", "n-gram", "eagle-3", "medusa", "mtp", "early-exit")
 SETTINGS = {
     (model, method, engine, tp): build_setting(

@@ -21,6 +21,8 @@ from tests.traces.toy_masked import toy_trace
 from traces.kinds.refine_policy import CACHES, COMMIT_RULES, RefinePolicy
 from traces.replay.confidence.walk import replay_policy
 
+pytestmark = pytest.mark.heavy
+
 REFINING = [slug for slug in priced_names() if load_method(slug).refine is not None]
 
 

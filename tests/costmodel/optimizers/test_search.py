@@ -13,6 +13,8 @@ from costmodel.optimizers.context_schedules import context_schedules
 from costmodel.optimizers.search import rates_at, search
 from hardware_profiles.errors import InfeasibleError
 
+pytestmark = pytest.mark.heavy
+
 BATCHES, CONTEXTS = (1, 4, 16, 64, 256), (256, 1024)
 
 

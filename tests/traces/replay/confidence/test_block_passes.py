@@ -12,6 +12,8 @@ from traces.replay.confidence.block_passes import block_passes
 from traces.replay.confidence.self_verified import self_verified_passes
 from traces.storage.confidence_file import read_confidence
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(scope="module")
 def plain(root):

@@ -14,6 +14,8 @@ from traces.kinds.refine_policy import RefinePolicy
 from traces.replay.confidence.anchors import packed, pooled
 from traces.replay.confidence.walk import replay_policy
 
+pytestmark = pytest.mark.heavy
+
 BETWEEN = RefinePolicy(commit="threshold", at={"confidence": 0.75}, block_tokens=8)
 
 
