@@ -11,6 +11,8 @@ from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.recommend import recommend, recommend_among
 from hardware_profiles.errors import InfeasibleError, InputError
 
+pytestmark = pytest.mark.heavy
+
 ASKED = DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm"))
 DRAFTERS = [drafter_source("eagle-3:0.7"), drafter_source("n-gram:0.3")]
 DEVICES = ("l4", "l40s", "a100-sxm-80", "h100-sxm", "b200-sxm")

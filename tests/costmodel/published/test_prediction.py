@@ -14,6 +14,8 @@ from costmodel.published.question import question_of
 from costmodel.published.reported import reported_rows
 from hardware_profiles.errors import InputError
 
+pytestmark = pytest.mark.heavy
+
 
 def one(row):
     (found,) = predictions([row])

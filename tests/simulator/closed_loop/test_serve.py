@@ -21,6 +21,8 @@ from simulator.engine import simulate
 from simulator.scenario.build import prepare
 from simulator.scenario.file import checked_scenario
 
+pytestmark = pytest.mark.heavy
+
 H100 = load_device("h100-sxm")
 LLAMA = Deployment(architecture=load_model("llama-3.1-8b"), device=H100, precision=Precision())
 ENGINES = ["sglang", "tensorrt-llm", "vllm"]

@@ -11,6 +11,8 @@ from hardware_profiles.loader import load_device
 from simulator.closed_loop import table_rows
 from simulator.closed_loop.table_rows import RowAnswer, _formats, answer_rows
 
+pytestmark = pytest.mark.heavy
+
 ROW = {
     "id": "a", "backend": "vllm", "model_path": "meta-llama/Llama-3.1-8B-Instruct", "system": "h100_sxm",
     "isl": 256, "osl": 16, "concurrency": 4.0, "tp_size": 1.0,

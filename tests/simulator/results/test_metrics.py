@@ -13,6 +13,8 @@ from simulator.loop.options import Scenario, SchedulerOptions
 from simulator.loop.request import Workload
 from simulator.results.metrics import distribution, known
 
+pytestmark = pytest.mark.heavy
+
 
 def scenario(timer, seed=0, requests=200):
     rng = np.random.default_rng(seed)

@@ -36,6 +36,8 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
 from traces.replay.walk import replay_chain, replay_tree
 
+pytestmark = pytest.mark.heavy
+
 
 def setting_of(model="llama-3.1-8b", drafter="eagle-3", **changes):
     target = load_model(model)
