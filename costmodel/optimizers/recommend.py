@@ -56,19 +56,13 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recommendation:
-    """What to run.
+class Recommendation(Comparison):
+    """What to run: what competed, searched over batches and contexts.
 
     Args:
-        question: what was asked, with the model resolved.
-        sources: drafters and where their acceptance is known from, in the order given.
-        contenders: one per source.
         optimum: ranked choices and schedules.
     """
 
-    question: DecodingConfiguration
-    sources: Sequence[Source]
-    contenders: Sequence[Contender]
     optimum: Optimum
 
     @property

@@ -86,7 +86,6 @@ def tree(
     from app.cli.question.asked import asked, given_options
     from app.cli.shown.trees import print_trees
     from hardware_profiles.errors import InputError
-    from traces.kinds.acceptance import AcceptanceTrace
 
     budgets = whole_numbers(nodes, "--nodes", least=1, most=MOST_NODES)
     if not 1 <= depth <= MOST_NODES:
@@ -102,16 +101,11 @@ def tree(
         depth, width = prompted.shape.depth + 1, WIDTH
     known, title, assumed, slug = _known(accepted, depth, width, method)
     _check_speeds(given_options(running), model, prompted)
-    if held_out and (prompted is not None or not isinstance(known, AcceptanceTrace)):
-        rule = "needs a recorded trace, and trees without prompt tokens; a vector has no requests to hold out"
-        raise InputError(rule, key="--held-out")
-    if robust and prompted is not None:
-        raise InputError("weighs trees without prompt tokens", key="--robust")
+    _check_scores(known, prompted, held_out=held_out, robust=robust)
     rows = _rows(known, budgets, depth, prompted, seed if held_out else None)
-    if robust:
-        for row in rows:
-            asked_nodes = min((n for n in budgets if n >= row["nodes"]), default=row["nodes"])
-            row["sampling"] = sampling_row(known, asked_nodes, depth, recorded_tokens=recorded_tokens, seed=seed)
+    for row in rows if robust else ():
+        asked_nodes = min((n for n in budgets if n >= row["nodes"]), default=row["nodes"])
+        row["sampling"] = sampling_row(known, asked_nodes, depth, recorded_tokens=recorded_tokens, seed=seed)
     speeds = []
     if model:
         captured = whole_numbers(captured_rows, "--captured-rows", least=1) if captured_rows else []
@@ -255,6 +249,20 @@ def _check_speeds(given: dict[str, Any], model: str, prompted: "Method | None") 
     if model and prompted is not None:
         rule = f"`rooftree optimize --drafter {prompted.slug}:...` weighs trees with prompt tokens by their seconds"
         raise InputError(rule, key="--model", value=model)
+
+
+def _check_scores(
+    known: "AcceptanceTrace | AcceptanceVectors", prompted: "Method | None", *, held_out: bool, robust: bool
+) -> None:
+    """Refuse ways to score a tree that what is known cannot answer."""
+    from hardware_profiles.errors import InputError
+    from traces.kinds.acceptance import AcceptanceTrace
+
+    if held_out and (prompted is not None or not isinstance(known, AcceptanceTrace)):
+        rule = "needs a recorded trace, and trees without prompt tokens; a vector has no requests to hold out"
+        raise InputError(rule, key="--held-out")
+    if robust and prompted is not None:
+        raise InputError("weighs trees without prompt tokens", key="--robust")
 
 
 def _write_shapes(rows: list[dict[str, Any]], folder: Path) -> None:

@@ -34,8 +34,8 @@ def split_attention(
     R = n·heads/kv_heads packed rows make ⌈R/64⌉ tiles per key/value head; U = b·kv_heads·tiles units are split
     s = clamp(⌊P/U⌋, 1, ⌈context/128⌉) ways over P processors, in w = max(1, U·s/P) waves, rounded up in part:
     ta + tc·w + [s > 1]·t_combine + max(bytes/W, padded FLOPs/peak, (tu + ⌈context/64s⌉·t_tile)·w), roofs derated. One
-    query token per request takes the decode constants, several take those of `verify`, and never less time than one:
-    the two may have been measured with kernels of different libraries.
+    query token per request takes the decode constants, several take those of `verify`. Where `verify` has constants of
+    its own, several never take less time than one: the two may have been measured with kernels of different libraries.
 
     Args:
         device: profile.
