@@ -85,6 +85,8 @@ def server_words(python: str, *, host: str, port: int) -> list[str]:
         "server.maxUploadSize": 32, "browser.gatherUsageStats": False, "client.showErrorDetails": "none",
         "client.toolbarMode": "viewer", "runner.magicEnabled": False,
         "global.disableWidgetStateDuplicationWarning": True,
+        # after every change it would hold back the last charts for 0.1 s; Python's own collections are enough
+        "runner.postScriptGC": False,
         # the charts' blue; Streamlit's own red is too dark on its dark page
         "theme.light.primaryColor": "#0072B2", "theme.dark.primaryColor": "#56B4E9",
     }  # fmt: skip

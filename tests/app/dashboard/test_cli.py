@@ -59,6 +59,12 @@ def test_an_address_that_is_none_is_refused(host):
         server_words("python", host=host, port=8501)
 
 
+def test_streamlit_knows_every_setting():
+    config = pytest.importorskip("streamlit.config", reason="streamlit, of the extra `app`, is not installed")
+    for name in json.loads(server_words("python", host="localhost", port=8501)[-1]):
+        config.get_option(name)
+
+
 @pytest.mark.parametrize("port", ["0", "65536", "x"])
 def test_a_port_that_is_none_is_refused(port, capsys):
     assert main(["dashboard", "--port", port]) == 2
