@@ -41,14 +41,14 @@ def cached_njit(file: str, **options: Any) -> Callable[[Callable[..., Any]], Any
     from numba import njit
 
     def cached(function: Callable[..., Any]) -> Any:
-        dispatcher = njit(**options)(function)
+        dispatcher = njit(no_cfunc_wrapper=True, **options)(function)  # nobody calls it from C
         try:
             dispatcher.enable_caching()
         except (RuntimeError, OSError):  # neither the package's folder nor the user's can be written
             return dispatcher
         caching = dispatcher._cache
-        sources = _sources(str(Path(file).parent))
-        caching._cache_file = _CodeFiles(Path(caching.cache_path), caching._impl.filename_base, sources)
+        folder, base = Path(caching.cache_path), caching._impl.filename_base
+        caching._cache_file = _CodeFiles(folder, base, _sources(str(Path(file).parent)), options)
         return dispatcher
 
     return cached
@@ -61,10 +61,12 @@ class _CodeFiles:
         folder: where it is kept.
         base: of the files' names: the function's name, line and Python version.
         sources: digest of what it was made from.
+        options: that it was made with.
     """
 
-    def __init__(self, folder: Path, base: str, sources: str) -> None:
+    def __init__(self, folder: Path, base: str, sources: str, options: dict[str, Any]) -> None:
         self.folder, self.base, self.sources = folder, base, sources
+        self.options = sorted((name, sorted(of) if isinstance(of, set) else of) for name, of in options.items())
 
     def load(self, key: Any) -> Any:
         """The code for types and a processor; None where there is none that can be read."""
@@ -91,7 +93,7 @@ class _CodeFiles:
             path.unlink(missing_ok=True)
 
     def _path(self, key: Any) -> Path:
-        name = hashlib.sha256(repr(key).encode()).hexdigest()[:_DIGITS]
+        name = hashlib.sha256(repr((key, self.options)).encode()).hexdigest()[:_DIGITS]
         return self.folder / f"{self.base}.{self.sources}.{name}.nbc"
 
     def _remove_unused(self) -> None:

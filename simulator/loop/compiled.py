@@ -36,9 +36,17 @@ class Compiled:
     @cached_property
     def machine(self) -> Any:
         """The function as machine code, on arrays."""
+        return self._jitted()
+
+    @cached_property
+    def _called(self) -> Any:
+        """The function for other machine code to call: what takes Python's arguments apart takes as long to make."""
+        return self._jitted(no_cpython_wrapper=True)
+
+    def _jitted(self, **options: Any) -> Any:
         from hardware_profiles.machine_code import cached_njit
 
-        return cached_njit(__file__, error_model="numpy", forceinline=self.inline, _nrt=False)(self.plain)
+        return cached_njit(__file__, error_model="numpy", forceinline=self.inline, _nrt=False, **options)(self.plain)
 
     @property
     def is_at_hand(self) -> bool:
@@ -48,7 +56,7 @@ class Compiled:
     @property
     def _numba_type_(self) -> Any:
         """What numba takes the function for where another one calls it."""
-        return self.machine._numba_type_
+        return self._called._numba_type_
 
 
 def compiled(function: Callable[..., Any]) -> Compiled:

@@ -144,3 +144,16 @@ def add(a, b):
 
 def full(*_):
     raise OSError(28, "No space left on device")
+
+
+@pytest.mark.heavy
+def test_what_was_made_with_other_options_is_other_code(tmp_path, monkeypatch):
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+
+    def inverse(x):
+        return 1.0 / x
+
+    assert cached_njit(__file__, error_model="numpy")(inverse)(0.0) == float("inf")
+    with pytest.raises(ZeroDivisionError):
+        cached_njit(__file__, error_model="python")(inverse)(0.0)
+    assert len(files(tmp_path)) == 2
