@@ -114,6 +114,11 @@ def _parsed(path: Path) -> "DeviceFile":
     return parse_device(_toml(path), str(path))
 
 
+@cache
+def _relative(path: Path) -> "DeviceFile":
+    return _parsed(path)
+
+
 def _read(path: Path) -> Device:
     file = _parsed(path)
     try:
@@ -180,7 +185,7 @@ def _ancestry(file: "DeviceFile", path: Path) -> list["DeviceFile"]:
         if files[like].resolve() in seen:
             raise InputError("a device's relatives must not lead back to it", key="constants.like", value=like)
         seen.append(files[like].resolve())
-        found.append(_parsed(files[like]))
+        found.append(_relative(files[like]))
     return found
 
 

@@ -4,6 +4,8 @@ As a line, `launch 0..0.2, rows 64..inf: -0.05..0.1`: where it holds, and the en
 `everywhere: -0.05..0.1` where nothing bounds it. Leaves out what regimes mean (`residuals`).
 """
 
+from functools import lru_cache
+
 from hardware_profiles.errors import InputError
 from hardware_profiles.fitted.residuals import SHARES, WHOLE, Regime, Span
 
@@ -22,6 +24,7 @@ def regime_line(regime: Regime) -> str:
     return f"{where or EVERYWHERE}: {_written((regime.low_ratio, regime.high_ratio))}"
 
 
+@lru_cache(maxsize=4096)
 def parse_regime(line: str) -> Regime:
     """A regime from its line.
 
