@@ -99,9 +99,7 @@ def replay_chain(trace: AcceptanceTrace, draft_tokens: int) -> Replay:
         InputError: the trace is a summary, K is no whole number >= 0, or the recording is of one policy alone and
             K is neither its number of draft tokens nor 0.
     """
-    trace.require(1, "replaying a chain")
-    count = _chain_length(draft_tokens)
-    _check_policy(trace, count)
+    count = check_chain(trace, draft_tokens)
     assert trace.emitted is not None
     first = trace.first_step_position
     tokens = np.maximum(trace.output_tokens - first, 0)
@@ -127,6 +125,14 @@ def replay_chain(trace: AcceptanceTrace, draft_tokens: int) -> Replay:
 def replay_chains(trace: AcceptanceTrace, draft_tokens: Sequence[int]) -> tuple[Replay, ...]:
     """`replay_chain` for several K, in the order given."""
     return tuple(replay_chain(trace, count) for count in draft_tokens)
+
+
+def check_chain(trace: AcceptanceTrace, draft_tokens: int) -> int:
+    """K, where the recording tells of chains of so many draft tokens; raises what `replay_chain` does."""
+    trace.require(1, "replaying a chain")
+    count = _chain_length(draft_tokens)
+    _check_policy(trace, count)
+    return count
 
 
 def replay_tree(trace: AcceptanceTrace, tree: Tree) -> Replay:
@@ -239,9 +245,9 @@ def _chain_length(draft_tokens: int) -> int:
     return count
 
 
-def _walk_tree(trace: AcceptanceTrace, tree: Tree, starts: Counts) -> tuple[Counts, Counts, Counts, Counts]:
+def check_tree(trace: AcceptanceTrace, tree: Tree) -> NDArray[np.int32]:
+    """The tree's `child_offsets`, where the recording tells of it; raises what `replay_tree` does."""
     trace.require(2, "replaying a tree")
-    assert trace.rank is not None
     widths = tree.level_widths()
     if trace.depth is not None and len(widths) > trace.depth:
         raise InputError(
@@ -250,13 +256,19 @@ def _walk_tree(trace: AcceptanceTrace, tree: Tree, starts: Counts) -> tuple[Coun
             key="depth",
             value=len(widths),
         )
+    return child_offsets(tree, trace.rank_width)
+
+
+def _walk_tree(trace: AcceptanceTrace, tree: Tree, starts: Counts) -> tuple[Counts, Counts, Counts, Counts]:
+    table = check_tree(trace, tree)
+    assert trace.rank is not None
     return walk_tree(
         trace.rank.reshape(-1),
         1 if trace.depth is None else trace.depth,
         _NO_LIMIT if trace.drafted is None else trace.drafted,
         trace.offsets,
         trace.first_step_position,
-        child_offsets(tree, trace.rank_width),
-        np.cumsum((0, *widths), dtype=np.int64),
+        table,
+        np.cumsum((0, *tree.level_widths()), dtype=np.int64),
         starts,
     )

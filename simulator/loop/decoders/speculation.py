@@ -50,7 +50,7 @@ from traces.kinds.state_trees import StateTrees
 from traces.kinds.tree import Tree
 from traces.replay.dynamic import PickedTrees, TreePolicy, pick_trees
 from traces.replay.states import state_steps
-from traces.replay.walk import child_offsets, replay_chain, replay_tree
+from traces.replay.walk import check_chain, check_tree, replay_chain, replay_tree
 
 _CONTROLLERS = {"ema": EMA, "goodput": GOODPUT}
 _SLOTS = {"alike": ALIKE, "likeliest": LIKELIEST, "by_request": BY_REQUEST}
@@ -189,7 +189,7 @@ def _read_steps(options: SpeculationOptions, generator: np.random.Generator) -> 
         proposes = np.where(picked.exact, picked.nodes, topology.nodes).astype(np.int32)
     else:
         for draft_tokens in sorted({topology, *(row[2] for row in options.schedule)} - {0}):
-            replay_chain(trace, draft_tokens)
+            check_chain(trace, draft_tokens)
         emits = trace.emitted.astype(np.int32)
         proposes = np.full(trace.positions, topology, np.int32)
         if trace.drafted is not None:
@@ -305,7 +305,7 @@ def _side_by_side(drafts: Drafts) -> Drafts:
 
 
 def _tree_steps(trace: AcceptanceTrace, tree: Tree) -> tuple[Small, Small]:
-    replay_tree(trace, tree)  # refuses what the recording cannot tell
+    table = check_tree(trace, tree)
     assert trace.rank is not None
     below = np.cumsum((0, *tree.level_widths()), dtype=np.int64)
     drafted = np.full(trace.positions, below.size - 1, np.int64)
@@ -313,7 +313,6 @@ def _tree_steps(trace: AcceptanceTrace, tree: Tree) -> tuple[Small, Small]:
         drafted = np.minimum(drafted, trace.drafted)
     offsets = trace.offsets
     ends = np.repeat(offsets[1:], trace.output_tokens)
-    table = child_offsets(tree, trace.rank_width)
     depth = 1 if trace.depth is None else trace.depth
     emits = np.empty(trace.positions, dtype=np.int32)
     _descend.machine(trace.rank.reshape(-1), depth, table, drafted, ends, emits)
