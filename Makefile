@@ -15,11 +15,12 @@ export OMP_NUM_THREADS ?= 1
 
 setup: $(STAMP)
 
-# everything by digest first; then what another system or Python asks for beside it, by version alone
+# everything by digest first; then what another system or Python asks for beside it, by version alone; bytecode is made of
+# what is imported, when it is
 $(STAMP): pyproject.toml constraints.txt requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --no-deps --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install -q --no-build-isolation -c constraints.txt -e ".[real,llama,app,ray,test,dev]"
+	$(BIN)/python -m pip install -q --no-compile --no-deps --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install -q --no-compile --no-build-isolation -c constraints.txt -e ".[real,llama,app,ray,test,dev]"
 	touch $(STAMP)
 
 demo: setup  ## recommend a configuration at published acceptance and from our recordings, and write engine files
