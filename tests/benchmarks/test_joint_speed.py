@@ -26,7 +26,7 @@ def question(model):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-30b-a3b"])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", pytest.param("qwen3-30b-a3b", marks=pytest.mark.heavy)])
 def test_four_kinds_of_devices(benchmark, cpu_s, aim, model):
     asked = question(model)
     found = benchmark.pedantic(joint_answer, args=(asked, TRAFFIC), rounds=1)

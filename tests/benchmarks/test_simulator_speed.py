@@ -174,6 +174,7 @@ def numba_alone_s(root):
     return float(done.stdout)
 
 
+@pytest.mark.heavy
 @pytest.mark.benchmark(group="simulator")
 def test_a_million_requests(benchmark, root, aim):
     in_a_process(root, 10)
