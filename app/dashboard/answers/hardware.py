@@ -43,6 +43,7 @@ LOADED = (
     "model", "engine", "dtype", "kv_dtype", "tp", *DRAFTED, "draft_tokens", "rate", "prompt_tokens", "output_tokens",
     "slo_ttft_ms", "slo_tpot_ms", "seed", "device",
 )  # fmt: skip
+PRICED = (*CONFIGURED, "slo_tpot_ms", "seed", "device")
 
 
 def answer_hardware(state: State) -> Answer:
@@ -161,10 +162,17 @@ def _load_state(state: State) -> State:
 def _every_device(state: State) -> tuple[list[Row], list[Row], str]:
     """Every device at its best layout, plans of the cheapest for the load, and the command of these plans."""
     asked, chains = scenario(state), _chains(state)
-    rows = device_rows(asked, chains, state)
+    compared = _best_layouts.__wrapped__ if state.upload else _best_layouts
+    rows = compared(with_values(State(), {name: getattr(state, name) for name in PRICED}))
     devices = planned_devices(rows, state)
     line = plan_command(asked, chains, devices, state, drafter_options(state, alone=True))
     return rows, plan_rows(asked, chains, devices, state), line
+
+
+@lru_cache(maxsize=64)
+def _best_layouts(state: State) -> list[Row]:
+    """Every device at its best layout, of which a load changes nothing."""
+    return device_rows(scenario(state), _chains(state), state)
 
 
 def _chains(state: State) -> list[Acceptance]:

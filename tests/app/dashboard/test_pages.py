@@ -4,15 +4,20 @@ import html
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 testing = pytest.importorskip("streamlit.testing.v1", reason="streamlit, of the extra `app`, is not installed")
 
-from app import dashboard  # noqa: E402 — after the skip
+from streamlit.components.v2 import manifest_scanner  # noqa: E402 — after the skip
+from streamlit.testing.v1 import local_script_runner  # noqa: E402
+
+from app import dashboard  # noqa: E402
 from app.dashboard import pages  # noqa: E402
 from app.dashboard.answer import DeferredAnswer  # noqa: E402
+from app.dashboard.answers import every_device, hardware  # noqa: E402
 from app.dashboard.controls.bar import BEHIND, INLINE, QUESTION  # noqa: E402
 from app.dashboard.controls.help_texts import HELP  # noqa: E402
 from app.dashboard.measured import measured_results  # noqa: E402
@@ -37,6 +42,36 @@ CHANGES = {
     "rate": 2.0, "count": 10, "prompt_tokens": 64, "output_tokens": 16,
 }  # fmt: skip
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _only_the_page_takes_time():
+    """Streamlit's harness reads the metadata of all installed packages for every run, and polls each millisecond."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        patch.setattr(local_script_runner, "require_widgets_deltas", ended)
+        yield
+
+
+@pytest.fixture
+def _few_devices(page, monkeypatch):
+    """A page of hardware that prices and plans a few; `test_every_device` looks at all of them."""
+    few = every_device.sold_devices()[::8]
+    kept = (hardware._best_layouts, hardware._every_device, pages._cached, pages._cached_rest)
+    if page == "hardware":
+        monkeypatch.setattr(every_device, "sold_devices", lambda: few)
+        monkeypatch.setattr(every_device, "MOST_PLANNED", 2)
+        for cached in kept:
+            cached.cache_clear()
+    yield
+    if page == "hardware":
+        for cached in kept:
+            cached.cache_clear()
+
+
+def ended(runner, timeout):
+    runner._script_thread.join(timeout)
+    assert runner.script_stopped(), f"the page was not done after {timeout} s"
 
 
 def opened(**query):
@@ -109,6 +144,7 @@ def test_every_page_answers_from_its_defaults(page):
     assert {"model", "batch", "context", "device", "tp", "method", "slo_tpot_ms"} <= asked(app), "one bar on every page"
 
 
+@pytest.mark.usefixtures("_few_devices")
 @pytest.mark.parametrize("page", PAGES)
 def test_every_control_of_a_page_moves_the_link_and_breaks_nothing(page):
     app = opened(page=page)
@@ -201,7 +237,7 @@ def test_another_commit_rule_begins_with_its_own_threshold():
 
 def test_an_earlier_address_brings_its_question_back():
     app = opened(page="map", batch=8)
-    turned(app, "hardware").run()
+    turned(app, "serving").run()
     control(app, "batch").set_value(64).run()
     turned(app, "map")
     app.query_params.clear()
@@ -234,11 +270,11 @@ def test_many_wrong_parts_of_a_link_are_few_messages():
 
 def test_the_state_outlives_a_change_of_page():
     app = opened(page="map", batch=8, draft_tokens=3)
-    turned(app, "hardware")
+    turned(app, "serving")
     app.query_params.clear()  # as the browser does
     app.run()
     assert is_calm(app)
-    assert app.title[0].value == TITLES["hardware"]
+    assert app.title[0].value == TITLES["serving"]
     assert control(app, "batch").value == 8
     assert from_query(link(app))[0] == State(batch=8, draft_tokens=3)
 
@@ -330,6 +366,7 @@ def test_a_first_visit_says_what_this_is_and_a_link_goes_to_its_answer():
     assert not introduced(app) and not introduced(opened(page="map"))
 
 
+@pytest.mark.usefixtures("_few_devices")
 @pytest.mark.parametrize("page", ["pareto", "hardware"])
 def test_every_prediction_says_how_far_off_such_are_and_links_there(page):
     app = opened(page=page, batch=8)
