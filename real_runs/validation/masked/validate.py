@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from hardware_profiles.whole_file import make_folder
@@ -265,6 +267,11 @@ def _choices(
     """At every floor of predicted agreement: the setting that is predicted fastest, what it lost, and its agreement."""
     lost, choices = list[Regret](), list[dict[str, Any]]()
     of_name = {each.name: each for _, every in plan for each in every}
+
+    @cache
+    def texts(cell: Cell, name: str) -> NDArray[np.int32]:
+        return np.concatenate([bench.decoded(of_name[name], group).tokens for group in cell.groups])
+
     for cell, every in plan:
         here = [point for point in points if (point.kind, point.batch) == (cell.kind, cell.batch)]
         if not here:
@@ -277,14 +284,10 @@ def _choices(
             best = max(allowed, key=lambda point: point.predicted["tokens_per_s"])
             kind = f"agreement of {floor:g}"
             lost += regrets([replace(each, kind=kind, chosen=each is best) for each in allowed])
-            same = [
-                bench.decoded(of_name[best.configuration], group).tokens == bench.decoded(plain, group).tokens
-                for group in cell.groups
-            ]
             choices.append({
                 "batch": cell.batch, "floor": floor, "chosen": best.configuration, "allowed": len(allowed),
                 "predicted_agreement": said[cell.batch, best.configuration].agreement,
-                "agreement": float(np.concatenate(same).mean()),
+                "agreement": float((texts(cell, best.configuration) == texts(cell, plain.name)).mean()),
             })  # fmt: skip
     return lost, choices
 

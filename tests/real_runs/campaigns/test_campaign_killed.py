@@ -46,7 +46,7 @@ def campaign_file(tiny_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("killed")
     (folder / "prompts.toml").write_text(PROMPTS)
     model = {
-        "model_file": str(tiny_folder), "prompts": str(folder / "prompts.toml"), "max_new_tokens": 24,
+        "model_file": str(tiny_folder), "prompts": str(folder / "prompts.toml"), "max_new_tokens": 12,
         "estimate_s": 60, "drafter_options": {"fit_answers": 0, "fit_characters": 2000, "exit_layer": 1},
     }  # fmt: skip
     chain = {"name": "lookup", "drafter": "prompt-lookup", "draft_tokens": 3}

@@ -6,7 +6,6 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from tests.real_runs.campaigns.test_decode_runs import ALL, FIT, HEADS, PROMPTS
-from tests.real_runs.pretended import ran
 
 SCRIPT = """
 import yaml
@@ -15,7 +14,7 @@ from real_runs.campaigns.campaign import run_campaign
 from real_runs.campaigns.results import read_runs
 folder, model = Path({folder!r}), {model!r}
 (folder / "prompts.toml").write_text({prompts!r})
-common = dict(estimate_s=60, model_file=model, prompts=str(folder / "prompts.toml"), max_new_tokens=12,
+common = dict(estimate_s=60, model_file=model, prompts=str(folder / "prompts.toml"), max_new_tokens=8,
               drafter_options={fit!r})
 jobs = [common | job for job in {jobs!r}]
 (folder / "c.yaml").write_text(yaml.safe_dump(dict(schema=1, device="cuda", jobs=jobs)))
@@ -31,7 +30,7 @@ print(len(texts))
 """
 
 
-def test_real_decoding_finishes_with_the_plain_text_and_recordings_finish(tmp_path, tiny_folder):
+def test_real_decoding_finishes_with_the_plain_text_and_recordings_finish(ran, tmp_path, tiny_folder):
     drafters = ["prompt-lookup", "suffix-automaton", "token-recycling", "early-exit", "layer-skip"]
     jobs = [
         {"name": "heads", "kind": "decode", "rounds": 1, "configurations": HEADS},

@@ -253,16 +253,12 @@ def test_zero_draft_tokens_decode_plainly(tiny_model):
 @pytest.mark.heavy
 @pytest.mark.parametrize("temperature", [0.0, pytest.param(0.8, marks=pytest.mark.slow)])
 def test_shipped_model_speculates_as_recorded(shipped_model, temperature):
-    """Two real prompts; the bridge is fitted on little text, so its drafts are poor and all the same exact."""
+    """A real prompt; the bridge is fitted on little text, so its drafts are poor and all the same exact."""
     from real_runs.drafters.heads.fit_data import help_topics
 
     model, tokenizer = shipped_model
-    ids = [token for text in help_topics(6000) for token in tokenizer.ids(text)][:500]
-    bridge = fit_bridge(model, [ids[i : i + 250] for i in range(0, 500, 250)], exit_layer=10, ridge=0.1)
-    for text in (
-        "Repeat this sentence three times: The quick brown fox jumps over the lazy dog.",
-        "Name three primary colours.",
-    ):
-        prompt = tokenizer.chat_ids(text)
-        rates = check_replay(model, bridge, prompt, temperature=temperature, draft_tokens=3, length=20)
-        assert max(rates) > 1.0
+    ids = [token for text in help_topics(3000) for token in tokenizer.ids(text)][:250]
+    bridge = fit_bridge(model, [ids], exit_layer=10, ridge=0.1)
+    prompt = tokenizer.chat_ids("Repeat this sentence three times: The quick brown fox jumps over the lazy dog.")
+    rates = check_replay(model, bridge, prompt, temperature=temperature, draft_tokens=3, length=20)
+    assert max(rates) > 1.0

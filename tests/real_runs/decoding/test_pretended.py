@@ -4,7 +4,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.real_runs.pretended import ran
 
 LOOPS = """
 from real_runs.decoding.batch_speculative import per_request, speculate_batch
@@ -50,7 +49,7 @@ def on(place):
 """
 
 
-def test_texts_are_those_of_a_processor():
+def test_texts_are_those_of_a_processor(ran):
     told = ran(
         LOOPS
         + """
@@ -72,7 +71,7 @@ assert runs[0] == runs[1]
     assert len(told) == 7
 
 
-def test_a_step_waits_for_the_device_a_stated_number_of_times():
+def test_a_step_waits_for_the_device_a_stated_number_of_times(ran):
     """Ids go there and answers come back once a pass; a tree's positions go with it, and masks once a tree."""
     told = ran(
         LOOPS

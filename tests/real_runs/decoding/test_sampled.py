@@ -11,7 +11,7 @@ from real_runs.decoding.sampling import Sampler
 from real_runs.decoding.verifiers import VERIFIERS, Verdict, Verifier, rejection
 from traces.kinds.tree import Tree, chain_tree
 
-PROMPT, TEMPERATURE, RUNS = [3, 1], 0.8, 500
+PROMPT, TEMPERATURE, RUNS, MANY = [3, 1], 0.8, 300, 1500
 BUSH = Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (1, 0)])
 FORK = Tree.from_paths([(0,), (1,), (0, 0), (1, 0)])
 LOOPS = [
@@ -36,7 +36,7 @@ def expected(atom_model):
     return first[:, None, None] * second[:, :, None] * rows[:, 2].reshape(8, 8, 8)
 
 
-def counts(model, reader, verifier, tree, runs=RUNS, **options):
+def counts(model, reader, verifier, tree, *, runs, **options):
     generator, found, emitted = np.random.default_rng(7), np.zeros((8, 8, 8)), []
     for _ in range(runs):
         run = speculate_sampled(
@@ -65,10 +65,11 @@ def excess(found, expected):
     return (((found - wanted) ** 2 / wanted).sum() - freedom) / np.sqrt(2 * freedom)
 
 
+@pytest.mark.parametrize("runs", [RUNS, pytest.param(MANY, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "tree"), LOOPS, ids=[name for name, _ in LOOPS])
-def test_texts_have_plain_samplings_distribution(atom_model, atom_reader, expected, name, tree):
+def test_texts_have_plain_samplings_distribution(atom_model, atom_reader, expected, name, tree, runs):
     assert expected.sum() == pytest.approx(1)
-    found, steps = counts(atom_model, atom_reader, name, tree)
+    found, steps = counts(atom_model, atom_reader, name, tree, runs=runs)
     assert excess(found, expected) < 4
     assert 1 < steps < 2  # drafts are kept, and fall
 
@@ -90,26 +91,27 @@ def old_residual(target, drafter, ids):
 
 
 @pytest.mark.parametrize(
-    "rule", [old_residual, *(pytest.param(rule, marks=pytest.mark.slow) for rule in (keep_all, None))]
+    ("rule", "runs"),
+    [(keep_all, 500), *(pytest.param(rule, MANY, marks=pytest.mark.slow) for rule in (old_residual, None))],
 )
-def test_a_wrong_or_lossy_verifier_is_seen_in_the_texts(atom_model, atom_reader, expected, rule):
+def test_a_wrong_or_lossy_verifier_is_seen_in_the_texts(atom_model, atom_reader, expected, rule, runs):
     wrong = Verifier(name="wrong", lossless=False, draws="independent", rule=rule)
     verifier = wrong if rule else VERIFIERS["typical"]
-    found, _ = counts(atom_model, atom_reader, verifier, chain_tree(2), runs=2 * RUNS)
+    found, _ = counts(atom_model, atom_reader, verifier, chain_tree(2), runs=runs)
     assert excess(found, expected) > 6
 
 
 def test_a_drafter_at_another_temperature_changes_steps_but_not_texts(atom_model, atom_reader, expected):
-    sharp, sharp_steps = counts(atom_model, atom_reader, "without_replacement", BUSH, draft_temperature=0.05)
+    sharp, sharp_steps = counts(atom_model, atom_reader, "without_replacement", BUSH, runs=RUNS, draft_temperature=0.05)
     assert excess(sharp, expected) < 4
-    assert sharp_steps > counts(atom_model, atom_reader, "without_replacement", BUSH, runs=200)[1]
+    assert sharp_steps > counts(atom_model, atom_reader, "without_replacement", BUSH, runs=RUNS)[1]
 
 
 @pytest.mark.parametrize("name", sorted(VERIFIERS))
 def test_greedy_texts_are_the_plain_ones(tiny_model, readers, name):
     tree = {"tree": BUSH, "chain": chain_tree(3), "chains": FORK}[VERIFIERS[name].shape]
     emitted = []
-    for seed in range(1, 4):
+    for seed in range(1, 3):
         sampler = Sampler(temperature=0, seed=0, request="", positions=30)
         run = speculate_sampled(
             tiny_model,

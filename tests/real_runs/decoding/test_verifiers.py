@@ -304,14 +304,15 @@ WALKED += [("multi_path_block", (-1, 0, 0, 1, 2)), ("match", (-1, 0, 0, 1, 1))]
 WALKED += [(name, (-1, 0, 0, 1, 1, 2)) for name in ("with_replacement", "without_replacement")]
 
 
+@pytest.mark.parametrize("steps", [2000, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "parents"), [*WALKED, ("typical", (-1, 0, 0, 1, 1))])
-def test_the_walk_draws_what_the_rule_says(name, parents):
-    """5,000 steps from tables over six tokens: chi-squared of the first two tokens against the target."""
+def test_the_walk_draws_what_the_rule_says(name, parents, steps):
+    """Steps from tables over six tokens: chi-squared of the first two tokens against the target."""
     generator = np.random.default_rng(11)
     target, drafter = (generator.dirichlet(np.full(6, 2.0), size=7) for _ in range(2))
     layout, verifier = TreeLayout(parents, 1), VERIFIERS[name]
     judge = judging(verifier, 1.0, generator)
-    counts, steps = np.zeros((6, 6)), 5000
+    counts = np.zeros((6, 6))
     for _ in range(steps):
         tokens, kept_rows = [6], {}
         for node in range(len(parents)):
@@ -329,7 +330,7 @@ def test_the_walk_draws_what_the_rule_says(name, parents):
     if verifier.lossless:
         assert chi_squared < 66.6  # 35 degrees of freedom, p = .001
     else:
-        assert chi_squared > 300
+        assert chi_squared > 150
 
 
 def test_typical_acceptance_takes_the_longest_path_that_stays():

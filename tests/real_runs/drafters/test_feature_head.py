@@ -202,21 +202,19 @@ def test_parents_are_read_off_masks():
 @pytest.mark.model
 @pytest.mark.heavy
 def test_shipped_model_drafts_as_its_observation_tells(shipped_model):
-    """Two real prompts; the head is the closed-form start and a few steps on little text."""
+    """A real prompt; the head is the closed-form start and a few steps on little text."""
     model, tokenizer = shipped_model
-    ids = tokenizer.ids("The harbour was dredged last spring. Larger ferries can now dock at low tide. " * 12)[:160]
-    tokens = torch.tensor([ids[:80], ids[80:160]])
-    made = model.forward(tokens, model.new_cache(80, batch=2), capture=(10, 20, 29, 30))
+    ids = tokenizer.ids("The harbour was dredged last spring. Larger ferries can now dock at low tide. " * 4)[:48]
+    tokens = torch.tensor([ids])
+    made = model.forward(tokens, model.new_cache(48), capture=(10, 20, 29, 30))
     best = torch.softmax(made.logits, dim=-1).topk(16)
     states = {k: (v * torch.rsqrt(v.square().mean(-1, keepdim=True))).half() for k, v in made.hidden.items()}
     text = HeadText(
         tokens=tokens, states=states, likeliest=best.indices.int().clone(), probabilities=best.values.half().clone()
     )
-    training = FeatureHeadTraining(steps=2, rows=2, vocabulary=512, others=64)
+    training = FeatureHeadTraining(steps=1, rows=1, vocabulary=512, others=64)
     head = fit_feature_head(model, text, training, capture=(10, 20, 30))
-    accepted = 0
-    for prompt in ("Name three primary colours.", "How many legs has a spider?"):
-        run, told = run_and_observe(model, head, tokenizer.chat_ids(prompt), chain_tree(4), length=30)
-        assert list(run.emitted) == replayed_steps(told, chain_tree(4))
-        accepted += sum(run.emitted) - len(run.emitted)
-    assert accepted > 0
+    prompt = tokenizer.chat_ids("Name three primary colours.")
+    run, told = run_and_observe(model, head, prompt, chain_tree(4), length=24)
+    assert list(run.emitted) == replayed_steps(told, chain_tree(4))
+    assert sum(run.emitted) > len(run.emitted)

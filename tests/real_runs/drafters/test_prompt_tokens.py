@@ -18,12 +18,12 @@ from traces.kinds.tree import chain_tree
 
 @pytest.fixture(scope="module")
 def text(tiny_model):
-    return written_text(tiny_model)
+    return written_text(tiny_model, rows=6)
 
 
 @pytest.fixture(scope="module")
 def trained(tiny_model, text):
-    training = PromptTraining(steps=40, rows=12, places=100, learning_rate=2e-2, vocabulary=97, others=0)
+    training = PromptTraining(steps=20, rows=6, places=100, learning_rate=2e-2, vocabulary=97, others=0)
     losses = []
     prompts = fit_prompt_tokens(tiny_model, text, training, report=lambda *told: losses.append(told[2]))
     assert losses[-1] < 0.99 * losses[0], "every step reads behind all places of all rows"

@@ -216,7 +216,7 @@ def test_options_out_of_range_are_refused(tmp_path, changes):
         ({"drafters": ("eagle",)}, UnknownNameError, "unknown drafter 'eagle'"),
         ({"exit_layer": 4}, InputError, "exit_layer"),
         ({"device": "abacus"}, InputError, "device"),
-        ({"max_new_tokens": 500}, InputError, "prompt must have"),
+        ({"max_new_tokens": 500, "drafters": ("prompt-lookup",)}, InputError, "prompt must have"),
     ],
 )
 def test_what_the_model_cannot_do_is_refused(options, tmp_path, changes, error, message):

@@ -135,4 +135,8 @@ def test_sizes_out_of_range_are_refused(options, changed):
 
 def test_a_drafter_that_looks_at_layers_is_recorded_one_request_at_a_time(options, tmp_path):
     with pytest.raises(InputError, match="requests_at_once"):
-        record(replace(options, out=tmp_path, drafters=("early-exit",), requests_at_once=2, fit_answers=0))
+        record(
+            replace(
+                options, out=tmp_path, drafters=("early-exit",), requests_at_once=2, fit_answers=0, fit_characters=1000
+            )
+        )

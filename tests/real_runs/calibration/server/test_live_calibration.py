@@ -12,14 +12,13 @@ from costmodel.passes.measured import PROMPT
 from real_runs.calibration.server.calibrate import calibrate_server
 from real_runs.calibration.server.client import launched_llama_cpp
 from real_runs.calibration.server.shapes import Plan
-from real_runs.models.loading.weights import find_model
 from traces.storage.kernels import read_kernels
 
 pytestmark = [pytest.mark.model, pytest.mark.heavy]
 
 
-def test_llama_cpp_is_measured_and_its_steps_are_predicted(tmp_path):
-    plan = Plan(contexts=(75, 200), drafts=(0, 4), requests=(1, 2), rounds=1)
+def test_llama_cpp_is_measured_and_its_steps_are_predicted(tmp_path, shipped):
+    plan = Plan(contexts=(75, 150), drafts=(0, 4), requests=(1, 2), rounds=1)
     calibration = calibrate_server(out=tmp_path, plan=plan, budget_s=600.0)
     rows = read_kernels(calibration.trace).rows
     steps = {(row.requests, row.query_tokens) for row in rows if row.mask != PROMPT}
@@ -27,7 +26,7 @@ def test_llama_cpp_is_measured_and_its_steps_are_predicted(tmp_path):
     assert any(row.mask == PROMPT and row.context == 0 for row in rows)
     assert {row.model for row in rows} == {"smollm2-135m"} and {row.dtype for row in rows} == {"q4_1"}
     names = DeploymentNames(
-        model=str(find_model().path), device=str(calibration.profile), engine=str(calibration.engine_file),
+        model=str(shipped), device=str(calibration.profile), engine=str(calibration.engine_file),
         fidelity="measured",
     )  # fmt: skip
     setting = build_setting(DecodingConfiguration(method="n-gram", deployment=names))
@@ -39,14 +38,15 @@ def test_llama_cpp_is_measured_and_its_steps_are_predicted(tmp_path):
     assert not (tmp_path / "slots").exists()
 
 
-def test_a_server_that_somebody_else_runs_is_measured(tmp_path):
-    model = find_model().path
+def test_a_server_that_somebody_else_runs_is_measured(tmp_path, few_layers):
     folder = tmp_path / "theirs"
     with launched_llama_cpp(
-        model, 0, False, slots=2, context=512, folder=folder, threads=1, vocabulary=49152
+        few_layers, 0, False, slots=2, context=512, folder=folder, threads=1, vocabulary=49152
     ) as client:  # fmt: skip
         plan = Plan(contexts=(50, 150), drafts=(0,), requests=(1, 2), rounds=1)
         url = str(client.server.address)
-        calibration = calibrate_server(out=tmp_path / "ours", server=url, model=str(model), plan=plan, budget_s=600.0)
+        calibration = calibrate_server(
+            out=tmp_path / "ours", server=url, model=str(few_layers), plan=plan, budget_s=600.0
+        )
     assert calibration.engine == "llama.cpp"
     assert calibration.law.steps == 4 and calibration.law.prompt_token_s > 0.0

@@ -169,10 +169,10 @@ def test_the_embedded_server_runs_an_exported_command(shipped, tmp_path):
         ("speculative-decoding", {"draft_tokens": 2, "acceptance_by_depth": (0.5, 0.25)}, {"synthetic": True}),
     ],
 )
-def test_what_is_exported_is_started_as_it_is(shipped, tmp_path, method, changes, options):
-    own = {"draft_model": str(shipped)} if method == "speculative-decoding" else {"ngram_min": 2, "ngram_max": 2}
+def test_what_is_exported_is_started_as_it_is(few_layers, tmp_path, method, changes, options):
+    own = {"draft_model": str(few_layers)} if method == "speculative-decoding" else {"ngram_min": 2, "ngram_max": 2}
     chosen = DecodingConfiguration(
-        method=method, context=128, max_batch=2, max_length=128, deployment=DeploymentNames(model=str(shipped)),
+        method=method, context=128, max_batch=2, max_length=128, deployment=DeploymentNames(model=str(few_layers)),
         **({} if method == "plain-decoding" else own | changes),
     )  # fmt: skip
     program, *arguments = shlex.split(export(chosen, "llama.cpp", **options).command)
@@ -188,16 +188,16 @@ def test_what_is_exported_is_started_as_it_is(shipped, tmp_path, method, changes
 
 
 @pytest.mark.model
-def test_the_embedded_server_says_why_it_does_not_start(shipped, tmp_path):
+def test_the_embedded_server_says_why_it_does_not_start(few_layers, tmp_path):
     foreign = tmp_path / "foreign.gguf"
     foreign.write_bytes(b"no model")
     for model in (tmp_path / "none.gguf", foreign):
         refuse("failed to load model", "--model", str(model), folder=tmp_path)
-    refuse("unknown name 'draft-eagle4'", "--model", str(shipped), "--spec-type", "draft-eagle4", folder=tmp_path)
+    refuse("unknown name 'draft-eagle4'", "--model", str(few_layers), "--spec-type", "draft-eagle4", folder=tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         message = f"ended with 2 before it answered: .*{port}"
-        refuse(message, "--model", str(shipped), "--port", port, folder=tmp_path)
+        refuse(message, "--model", str(few_layers), "--port", port, folder=tmp_path)
 
 
 PARENT = """
@@ -213,9 +213,9 @@ with launched(["--model", sys.argv[1], "--ctx-size", "256"], folder=Path(sys.arg
 
 @pytest.mark.model
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_no_server_outlives_its_parent(shipped, tmp_path, root, number):
+def test_no_server_outlives_its_parent(few_layers, tmp_path, root, number):
     environment = os.environ | {"PYTHONPATH": str(root)}
-    words = [sys.executable, "-c", PARENT, str(shipped), str(tmp_path)]
+    words = [sys.executable, "-c", PARENT, str(few_layers), str(tmp_path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as parent:
         pid = int(parent.stdout.readline())
         assert is_alive(pid)
@@ -225,8 +225,8 @@ def test_no_server_outlives_its_parent(shipped, tmp_path, root, number):
 
 
 @pytest.mark.model
-def test_a_server_that_dies_in_the_middle_leaves_its_block_as_usual(shipped, tmp_path):
-    with launched(["--model", str(shipped), "--ctx-size", "256"], folder=tmp_path) as running:
+def test_a_server_that_dies_in_the_middle_leaves_its_block_as_usual(few_layers, tmp_path):
+    with launched(["--model", str(few_layers), "--ctx-size", "256"], folder=tmp_path) as running:
         os.kill(running.pid, signal.SIGKILL)
         with pytest.raises(OSError):
             greedy(running, "Once", 4)

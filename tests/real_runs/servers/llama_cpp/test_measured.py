@@ -23,8 +23,8 @@ REQUESTS = Workload(
 DRAFTING = ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "3")
 
 
-def test_counts_of_the_client_and_of_the_server_agree(shipped, tmp_path):
-    given = ["--model", str(shipped), "--ctx-size", "512", "--parallel", "2", *DRAFTING]
+def test_counts_of_the_client_and_of_the_server_agree(few_layers, tmp_path):
+    given = ["--model", str(few_layers), "--ctx-size", "512", "--parallel", "2", *DRAFTING]
     with launched(given, folder=tmp_path / "server") as running:
         server = identify(Address.parse(running.url))
         assert (server.kind, server.slots, server.context) == ("llama.cpp", 2, 256)

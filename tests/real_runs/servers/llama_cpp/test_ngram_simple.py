@@ -67,11 +67,11 @@ def walked(lengths):
 
 @pytest.mark.model
 @pytest.mark.parametrize(("size_n", "size_m"), [(1, 16), pytest.param(3, 8, marks=pytest.mark.slow)])
-def test_the_engine_drafts_and_keeps_what_is_computed_from_its_text(shipped, tmp_path, size_n, size_m):
+def test_the_engine_drafts_and_keeps_what_is_computed_from_its_text(few_layers, tmp_path, size_n, size_m):
     sizes = ["--spec-ngram-simple-size-n", str(size_n), "--spec-ngram-simple-size-m", str(size_m)]
-    arguments = ["--model", str(shipped), "--ctx-size", "512", "--parallel", "1", "--spec-type", "ngram-simple", *sizes]
+    plain = ["--model", str(few_layers), "--ctx-size", "512", "--parallel", "1"]
     counted, computed = np.zeros(2, int), np.zeros(2, int)
-    with launched(arguments, folder=tmp_path) as running:
+    with launched([*plain, "--spec-type", "ngram-simple", *sizes], folder=tmp_path) as running:
         for prompt in read_prompts(None).first_of_each_kind(1).prompts[:2]:
             ids = chat_ids(running, prompt.text)
             answer = greedy(running, ids, 40, ignore_eos=True)

@@ -55,8 +55,8 @@ def test_one_recording_replays_every_draft_length_from_what_is_looked_up_on(prom
 
 
 @pytest.mark.model
-def test_a_recording_holds_the_text_and_both_drafters(shipped, tmp_path):
-    plain = ["--model", str(shipped), "--ctx-size", "512", "--parallel", "1"]
+def test_a_recording_holds_the_text_and_both_drafters(few_layers, tmp_path):
+    plain = ["--model", str(few_layers), "--ctx-size", "512", "--parallel", "1"]
     with launched(plain, folder=tmp_path / "a") as target, launched(plain, folder=tmp_path / "b") as draft:
         told = []
         files = record_server(
@@ -93,9 +93,9 @@ def test_the_engine_keeps_what_a_draft_models_own_server_says_it_hits(shipped, c
 
 
 @pytest.mark.model
-def test_an_answer_in_characters_of_several_tokens_is_whole(shipped, tmp_path):
+def test_an_answer_in_characters_of_several_tokens_is_whole(few_layers, tmp_path):
     grammar = {"grammar": 'root ::= "日本語のテキスト"'}
-    with launched(["--model", str(shipped), "--ctx-size", "256", "--parallel", "1"], folder=tmp_path) as running:
+    with launched(["--model", str(few_layers), "--ctx-size", "256", "--parallel", "1"], folder=tmp_path) as running:
         address = Address.parse(running.url)
         output, said = whole_completion(address, [504, 2365], max_tokens=40, options=grammar)
         asked = Completion(prompt=(504, 2365), max_tokens=40, ignore_eos=False, options=grammar)

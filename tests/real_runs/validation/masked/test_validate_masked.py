@@ -23,7 +23,7 @@ from traces.storage.confidence_file import read_confidence  # noqa: E402
 SMALL = MaskedRecipe(steps=3, rows=4, width=16, layers=1, heads=2, ffn_width=16)
 SETTINGS = [
     Setting(RefinePolicy(commit=rule, at=at, cache=cache))
-    for rule, at in (("static", {}), ("threshold", {"confidence": 0.9}), ("threshold", {"confidence": 0.06}))
+    for rule, at in (("static", {}), ("threshold", {"confidence": 0.06}))
     for cache in CACHES
 ]
 PROMPT, WINDOW = SMALL.prompt_tokens, SMALL.corpus.window_tokens
@@ -35,9 +35,10 @@ def validated(tmp_path_factory):
     options = MaskedValidation(out=out, recipe=SMALL, anchor_prompts=3, prompts=4, batches=(1, 2), rounds=1,
                                keep_disturbed=True)  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FIT_PROMPTS", 4)
         patch.setattr(module, "scored_settings", lambda batch, named: SETTINGS)
         patch.setattr(module, "fitted_settings", lambda batch, rules: fitted_settings(batch, rules=rules)[:4])
-        return options, validate_masked(options)
+        yield options, validate_masked(options)
 
 
 def test_settings_are_scored_at_every_batch_and_the_report_is_json(validated):
@@ -61,10 +62,8 @@ def test_one_token_a_pass_takes_the_same_forwards_predicted_and_live(validated):
             )
 
 
-def test_a_budget_that_ends_early_scores_what_was_measured(validated, tmp_path, monkeypatch):
+def test_a_budget_that_ends_early_scores_what_was_measured(validated, tmp_path):
     options, whole = validated
-    monkeypatch.setattr(module, "scored_settings", lambda batch, named: SETTINGS)
-    monkeypatch.setattr(module, "fitted_settings", lambda batch, rules: fitted_settings(batch, rules=rules)[:4])
     phases = [cell.phase for cell, _ in module._plan(options, list(module._bench(options, SMALL).prompts))]
     assert phases == ["fit"] * 4 + ["score"] * 2
     setup, *lines = (options.out / "runs.part.jsonl").read_text().splitlines()
@@ -102,7 +101,7 @@ def test_prompts_of_anchors_costs_and_scores_are_three_parts(validated):
     plan = module._plan(options, list(bench.prompts))
     fit, score = ({name for cell, _ in plan if cell.phase == phase for name in cell.prompts} for phase in
                   ("fit", "score"))  # fmt: skip
-    assert (len(anchors), len(fit), len(score)) == (3, 12, 4)
+    assert (len(anchors), len(fit), len(score)) == (3, 4, 4)
     assert not anchors & fit and not anchors & score and not fit & score
 
 

@@ -41,9 +41,9 @@ def same(one, other):
 @pytest.mark.parametrize("cache", ["none", "dual"])
 def test_a_grid_answers_as_each_policy_alone(block, cache):
     anchors = pooled(
-        toy_trace([replace(each, cache=cache) for each in ANCHORS], prompts=5, length=80)
+        toy_trace([replace(each, cache=cache) for each in ANCHORS], prompts=3, length=80)
         if cache == "none"
-        else toy_trace([replace(each, cache=cache, block_tokens=block) for each in ANCHORS], prompts=5, length=80)
+        else toy_trace([replace(each, cache=cache, block_tokens=block) for each in ANCHORS], prompts=3, length=80)
     )
     policies = [RefinePolicy(commit=rule, at=at, block_tokens=block, cache=cache) for rule, at in RULES]
     found = replay_policies(anchors, policies)
