@@ -1,8 +1,12 @@
 // Draws an answer in place: words, numbers, charts and tables. Text from outside goes in as text, never as markup.
-// A change redraws only the charts whose figure changed: those in sight at once, the others one by one after a frame.
+// A change redraws only the charts whose figure changed: those in sight at once, the others one by one after a frame,
+// and tables that are out of sight before those.
 
 const AXES = ["xaxis", "yaxis"];
 const CONFIG = { displayModeBar: false };
+const NUMBER = new Intl.NumberFormat("en-US", { maximumFractionDigits: 4 }); // a number's own would make one for each
+const MARGIN = { l: 57, r: 12, t: 12, b: 49 }; // what most axes need: a chart whose margins grow is drawn twice
+const LEGEND = 48; // above it, where it takes one line
 const components = new WeakMap();
 
 // A moved slider changes the address in place, so that Back leads from page to page.
@@ -54,25 +58,27 @@ function put(place, said, build) {
   place.replaceChildren(...build(said));
 }
 
-function themed(layout, place) {
+function themed({ data, layout }, place) {
   const style = getComputedStyle(place);
   const ink = name => style.getPropertyValue(name).trim();
   const text = ink("--st-text-color"), line = ink("--st-border-color-light");
+  const named = data.filter(each => each.showlegend ?? each.type !== "heatmap").length;
   const out = {
     ...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
+    margin: layout.showlegend ?? named > 1 ? { ...MARGIN, t: LEGEND } : MARGIN,
     font: { family: ink("--st-font") || "sans-serif", size: 13, color: text },
     hoverlabel: { bgcolor: ink("--st-background-color"), bordercolor: line, align: "left", font: { color: text } },
   };
   for (const name of AXES) {
-    out[name] = { gridcolor: line, linecolor: line, zerolinecolor: line, ...layout[name] };
+    // labels that may be hidden would be measured one by one at every change; their margins leave them room
+    out[name] = { gridcolor: line, linecolor: line, zerolinecolor: line, ticklabeloverflow: "allow", ...layout[name] };
   }
   return out;
 }
 
 function draw(card) {
   card.stale = false;
-  const { data, layout } = card.figure;
-  self.Plotly.react(card.plot, data, themed(layout, card.plot), CONFIG);
+  self.Plotly.react(card.plot, card.figure.data, themed(card.figure, card.plot), CONFIG);
   card.plot.dataset.shown = card.asked;
   if (card.listens) return;
   card.listens = true;
@@ -83,9 +89,9 @@ function draw(card) {
   });
 }
 
-function inSight(card) {
-  const box = card.plot.getBoundingClientRect();
-  return box.bottom > 0 && box.top < innerHeight;
+function inSight(place) {
+  const { top, bottom } = place.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
 }
 
 function newCard() {
@@ -137,7 +143,7 @@ function setCards(component, grid, given, asked, scheme) {
 
 function cell(value, tag, numeric) {
   const known = value !== null && value !== undefined && value !== "";
-  const text = typeof value === "number" ? value.toLocaleString("en-US", { maximumFractionDigits: 4 }) : String(value);
+  const text = typeof value === "number" ? NUMBER.format(value) : String(value);
   return make(tag, known ? text : "–", { ...(numeric && { class: "number" }), ...(tag === "th" && { scope: "row" }) });
 }
 
@@ -198,13 +204,15 @@ async function show(component, data) {
   const scheme = getComputedStyle(component.root).getPropertyValue("--st-text-color");
   setCards(component, gridOf(component, data.name), data.cards, data.asked, scheme);
   if (data.name === "charts") places.cards.append(...document.querySelectorAll("[data-part=rest] > .cards > *"));
-  put(places.tables, data.tables, said => said.flatMap(tableOf));
+  const fill = () => component.turn === turn && put(places.tables, data.tables, said => said.flatMap(tableOf));
   const loaded = plotly(data.library);
   if (!self.Plotly && data.cards.length) await loaded;
   const stale = () => component.turn === turn ? component.cards.filter(card => card.stale) : [];
-  stale().filter(inSight).forEach(draw);
+  stale().filter(card => inSight(card.plot)).forEach(draw);
+  if (inSight(places.tables)) fill();
   component.root.dataset.shown = data.asked;
   const next = () => {
+    fill();
     const [first] = stale();
     if (first) draw(first);
     if (stale().length) setTimeout(next);

@@ -2,7 +2,7 @@
 
 A slider that was moved is moved on, most of the time, and some start a whole search. Where it goes next is answered in
 a background thread while the page is idle; the thread stops after the answer it is working on as soon as something
-else is asked. Leaves out lists, whose next choice nobody knows.
+else is asked. Leaves out lists, whose next choice nobody knows, but those of results, which are few.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from itertools import count
 from threading import Event
 from typing import TypeVar
 
-from app.dashboard.state import CONTEXTS, FIELDS, State, with_values
+from app.dashboard.state import CONTEXTS, FIELDS, State, known_names, with_values
 
 MOST_FURTHER = 2
 Result = TypeVar("Result")
@@ -35,7 +35,9 @@ def cancel() -> int:
 
 
 def neighbours(state: State) -> list[State]:
-    """The questions one slider step away whose answers take longest, nearest first; empty on pages without a search."""
+    """The questions one slider step away that take longest, nearest first; every one of a page that has but a few."""
+    if state.page == "validation":
+        return [replace(state, measured=name) for name in known_names("measured") or () if name != state.measured]
     if state.page != "run":
         return []
     low, high = FIELDS["tree_nodes"].metadata["range"] if state.known_by == "recording" else (1, 0)

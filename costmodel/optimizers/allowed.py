@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from costmodel.answers.estimate import Setting, estimate, footprint_of, prefill_s
+from costmodel.answers.estimate import Setting, footprint_of, prefill_s, step_cost
 from costmodel.answers.fit import fits, require_fit
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
@@ -129,8 +129,8 @@ def meets(setting: Setting, acceptance: Acceptance, limits: Limits, *, batch: in
         context: cached tokens per request.
     """
     b, c = np.asarray(batch, dtype=np.float64), np.asarray(context, dtype=np.float64)
-    result = estimate(setting, acceptance, batch=b, context=c)
-    return bool(np.all(allowed(setting, acceptance, result.step_s, b, c, limits)))
+    step_s = np.asarray(step_cost(setting, acceptance, batch=b, context=c).total_s)
+    return bool(np.all(allowed(setting, acceptance, step_s, b, c, limits)))
 
 
 def unmet_at(contenders: Sequence[Contender], batch: int, context: int, limits: Limits) -> Unmet:
@@ -150,8 +150,8 @@ def unmet_at(contenders: Sequence[Contender], batch: int, context: int, limits: 
     except InfeasibleError as error:
         return Unmet(batch=batch, context=context, contender=first, acceptance=plain, misses="memory",
                      reason=str(error))  # fmt: skip
-    best = estimate(setting, plain, batch=batch, context=context)
-    ttft = float(prefill_s(setting, prompt_tokens=max(context, 1), drafts=False)) + float(best.step_s)
+    plain_s = float(step_cost(setting, plain, batch=batch, context=context).total_s)
+    ttft = float(prefill_s(setting, prompt_tokens=max(context, 1), drafts=False)) + plain_s
     asked = [
         f"{name} <= {limit / MILLI:g} ms"
         for name, limit in (("TTFT", limits.ttft_s), ("TPOT", limits.tpot_s))
@@ -163,7 +163,7 @@ def unmet_at(contenders: Sequence[Contender], batch: int, context: int, limits: 
     )
     reason = (
         f"{where}: no configuration meets {' and '.join(asked)}; plain decoding has TTFT {ttft / MILLI:.3g} ms "
-        f"and TPOT {float(best.step_s) / MILLI:.3g} ms"
+        f"and TPOT {plain_s / MILLI:.3g} ms"
     )
     return Unmet(batch=batch, context=context, contender=contender, acceptance=nearest, misses="limits", reason=reason)
 
@@ -171,4 +171,4 @@ def unmet_at(contenders: Sequence[Contender], batch: int, context: int, limits: 
 def _tpot_s(contender: Contender, a: Acceptance, batch: int, context: int) -> float:
     if not np.all(fits(contender.setting, a, batch=batch, context=context)):
         return np.inf
-    return float(estimate(contender.setting, a, batch=batch, context=context).step_s) / a.tokens_per_step
+    return float(step_cost(contender.setting, a, batch=batch, context=context).total_s) / a.tokens_per_step

@@ -7,7 +7,6 @@ Every draft length up to K over a grid of batch and context, and the memory wall
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -23,8 +22,8 @@ from costmodel.answers.estimate import Estimate, Setting, estimate, intervals, n
 from costmodel.answers.fit import fits
 from costmodel.answers.steps.step import StepCost
 from costmodel.configuration import DecodingConfiguration
-from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import Contender, Limits, Unmet, allowed, meets, unmet_at
+from costmodel.laws.acceptance import Acceptance, geometric
+from costmodel.optimizers.allowed import Contender, Limits, Unmet, allowed, unmet_at
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.passes.ops import Array, Mask
 from hardware_profiles.units import GIB, MILLI
@@ -55,7 +54,9 @@ def answer_map(state: State) -> Answer:
         **drafter_options(state, alone=True), "context": state.context, "batch": state.batch,
         "draft-tokens": ",".join(str(a.draft_tokens) for a in found), "seed": state.seed or None,
     }  # fmt: skip
-    unmet = _unmet(Contender(configuration=asked, setting=setting, candidates=found), limits, state)
+    cut = _cut(setting, found, limits, state)
+    whole = [Contender(configuration=asked, setting=setting, candidates=found)]
+    unmet = None if cut else unmet_at(whole, limits=limits, batch=state.batch, context=state.context)
     if not hold.any():
         return _nowhere(state, unmet, command(["predict"], options(asked) | changed))
     rate = np.where(hold, speedups, -np.inf)
@@ -65,16 +66,14 @@ def answer_map(state: State) -> Answer:
     words = _words(results, best, speedup, fit[0])
     wall = _wall(asked)
     pays = best > 0
-    here: dict[str, Any] = {"batch": state.batch, "context": state.context}
-    cut = [estimate(setting, a, **here) for a in found if meets(setting, a, limits, **here)]
-    whole = (
+    said = (
         f"drafting pays at {pays.sum()} of the {int((best >= 0).sum())} points that {'fit' if free else 'hold'}, at "
         f"most {digits(float(np.nanmax(speedup)))}×"
     )
     return Answer(
-        headline=f"{_point_words(method, cut, state, unmet)}; {whole}",
+        headline=f"{_point_words(method, cut, state, unmet)}; {said}",
         command=command(["predict"], options(asked) | changed),
-        numbers=_at(setting, cut or [estimate(setting, found[0], **here)], state, unmet),
+        numbers=_at(setting, cut or [_plain(setting, state)], state, unmet),
         cards=[
             Card(title="Best number of draft tokens K", note=f"Grey: leave drafting off. Empty: {EMPTY[free]}.",
                  figure=_length_figure(best, words, [*_wall_line(wall), _mine(state)], state.draft_tokens)),
@@ -88,12 +87,17 @@ def answer_map(state: State) -> Answer:
     )  # fmt: skip
 
 
-def _unmet(contender: Contender, limits: Limits, state: State) -> Unmet | None:
-    """Why nothing holds at the state's own point; None where something does."""
-    at = {"batch": state.batch, "context": state.context}
-    if any(meets(contender.setting, a, limits, **at) for a in contender.candidates):
-        return None
-    return unmet_at([contender], limits=limits, **at)
+def _plain(setting: Setting, state: State) -> Estimate:
+    """Plain decoding at the state's own point."""
+    return estimate(setting, geometric(0.0, 0), batch=state.batch, context=state.context)
+
+
+def _cut(setting: Setting, chains: Sequence[Acceptance], limits: Limits, state: State) -> list[Estimate]:
+    """Every chain at the state's own point that fits there and meets the limits."""
+    b, c = np.asarray(state.batch, dtype=np.float64), np.asarray(state.context, dtype=np.float64)
+    plain = _plain(setting, state).step
+    known = [estimate(setting, a, batch=state.batch, context=state.context, plain=plain) for a in chains]
+    return [each for each in known if allowed(setting, each.acceptance, each.step_s, b, c, limits)]
 
 
 def _holds(setting: Setting, a: Acceptance, step: StepCost, fit: Mask, limits: Limits) -> Mask:

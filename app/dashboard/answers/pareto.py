@@ -6,7 +6,7 @@ arrivals (`answers.serving`).
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -144,23 +144,18 @@ def _table(points: Sequence[LayoutPoint], front: set[LayoutPoint], price: float 
 def _commands(state: State, asked: DecodingConfiguration) -> Callable[[LayoutPoint], str]:
     """Makes the command line of a point; what all points of a layout share is said once."""
     drafted = drafter_options(state, alone=True)
+    rest = command([], {"context": state.context, "seed": state.seed or None}).removeprefix("rooftree")
 
     @cache
-    def shared(layout: Layout) -> Mapping[str, object]:
+    def shared(layout: Layout) -> str:
         here = layout.on(asked)
         where = here.deployment
-        return options(here) | drafted | {
+        return command(["predict"], options(here) | drafted | {
             "dp": where.data_parallel if where.data_parallel > 1 else None,
             "ep": where.expert_parallel if where.expert_parallel > 1 else None,
-        }  # fmt: skip
-
-    def line(point: LayoutPoint) -> str:
-        return command(["predict"], {
-            **shared(point.layout), "draft-tokens": str(point.draft_tokens), "batch": point.batch,
-            "context": state.context, "seed": state.seed or None,
         })  # fmt: skip
 
-    return line
+    return lambda point: f"{shared(point.layout)} --draft-tokens {point.draft_tokens} --batch {point.batch}{rest}"
 
 
 def _notes(state: State, left_out: dict[Layout, str]) -> list[str]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.dashboard import pages, prefetch
 from app.dashboard.answer import Answer
+from app.dashboard.measured import measured_results
 from app.dashboard.state import CONTEXTS, FIELDS, KNOWN_BY, PAGES, State, checked
 
 PATIENCE_S = 30
@@ -19,7 +20,11 @@ def test_every_question_is_one_step_away_and_may_be_asked(page, context, nodes, 
     state = State(page=page, context=context, tree_nodes=nodes, known_by=known_by)
     found = prefetch.neighbours(state)
     assert len(set(found)) == len(found)
-    assert bool(found) == (page == "run")
+    assert bool(found) == (page in ("run", "validation"))
+    if page == "validation":
+        assert [each.measured for each in found] == list(measured_results()), "a few, of which any may be next"
+        assert {replace(each, measured="") for each in found} == {state}
+        return
     for each in found:
         assert each != state
         assert state in (replace(each, context=context), replace(each, tree_nodes=nodes))
