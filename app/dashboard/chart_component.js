@@ -32,8 +32,7 @@ function copied(code) {
 }
 
 // Plotly, from its file once the words are drawn, or from the session's messages where there is no file.
-let loading;
-const plotly = address => loading ??= new Promise(done => {
+const plotly = address => self.rooftreePlotly ??= new Promise(done => {
   if (self.Plotly) return done();
   if (!address) return addEventListener("rooftree-plotly", done, { once: true });
   requestAnimationFrame(() => setTimeout(() => {

@@ -7,12 +7,11 @@ leaves the charts in the page and lets Plotly change them. Leaves out what an an
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
-from app.dashboard import plotly_script
+from app.dashboard import scripts
 from app.dashboard.answer import Card, Row
 
 LOADED = "plotly-loaded"
@@ -40,9 +39,9 @@ def show(
         tables: title and rows; every row has the same columns.
     """
     _component()(key=key, data={
-        "name": key, "asked": asked, "library": plotly_script.ADDRESS, "headline": headline,
+        "name": key, "asked": asked, "library": scripts.PLOTLY_ADDRESS, "headline": headline,
         "numbers": numbers, "notes": notes,
-        "cards": [{"title": card.title, "note": card.note, "figure": card.figure} for card in cards],
+        "cards": drawn(cards),
         "tables": [
             {"title": title, "columns": list(rows[0]), "rows": [list(row.values()) for row in rows]}
             for title, rows in tables if rows
@@ -50,9 +49,14 @@ def show(
     })  # fmt: skip
 
 
+def drawn(cards: Sequence[Card]) -> list[dict[str, Any]]:
+    """Charts as the component is told of them."""
+    return [{"title": card.title, "note": card.note, "figure": card.figure} for card in cards]
+
+
 def library() -> None:
     """Send Plotly's script to the browser where it can have no file: once per session."""
-    if not plotly_script.ADDRESS:
+    if not scripts.PLOTLY_ADDRESS:
         with st.container():
             _sent()
 
@@ -70,8 +74,7 @@ def _loaded() -> None:
 
 @lru_cache(maxsize=1)
 def _component() -> Callable[..., Any]:
-    folder = Path(__file__).parent
-    script, style = ((folder / f"chart_component.{kind}").read_text(encoding="utf-8") for kind in ("js", "css"))
+    script, style = scripts.component_source("js"), scripts.component_source("css")
     return st.components.v2.component("rooftree-answer", js=script, css=style, isolate_styles=False)
 
 

@@ -15,7 +15,12 @@ def code_block(text: str) -> None:
     Args:
         text: of a command line or a file.
     """
-    st.html(
+    st.html(code_html(text))
+
+
+def code_html(text: str) -> str:
+    """A text as it is, with a button that copies it."""
+    return (
         f'<div class="rooftree-code"><pre><code>{html.escape(text)}</code></pre>'
         '<button type="button">Copy</button></div>'
     )

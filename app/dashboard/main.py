@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import TypeVar
-from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -18,16 +17,14 @@ from app.dashboard.answer import Answer, Change, EngineStart
 from app.dashboard.code_block import code_block
 from app.dashboard.controls.bar import asked
 from app.dashboard.controls.widgets import moved, set_widgets
-from app.dashboard.pages import answered, completed
+from app.dashboard.pages import ASKED_BY_BUTTON, answered, completed
 from app.dashboard.state import PAGES, State, address, from_query, to_query, with_values
 from app.dashboard.uploads.session import uploaded
-from app.dashboard.wording import TITLES, WHAT_IT_IS, plain, said
+from app.dashboard.wording import OWN_RECORDING, TITLES, WHAT_IT_IS, plain, said
 from hardware_profiles.errors import RooftreeError
 
 Result = TypeVar("Result")
 MOST_MESSAGES = 3  # of a link
-OWN_RECORDING = "A recording or log of your own"
-ASKED_BY_BUTTON = "serving"  # the page whose answer nobody waits for
 
 
 def page() -> None:
@@ -156,12 +153,10 @@ def _served(state: State) -> Answer | None:
 
 def _error_badge(state: State) -> None:
     """How far predictions of such questions were off, with the page that says more."""
-    if state.page in ("validation", "trace"):  # which predict nothing
-        return
-    from app.dashboard.answers.validation.published import badge_words
+    from app.dashboard.answers.validation.badge import MORE, badge_link, badge_words
 
-    link = f"validation?{urlencode(address(replace(state, page='validation')))}"
-    st.markdown(f"{plain(badge_words(state))} [How far off predictions are]({link})")
+    if (link := badge_link(state)) is not None:
+        st.markdown(f"{plain(badge_words(state))} [{MORE}]({link})")
 
 
 def _show(answer: Answer, state: State) -> None:

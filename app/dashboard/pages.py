@@ -13,6 +13,7 @@ from app.dashboard.state import State, with_values
 
 CACHED_ANSWERS = 512
 _turns = tuple(RLock() for _ in range(64))
+ASKED_BY_BUTTON = "serving"  # the page whose answer nobody waits for
 FOLDERS = frozenset({"run", "tree", "trace", "diffusion"})  # whose answers have parts of their own
 _WHERE = ("model", "device", "engine", "dtype", "kv_dtype", "tp", "draft", "batch", "context", "seed")
 ASKED = {

@@ -40,6 +40,7 @@ KNOWN_BY = {
     "published": "a published figure", "rate": "one rate", "rates": "rates by position", "recording": "a recording",
     "upload": "a recording of mine",
 }  # fmt: skip
+OWN_RECORDING = "A recording or log of your own"
 WHAT_IT_IS = (
     "rooftree predicts which speculative-decoding configuration is fastest on your hardware, by how much, and how sure "
     "that is, and writes the engine's command. Start with the four buttons above: your model, your devices, your "

@@ -32,6 +32,12 @@ VISIBLE_LEVELS = 24  # of 255: less is how a glyph's edge may fall
 VISIBLE_RATIO = 0.002  # of the picture
 
 
+def own_words(port):
+    """The command that a person types."""
+    line = "import sys; from app.cli.main import main; sys.exit(main())"
+    return [sys.executable, "-c", line, "dashboard", "--port", str(port)]
+
+
 @contextlib.contextmanager
 def served(log, *, words=None):
     """Run the dashboard's server, or another's words, and give its address.
@@ -40,12 +46,10 @@ def served(log, *, words=None):
         log: file for what it says.
         words: makes the command from a port; the dashboard's by default.
     """
-    from app.cli.verbs.dashboard import server_words
-
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         port = place.getsockname()[1]
-    command = words(port) if words else server_words(sys.executable, host="127.0.0.1", port=port)
+    command = words(port) if words else own_words(port)
     known = os.pathsep.join(str(Path(path or ".").resolve()) for path in sys.path)
     with log.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, "PYTHONPATH": known})

@@ -16,7 +16,6 @@ def dashboard(
     only_link: Annotated[bool, typer.Option("--link", help="With --config: print the link and serve nothing.")] = False,
 ) -> int:
     """Serve the dashboard: recommendations, maps, trees, recordings and hardware as links that can be shared."""
-    import sys
     from importlib.util import find_spec
 
     from hardware_profiles.errors import InputError
@@ -31,46 +30,26 @@ def dashboard(
         return 0
     if find_spec("streamlit") is None or find_spec("plotly") is None:
         raise InputError("streamlit and plotly are missing; pip install rooftree[app]")
-    from app.dashboard.precompile import compiling
+    settings = server_settings(host=host, port=port)
+    from app.dashboard.serve import serve
 
-    words = server_words(sys.executable, host=host, port=port)
-    beside = compiling(sys.executable)
     try:
-        return _served(words)
-    finally:
-        if beside is not None:
-            beside.kill()
-            beside.wait()
+        serve(settings)
+    except KeyboardInterrupt:
+        return 130
+    return 0
 
 
-def _served(words: list[str]) -> int:
-    """Exit code of a server, which ends with this process: SIGTERM is handed on, Ctrl-C reaches both."""
-    import signal
-    import subprocess
-
-    with subprocess.Popen(words) as server:
-        before = signal.signal(signal.SIGTERM, lambda number, frame: server.terminate())
-        try:
-            return server.wait()
-        except KeyboardInterrupt:
-            server.terminate()
-            return 130
-        finally:
-            signal.signal(signal.SIGTERM, before)
-
-
-def server_words(python: str, *, host: str, port: int) -> list[str]:
-    """The command that serves the dashboard: no telemetry, no error details, uploads bounded.
+def server_settings(*, host: str, port: int) -> dict[str, str | int | bool]:
+    """Streamlit's settings: no telemetry, no error details, uploads bounded.
 
     Args:
-        python: interpreter.
         host: address to bind to.
         port: port to bind to.
 
     Raises:
         InputError: an address that is none.
     """
-    import json
     from ipaddress import ip_address
 
     from hardware_profiles.errors import InputError
@@ -80,7 +59,7 @@ def server_words(python: str, *, host: str, port: int) -> list[str]:
             ip_address(host)
         except ValueError:
             raise InputError("must be an IP address or localhost", key="--host", value=host) from None
-    settings = {
+    return {
         "server.address": host, "server.port": port, "server.headless": True, "server.fileWatcherType": "none",
         "server.maxUploadSize": 32, "browser.gatherUsageStats": False, "client.showErrorDetails": "none",
         "client.toolbarMode": "viewer", "runner.magicEnabled": False,
@@ -90,4 +69,3 @@ def server_words(python: str, *, host: str, port: int) -> list[str]:
         # the charts' blue; Streamlit's own red is too dark on its dark page
         "theme.light.primaryColor": "#0072B2", "theme.dark.primaryColor": "#56B4E9",
     }  # fmt: skip
-    return [python, "-P", "-m", "app.dashboard.serve", json.dumps(settings)]

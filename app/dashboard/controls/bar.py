@@ -10,7 +10,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.dashboard.controls.widgets import ask, read, wanted
+from app.dashboard.controls.widgets import ask, is_possible, read, wanted
 from app.dashboard.held import MOST_BYTES, OWN, SHOWN, hold_config
 from app.dashboard.state import State
 from app.dashboard.uploads.session import held_recording, uploaded
@@ -50,19 +50,19 @@ def asked(state: State) -> State:
     state = read(state, [*(name for names in groups.values() for name in names), *inline])
     st.html(STYLE)
     is_open = st.session_state.get("question-open", False)
-    st.button(_summary(state), key="question-summary", on_click=_turn, icon=":material/tune:")
+    st.button(plain(summary(state)), key="question-summary", on_click=_turn, icon=":material/tune:")
     with st.container(key=f"question-{'open' if is_open else 'closed'}"):
         with st.container(horizontal=True, key="question"):
             for title, names in groups.items():
                 # the words are of the state before its controls are drawn, which differs where one corrects another
                 with st.popover(f"**{title}** {plain(words(title, state))}", key=f"group-{title.replace(' ', '-')}"):
                     state = _group(title, names, state)
-        return _beside(inline, state)
+        return _beside(state)
 
 
-def _beside(inline: Sequence[str], state: State) -> State:
+def _beside(state: State) -> State:
     """The page's own controls, in rows under the bar."""
-    shown = [name for name in inline if _stands_alone(name, state)]
+    shown = beside(state)
     for row in range(0, len(shown), COLUMNS):
         columns = st.columns(COLUMNS)
         for name, column in zip(shown[row : row + COLUMNS], columns, strict=False):
@@ -71,10 +71,22 @@ def _beside(inline: Sequence[str], state: State) -> State:
     return state
 
 
-def _summary(state: State) -> str:
+def summary(state: State) -> str:
     """The question in a line, which stands for the bar on a narrow screen."""
     limits = state.slo_tpot_ms or state.slo_ttft_ms
-    return plain(" · ".join(words(title, state) for title in QUESTION if title != "Limits" or limits))
+    return " · ".join(words(title, state) for title in QUESTION if title != "Limits" or limits)
+
+
+def beside(state: State) -> list[str]:
+    """The fields that a page asks for in the rows under the bar."""
+    return [name for name in INLINE.get(state.page, ()) if _stands_alone(name, state)]
+
+
+def are_possible(state: State) -> bool:
+    """Whether the page's controls hold the question as it is; they correct what a link may say and no control can."""
+    groups = {**QUESTION, **BEHIND.get(state.page, {})}
+    grouped = (name for names in groups.values() for name in names if _grouped(name, state))
+    return all(is_possible(name, state) for name in (*grouped, *beside(state)))
 
 
 def _turn() -> None:
@@ -103,13 +115,18 @@ def words(title: str, state: State) -> str:
 
 def _group(title: str, names: Sequence[str], state: State) -> State:
     for name in names:
-        if wanted(name, state) and not (name == "trace" and state.known_by != "recording"):
+        if _grouped(name, state):
             state = ask(name, state)
             if name == "model":
                 _own_config(state)
             if name == "known_by" and state.known_by == "upload":
                 state = _own_recording(state)
     return replace(state, upload="") if "known_by" in names and state.known_by != "upload" else state
+
+
+def _grouped(name: str, state: State) -> bool:
+    """Whether a button's controls have one for a field."""
+    return wanted(name, state) and not (name == "trace" and state.known_by != "recording")
 
 
 def _stands_alone(name: str, state: State) -> bool:

@@ -1,34 +1,38 @@
 """`rooftree dashboard`: what it starts, and where that listens."""
 
+import contextlib
 import importlib.util
-import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 
 import pytest
 
 from app.cli.main import main
-from app.cli.verbs.dashboard import server_words
+from app.cli.verbs.dashboard import server_settings
 from app.dashboard.pages import answered
 from app.dashboard.precompile import compile_replays, is_compiled
 from app.dashboard.state import PAGES, State
 from hardware_profiles.errors import InputError
 from traces.replay.confidence.compiled_grid import walk_prompt
 
+PATIENCE_S = 60
+
 
 def test_the_server_listens_on_this_machine_alone_by_default(monkeypatch):
+    pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
     started = []
-    monkeypatch.setattr("app.cli.verbs.dashboard._served", lambda words: started.append(words) or 0)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr("app.dashboard.serve.serve", started.append)
     assert main(["dashboard"]) == 0
     assert main(["dashboard", "--host", "0.0.0.0", "--port", "9000"]) == 0
-    places = [json.loads(words[-1]) for words in started]
-    assert [place["server.address"] for place in places] == ["127.0.0.1", "0.0.0.0"]
-    assert [place["server.port"] for place in places] == [8501, 9000]
-    assert all(place["browser.gatherUsageStats"] is False for place in places)
-    assert all(place["client.showErrorDetails"] == "none" for place in places)
+    assert [place["server.address"] for place in started] == ["127.0.0.1", "0.0.0.0"]
+    assert [place["server.port"] for place in started] == [8501, 9000]
+    assert all(place["browser.gatherUsageStats"] is False for place in started)
+    assert all(place["client.showErrorDetails"] == "none" for place in started)
 
 
 def test_the_scripts_are_there():
@@ -44,10 +48,12 @@ def test_a_server_begins_with_the_questions_of_its_pages(monkeypatch, compiled, 
     from app.dashboard import prefetch, serve
 
     started = []
+    monkeypatch.setattr(serve, "begin", lambda path, query: started.append((path, query)))
     monkeypatch.setattr(prefetch, "start", lambda questions, answer, *, idle: started.append((questions, answer, idle)))
     monkeypatch.setattr("app.dashboard.precompile.is_compiled", lambda: compiled)
     serve.prepare()
-    ((questions, answer, idle),) = started
+    written, (questions, answer, idle) = started
+    assert written == ("", {}), "what a first visitor reads is written before anything else is loaded"
     assert questions == [State()], "what a first visitor sees, whom nothing else keeps waiting"
     assert {each.page for each in idle} == {*PAGES} - left_out - {"run"}
     assert answer is answered, "what is drawn below the charts would keep a first visitor waiting"
@@ -56,12 +62,12 @@ def test_a_server_begins_with_the_questions_of_its_pages(monkeypatch, compiled, 
 @pytest.mark.parametrize("host", ["example.org", "", "--help", "1.2.3"])
 def test_an_address_that_is_none_is_refused(host):
     with pytest.raises(InputError, match="--host"):
-        server_words("python", host=host, port=8501)
+        server_settings(host=host, port=8501)
 
 
 def test_streamlit_knows_every_setting():
     config = pytest.importorskip("streamlit.config", reason="streamlit, of the extra `app`, is not installed")
-    for name in json.loads(server_words("python", host="localhost", port=8501)[-1]):
+    for name in server_settings(host="localhost", port=8501):
         config.get_option(name)
 
 
@@ -77,18 +83,36 @@ def test_without_streamlit_the_extra_is_named(monkeypatch, capsys):
     assert "rooftree[app]" in capsys.readouterr().err
 
 
-SERVER = "import signal, sys; print('serves', flush=True); signal.pause()"
-VERB = "import sys; from app.cli.verbs.dashboard import _served; sys.exit(_served([sys.executable, '-c', sys.argv[1]]))"
+def started(port, tmp_path):
+    """The command as a process of its own, once it answers."""
+    line = "import sys; from app.cli.main import main; sys.exit(main())"
+    with (tmp_path / "log").open("w") as out:
+        words = [sys.executable, "-c", line, "dashboard", "--port", str(port)]
+        process = subprocess.Popen(words, stdout=out, stderr=out)
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health"):
+            return process
+        assert process.poll() is None, (tmp_path / "log").read_text()
+        time.sleep(0.1)
+    process.kill()
+    raise AssertionError("the server never answers")
 
 
-@pytest.mark.skipif(not hasattr(signal, "pause"), reason="POSIX signals")
-def test_the_server_ends_with_the_command():
-    """SIGTERM to the command alone, as service managers send it; the server holds the pipe until it ends."""
-    with subprocess.Popen([sys.executable, "-c", VERB, SERVER], stdout=subprocess.PIPE, text=True) as verb:
-        assert verb.stdout.readline() == "serves\n"
-        verb.send_signal(signal.SIGTERM)
-        assert verb.stdout.read() == ""
-        assert verb.wait(timeout=60) != 0
+@pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_server_ends_with_the_command(tmp_path, number):
+    """SIGTERM as service managers send it, and Ctrl-C; nothing listens afterwards and no traceback is left."""
+    pytest.importorskip("streamlit", reason="streamlit, of the extra `app`, is not installed")
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        port = place.getsockname()[1]
+    process = started(port, tmp_path)
+    process.send_signal(number)
+    assert process.wait(PATIENCE_S) == (130 if number == signal.SIGINT else -signal.SIGTERM)
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), 1)
+    assert "Traceback" not in (tmp_path / "log").read_text()
 
 
 def test_what_was_compiled_is_not_again(tmp_path):

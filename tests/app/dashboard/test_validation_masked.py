@@ -6,8 +6,8 @@ import pytest
 
 from app.answers.scores import CPU, VLLM_HOPPER
 from app.dashboard.answers.validation import page as validation
+from app.dashboard.answers.validation.badge import badge_words
 from app.dashboard.answers.validation.page import answer_validation
-from app.dashboard.answers.validation.published import badge_words
 from app.dashboard.measured import PUBLISHED, measured_results
 from app.dashboard.state import State
 

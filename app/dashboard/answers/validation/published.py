@@ -8,40 +8,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from app.answers.reproduction import reproduction
-from app.answers.scores import PUBLISHED as PUBLISHED_SPEEDUPS
-from app.answers.scores import score_like
-from app.answers.scoring.published import DECILES, PublishedErrors, most_like, published_errors
+from app.answers.scoring.published import DECILES, PublishedErrors, published_errors
 from app.dashboard.answer import Answer, Card, DeferredAnswer, Figure, Row
 from app.dashboard.measured import PUBLISHED
-from app.dashboard.state import State, command
+from app.dashboard.state import command
 from app.figures.charts import DASHES, PALETTE, framed
 from app.figures.reproduction_figures import LABELS, parts, reproduction_figure
-from hardware_profiles.loader import load_device
 
 MOST_LINES = 6
-
-
-def badge_words(state: State) -> str:
-    """How far predictions of questions like this one were off: all that a page says of it, whichever page it is."""
-    device = load_device(state.device)
-    speedups = score_like(device, state.engine, state.method or "eagle-3")  # left open, a trained head competes
-    if device.kind == "cpu":
-        return _sentence(speedups.words)
-    found = most_like(state.engine, state.device)
-    assert found.tpot is not None
-    where = " on ".join(part for part in (found.engine, found.device) if part) or "all GPUs and engines"
-    other = "" if found.device else f" (none of {state.device})" if where != "all GPUs and engines" else ""
-    words = (
-        f"On {found.tpot['runs']:,} published runs of {where}{other}, times per output token are "
-        f"{100 * found.tpot['median']:.1f} % off in the median, "
-        f"{100 * found.tpot['p90']:.0f} % at the ninetieth percentile."
-    )
-    return words if speedups is PUBLISHED_SPEEDUPS else f"{words} {_sentence(speedups.words)}"
-
-
-def _sentence(text: str) -> str:
-    """Words as a sentence."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def answer_published() -> Answer:
