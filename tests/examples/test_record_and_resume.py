@@ -17,26 +17,16 @@ from traces.library import read_trace
 
 PROMPTS = 12
 RECORD = (
-    "record --drafter prompt-lookup --drafter suffix-automaton --temperature 0 --max-new-tokens 64 --threads 1 --quiet"
+    "record --drafter prompt-lookup --drafter suffix-automaton --temperature 0 --max-new-tokens 48 --threads 1 --quiet"
 )
 
 
 @pytest.fixture
-def recorder(tiny_folder, tmp_path, root):  # noqa: F811
-    """Start a recording in a process of its own."""
+def words(tiny_folder, tmp_path):  # noqa: F811
+    """A recording, as it is typed."""
     blocks = [f'[[prompts]]\nid = "p{i}"\nkind = "any"\ntext = "{i} and {i + 1} and "\n' for i in range(PROMPTS)]
     (tmp_path / "prompts.toml").write_text('title = "numbers"\n' + "".join(blocks))
-    code = "import sys; from app.cli.main import main; sys.exit(main())"
-    found = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
-
-    def start(*more):
-        words = [*shlex.split(RECORD), "--model", str(tiny_folder), "--prompts", "prompts.toml", *more]
-        return subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", code, *words],
-            cwd=tmp_path, env=found, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-
-    return start
+    return [*shlex.split(RECORD), "--model", str(tiny_folder), "--prompts", "prompts.toml", "--out", "night"]
 
 
 def lines_of(folder):
@@ -45,8 +35,13 @@ def lines_of(folder):
 
 
 @pytest.mark.heavy
-def test_ctrl_c_says_how_to_go_on_and_nothing_is_lost(recorder, user, tmp_path):
-    night = recorder("--out", "night")
+def test_ctrl_c_says_how_to_go_on_and_nothing_is_lost(words, user, tmp_path, root):
+    code = "import sys; from app.cli.main import main; sys.exit(main())"
+    night = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code, *words],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     while lines_of(tmp_path / "night") < 4 and night.poll() is None:
         time.sleep(0.01)
     night.send_signal(signal.SIGINT)
@@ -56,9 +51,7 @@ def test_ctrl_c_says_how_to_go_on_and_nothing_is_lost(recorder, user, tmp_path):
     done = [json.loads(line) for line in next((tmp_path / "night").glob("*.part.jsonl")).read_text().splitlines()]
     assert 1 < len(done) < 2 * PROMPTS
 
-    morning = recorder("--out", "night", "--resume")
-    _, complaint = morning.communicate()
-    assert morning.returncode == 0, complaint
+    user(shlex.join(["rooftree", *words, "--resume"]))
     assert not list((tmp_path / "night").glob("*.part*"))
     names = sorted(path.name for path in (tmp_path / "night").glob("*.parquet"))
     assert len(names) == 2

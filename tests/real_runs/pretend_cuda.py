@@ -204,7 +204,7 @@ class Graph:
         self.operations = []
 
     def replay(self):
-        with torch._C.DisableTorchFunctionSubclass():
+        with torch._C.DisableTorchFunction():  # of the mode, too: what has been captured is not looked at again
             for func, args, kwargs, found in self.operations:
                 again = computed(getattr(func, "__name__", ""), func, bare(args), bare(kwargs))
                 for old, new in zip(tensors(found), tensors(again), strict=False):

@@ -19,6 +19,7 @@ from real_runs.kernels.timing import CaptureError, Effort, measure
 from real_runs.models.graphs import StaticPass
 PLACE = torch.device("cuda")
 machines._probe = lambda place, dtype: (1e10, 1e12)
+machines._cache_bytes = lambda place: 1 << 14
 def tiny(model):
     (block, layers), = model.blocks
     attention, feed_forward = replace(block.attention, heads=3, kv_heads=1), replace(block.feed_forward, width=96)

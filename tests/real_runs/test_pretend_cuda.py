@@ -57,7 +57,7 @@ few = shrunk(moe.load_model("qwen3-30b-a3b"))
 moe.load_model = lambda name: few
 for module in (attention, gemm, step):
     module.load_model = lambda name: TINY
-sizes = dict(requests=[1], query_tokens=[2], context=[32])
+sizes = dict(requests=[1], query_tokens=[1, 2], context=[32])
 jobs = [
     dict(name="copy", kind="copy", sizes_bytes=[4096]),
     dict(name="gemm", kind="gemm", models=["smollm2-135m"], rows=[1]),

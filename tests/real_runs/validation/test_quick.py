@@ -21,7 +21,7 @@ common = dict(estimate_s=20, repeats=3, budget_s=0.001, kernel_names=False)
 few = [dict(name="copy", kind="copy", sizes_bytes=[4096]),
        dict(name="gemm", kind="gemm", models=["smollm2-135m"], rows=[1, 8])]
 fit = [dict(name="passes", kind="steps", masks=["causal"], context=[16, 40, 64], **sizes)]
-scored = [dict(name="score-passes", kind="steps", masks=["causal"], context=[32], **sizes)]
+scored = [dict(name="score-passes", kind="steps", masks=["causal"], context=[24, 48], **sizes)]
 def campaign(name, jobs):
     jobs = [common | job for job in jobs]
     (folder / name).write_text(yaml.safe_dump(dict(schema=1, device="cuda", jobs=jobs)))
@@ -43,7 +43,7 @@ def test_all_stages_end_in_a_report_and_go_on(ran, tmp_path):
         SCRIPT.format(folder=str(tmp_path))
         + """
 found = went().to_json()
-assert found["summary"]["configurations"] == 4, found["summary"]
+assert found["summary"]["configurations"] == 8, found["summary"]
 assert {job["state"] for jobs in found["jobs"].values() for job in jobs} == {"finished"}
 assert (folder / "out" / "calibration" / found["profile_file"]).exists()
 assert [text for text in told if text[1:5] == " of "] == [text for text in told if text[:1].isdigit()]

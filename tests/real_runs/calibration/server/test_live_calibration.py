@@ -9,12 +9,18 @@ from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from costmodel.passes.measured import PROMPT
+from real_runs.calibration.server import measure
 from real_runs.calibration.server.calibrate import calibrate_server
 from real_runs.calibration.server.client import launched_llama_cpp
 from real_runs.calibration.server.shapes import Plan
 from traces.storage.kernels import read_kernels
 
 pytestmark = [pytest.mark.model, pytest.mark.heavy]
+
+
+@pytest.fixture(autouse=True)
+def _short_prompts(monkeypatch):
+    monkeypatch.setattr(measure, "FRESH", (64, 128))
 
 
 def test_llama_cpp_is_measured_and_its_steps_are_predicted(tmp_path, shipped):
