@@ -38,5 +38,7 @@ def test_real_decoding_finishes_with_the_plain_text_and_recordings_finish(ran, t
         {"name": "record", "kind": "record", "drafters": drafters, "temperatures": [0.0]},
     ]
     prompts = "[[prompts]]".join(PROMPTS.split("[[prompts]]")[:3])
-    script = SCRIPT.format(folder=str(tmp_path), model=str(tiny_folder), prompts=prompts, fit=FIT | {"head_steps": 4}, jobs=jobs)
+    script = SCRIPT.format(
+        folder=str(tmp_path), model=str(tiny_folder), prompts=prompts, fit=FIT | {"head_steps": 4}, jobs=jobs
+    )
     assert ran(script) == ["2"]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.architectures.gguf import header as parts
 from costmodel.architectures.gguf.header import TYPES, read_header
 from costmodel.architectures.gguf.model import weight_format
 from costmodel.architectures.library import load_model, load_reading
@@ -31,6 +32,21 @@ def test_the_header_tells_shape_and_formats(file):
     assert (model.layers, model.hidden, model.vocab, model.tied) == (3, 64, 100, True)
     assert (model.blocks[0][0].attention.kv_heads, model.blocks[0][0].feed_forward.width) == (2, 128)
     assert model.dtype == "q8_0:0.609756+q4_1:0.390244"  # 6400 and 4096 values
+
+
+def test_a_header_is_taken_apart_once_and_anew_when_a_byte_of_it_changed(file, monkeypatch):
+    path, taken = file(header() + b"weights"), []
+    whole = parts._header
+    monkeypatch.setattr(parts, "_header", lambda data: taken.append(1) or whole(data))
+    first = read_header(path)
+    assert read_header(path) is first and len(taken) == 1
+    path.write_bytes(header() + b"WEIGHTS")
+    assert read_header(path) is first
+    path.write_bytes(header(block_count=4) + b"weights")
+    assert read_header(path).metadata["llama.block_count"] == 4 and len(taken) == 2
+    path.write_bytes(header()[:-1])
+    with pytest.raises(InputError, match="truncated"):
+        read_header(path)
 
 
 def test_one_type_of_matrix_is_that_format_and_norms_do_not_count(file):

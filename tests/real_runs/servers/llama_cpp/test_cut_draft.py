@@ -134,17 +134,17 @@ def test_other_forms_of_layers_are_refused(text):
 
 
 @pytest.mark.model
-def test_the_engine_drafts_with_what_is_left(shipped, cut, tmp_path):
+def test_the_engine_drafts_with_what_is_left(shipped, cut, few_layers, tmp_path):
     arguments = [
         "--model", str(shipped), "--ctx-size", "256", "--parallel", "1", "--spec-type", "draft-simple",
         "--spec-draft-model", str(cut), "--spec-draft-n-max", "3",
     ]  # fmt: skip
     prompt = "The quick brown fox jumps over the lazy dog. The quick brown"
     with launched(arguments, folder=tmp_path) as running:
-        drafting = greedy(running, prompt, 24, ignore_eos=True)
-    with launched(["--model", str(cut), "--ctx-size", "256"], folder=tmp_path) as running:
+        drafting = greedy(running, prompt, 16, ignore_eos=True)
+    with launched(["--model", str(few_layers), "--ctx-size", "256"], folder=tmp_path) as running:
         alone = greedy(running, [1, 504, 2365], 1)
     assert 0 < drafting["timings"]["draft_n_accepted"] < drafting["timings"]["draft_n"]
-    ours = Llama(load_weights(find_model(cut)))
+    ours = Llama(load_weights(find_model(few_layers)))
     best = logits(ours, [1, 504, 2365])[0, -1].topk(2).indices.tolist()
     assert alone["tokens"][0] in best
