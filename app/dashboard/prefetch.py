@@ -6,7 +6,8 @@ else is asked. Leaves out lists, whose next choice nobody knows, but those of re
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import count
@@ -18,6 +19,7 @@ from app.dashboard.state import CONTEXTS, FIELDS, State, known_names, with_value
 MOST_FURTHER = 2
 Result = TypeVar("Result")
 BEAT_S = 0.03
+TURN_S = 0.0005
 _worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch")
 _beside = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rest")
 IDLE_S = 5.0
@@ -97,11 +99,25 @@ def start(questions: Sequence[State], answer: Callable[[State], object], *, idle
                 return
             if request != _current:
                 return
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception), _short_turns():
                 answer(question)
 
     if questions or idle:
         _worker.submit(work)
+
+
+@contextlib.contextmanager
+def _short_turns() -> Iterator[None]:
+    """A script gives up the interpreter at every message that it sends, and waits for a turn of this thread each time.
+
+    Only while there is such a thread: otherwise messages would reach the browser one by one, which draws for each.
+    """
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(TURN_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def waited(compute: Callable[[], Result], beat: Callable[[], object]) -> Result:

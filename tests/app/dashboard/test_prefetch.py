@@ -1,5 +1,6 @@
 """Prefetched answers: which questions, in which order, and that a new question cancels the rest."""
 
+import sys
 from dataclasses import replace
 from threading import Event, Thread
 
@@ -132,3 +133,11 @@ def test_what_takes_long_is_waited_for_until_something_else_is_asked():
     assert prefetch.waited(compute, lambda: None) == 3
     with pytest.raises(ZeroDivisionError):
         prefetch.waited(lambda: 1 // 0, lambda: None)
+
+
+def test_what_is_answered_ahead_takes_short_turns_until_it_is_answered():
+    usual, turns = sys.getswitchinterval(), []
+    prefetch.start([State()], lambda _: turns.append(sys.getswitchinterval()))
+    prefetch._worker.submit(prefetch.cancel).result(PATIENCE_S)
+    assert turns[0] < usual / 2
+    assert sys.getswitchinterval() == usual
