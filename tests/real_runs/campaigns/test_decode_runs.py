@@ -68,7 +68,8 @@ def made_by(campaign, folder, **options):
 @pytest.mark.heavy
 @pytest.mark.parametrize("configurations", [ALL, HEADS], ids=["without training", "trained"])
 def test_every_drafter_gives_the_plain_text(campaign, tmp_path, configurations):
-    report = made_by(campaign(configurations, rounds=1, max_new_tokens=12), tmp_path / "work")
+    fit = FIT | {"head_steps": 12}
+    report = made_by(campaign(configurations, rounds=1, max_new_tokens=12, drafter_options=fit), tmp_path / "work")
     runs = report.table.runs
     assert report.missing == 0 and len(runs) == 4 * (1 + len(configurations))
     texts = {}
