@@ -10,7 +10,6 @@ from hardware_profiles.loader import load_device  # noqa: E402
 from real_runs.kernels import device_names, machine  # noqa: E402
 from real_runs.models import feed_forward  # noqa: E402
 from real_runs.models.device import checked_device  # noqa: E402
-from tests.real_runs.pretended import ran  # noqa: E402
 
 PLACE = torch.device("cuda", 0)
 
@@ -57,7 +56,7 @@ def test_experts_are_grouped_only_where_a_kernel_does_it(monkeypatch, capability
     assert not feed_forward.groups_products(SimpleNamespace(device=PLACE, dtype=torch.float32))
 
 
-def test_a_kernel_that_plans_for_every_length_is_switched_off():
+def test_a_kernel_that_plans_for_every_length_is_switched_off(ran):
     told = ran("""
 from real_runs.models.device import checked_device
 torch.backends.cuda.enable_cudnn_sdp(True)
