@@ -139,7 +139,7 @@ def test_the_summary_and_the_timeline_tell_ranks_apart():
     assert sum(each["busy_ratio"] for each in ranks.values()) / 2 == pytest.approx(summary["busy_ratio"])
     names = [each["args"]["name"] for each in timeline_events(found) if each["name"] == "process_name"]
     assert names == ["rank 0", "rank 1"]
-    alone = simulate(scenario([0.0], [10], [5], ranks=1)).summary()
+    alone = simulate(scenario([0.0], [10], [5], ranks=1), machine=False).summary()
     assert "by_replica" not in alone
 
 
