@@ -39,8 +39,8 @@ def test_the_last_rate_given_those_before_it_goes_on(by_depth, more):
 def test_more_acceptance_at_a_depth_never_emits_less(by_depth, place, share, draft_tokens):
     place = min(place, len(by_depth) - 1)
     roof = 1.0 if place == 0 else by_depth[place - 1]
-    raised = tuple(max(rate, by_depth[place] + share * (roof - by_depth[place])) if at == place else rate
-                   for at, rate in enumerate(by_depth))  # fmt: skip
+    higher = min(roof, by_depth[place] + share * (roof - by_depth[place]))  # the sum is rounded, and never above the roof
+    raised = (*by_depth[:place], higher, *by_depth[place + 1 :])
     known = min(draft_tokens, len(by_depth))
     less, more = (DepthRates(by_depth=each).chain(known).tokens_per_step for each in (by_depth, raised))
     assert more >= less - 1e-12
