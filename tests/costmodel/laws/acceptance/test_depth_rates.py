@@ -39,7 +39,8 @@ def test_the_last_rate_given_those_before_it_goes_on(by_depth, more):
 def test_more_acceptance_at_a_depth_never_emits_less(by_depth, place, share, draft_tokens):
     place = min(place, len(by_depth) - 1)
     roof = 1.0 if place == 0 else by_depth[place - 1]
-    higher = min(roof, by_depth[place] + share * (roof - by_depth[place]))  # the sum is rounded, and never above the roof
+    # the sum is rounded, and never above the roof
+    higher = min(roof, by_depth[place] + share * (roof - by_depth[place]))
     raised = (*by_depth[:place], higher, *by_depth[place + 1 :])
     known = min(draft_tokens, len(by_depth))
     less, more = (DepthRates(by_depth=each).chain(known).tokens_per_step for each in (by_depth, raised))
