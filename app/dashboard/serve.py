@@ -4,6 +4,7 @@ Whoever opens a page reads its answer in the document, while Streamlit's own scr
 browsers keep, not part of every session's messages. Leaves out which settings the server has (the verb `dashboard`).
 """
 
+import gc
 import re
 import sys
 from collections.abc import AsyncIterator
@@ -141,10 +142,13 @@ def serve(settings: dict[str, str | int | bool]) -> None:
 
     from app.dashboard import scripts
 
+    gc.disable()  # what is loaded before anybody is answered stays: looking for garbage among it would find none
     sys.modules["plotly"] = None  # type: ignore[assignment]  # a quarter of Streamlit's import, for charts of its own
     import streamlit as st
 
     del sys.modules["plotly"]
     scripts.PLOTLY_ADDRESS = f"plotly-{version('plotly')}.js"
     prepare()
+    gc.freeze()
+    gc.enable()
     st.App(SCRIPT, lifespan=_serving, routes=routes()).run(config=settings)

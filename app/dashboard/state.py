@@ -242,7 +242,6 @@ def address(state: State) -> dict[str, str]:
 @lru_cache(maxsize=64)
 def known_names(name: str) -> Sequence[str] | None:
     """The names that a field may hold; None where it holds no name of a catalogue."""
-    from app.dashboard.measured import measured_results
     from costmodel.architectures.library import model_names
     from hardware_profiles.loader import device_names
     from traces.library import recordings, shipped_confidence
@@ -250,11 +249,17 @@ def known_names(name: str) -> Sequence[str] | None:
     catalogues: dict[str, Callable[[], Iterable[Any]]] = {
         "model": model_names, "draft": model_names, "device": device_names, "other_device": device_names,
         "method": drafting_methods, "trace": recordings, "other_trace": recordings,
-        "confidence": shipped_confidence, "measured": measured_results,
+        "confidence": shipped_confidence, "measured": _measured,
     }  # fmt: skip
     if name not in catalogues:
         return None
     return [each.stem if isinstance(each, Path) else each for each in catalogues[name]()]
+
+
+def _measured() -> Iterable[str]:
+    from app.dashboard.measured import measured_results  # which loads pyarrow, and one page asks for it
+
+    return measured_results()
 
 
 def drafting_methods() -> list[str]:

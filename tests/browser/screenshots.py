@@ -59,7 +59,7 @@ def served(log, *, words=None):
                 with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health"):
                     break
                 assert process.poll() is None, log.read_text()
-                time.sleep(0.2)
+                time.sleep(0.05)
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
