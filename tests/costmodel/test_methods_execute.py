@@ -40,6 +40,11 @@ def recording(name):
     return read_trace(RECORDINGS / f"smollm2-135m--{name}.parquet")
 
 
+@cache
+def without_drafts(name):
+    return replace(recording(name), drafted=None)
+
+
 def answered(work):
     """What a probe says, or how it refuses."""
     try:
@@ -156,8 +161,7 @@ def exported(method):
 
 
 def matched(method):
-    trace = replace(recording("feature-head--greedy"), drafted=None)
-    return settings.with_match_rate(trace, method.slug, 0.5).match_rate
+    return settings.with_match_rate(without_drafts("feature-head--greedy"), method.slug, 0.5).match_rate
 
 
 def simulations(method):
