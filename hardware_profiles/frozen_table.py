@@ -15,7 +15,7 @@ class FrozenTable(Mapping[str, V], Generic[V]):
     __slots__ = ("_entries",)
 
     def __init__(self, entries: Mapping[str, V]) -> None:
-        self._entries = dict(entries)
+        self._entries: dict[str, V] = entries._entries if isinstance(entries, FrozenTable) else dict(entries)
 
     def __getitem__(self, key: str) -> V:
         return self._entries[key]

@@ -45,10 +45,18 @@ def timed_by(device, rows, noise=0.0, seed=5):
     return replace(rows, seconds=timed(device, rows)[0] * spread)
 
 
-def test_a_fit_recovers_the_constants_behind_a_noisy_table():
-    truth = with_constants(H100, TRUE_GEMM)
-    rows = timed_by(truth, products(), noise=0.02)
-    found = calibrate([rows], H100)
+@pytest.fixture(scope="module")
+def rows():
+    """A noisy table of a device with other constants."""
+    return timed_by(with_constants(H100, TRUE_GEMM), products(), noise=0.02)
+
+
+@pytest.fixture(scope="module")
+def found(rows):
+    return calibrate([rows], H100)
+
+
+def test_a_fit_recovers_the_constants_behind_a_noisy_table(rows, found):
     for name, value in TRUE_GEMM.items():
         assert getattr(found.device.constants, name) == pytest.approx(value, rel=0.1), name
     score = found.scores["gemm"]
@@ -112,17 +120,16 @@ def test_a_quarter_is_set_aside_and_the_same_one_every_time(seed, count):
     assert (chosen == set_aside(rows, seed)).all()
 
 
-def test_nothing_scored_was_fitted():
+def test_nothing_scored_was_fitted(rows, found):
     """Spoiling every scored row leaves the fitted constants as they were."""
-    rows = timed_by(with_constants(H100, TRUE_GEMM), products(), noise=0.05)
     kept = usable(H100, rows)
     aside = np.zeros(len(rows), dtype=bool)
     aside[np.flatnonzero(kept)[set_aside(rows.select(kept), 0)]] = True
     spoilt = replace(rows, seconds=np.where(aside, rows.seconds, rows.seconds * 3.0))
-    clean, other = calibrate([rows], H100), calibrate([spoilt], H100)
+    other = calibrate([spoilt], H100)
     for name in TRUE_GEMM:
-        assert getattr(other.device.constants, name) == getattr(clean.device.constants, name)
-    assert other.scores["gemm"].median > 0.5 > clean.scores["gemm"].median
+        assert getattr(other.device.constants, name) == getattr(found.device.constants, name)
+    assert other.scores["gemm"].median > 0.5 > found.scores["gemm"].median
 
 
 def test_warm_rows_are_left_out_and_counted():
@@ -192,9 +199,7 @@ def test_allreduce_constants_by_library_and_size():
     assert set(part_labels(rows)) == set(found.scores["allreduce"].parts)
 
 
-def test_a_fitted_profile_is_written_and_scores_the_same(tmp_path):
-    rows = timed_by(with_constants(H100, TRUE_GEMM), products(), noise=0.03)
-    found = calibrate([rows], H100)
+def test_a_fitted_profile_is_written_and_scores_the_same(rows, found, tmp_path):
     write_device(found.device, tmp_path / "mine.toml")
     copy = load_device(tmp_path / "mine.toml")
     again = calibrate([rows], copy, fit=False).scores["gemm"]
