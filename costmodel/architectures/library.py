@@ -222,6 +222,7 @@ def model_card(name: str) -> ModelCard:
     return card
 
 
+@lru_cache(maxsize=256)
 def _shipped_as(name: str) -> ModelCard | None:
     wanted = name.casefold()
     stem = next((each for each in _sorted_names() if each.casefold() == wanted), None)
