@@ -60,7 +60,12 @@ def identical(one, other):
     assert one.itl.total_s == other.itl.total_s
 
 
-@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 600), marks=pytest.mark.slow)], ids=str)
+def few_and_many(few, many):
+    """Seeds of every suite, and those of the slow one."""
+    return pytest.mark.parametrize("seeds", [few, pytest.param(many, marks=pytest.mark.slow)], ids=str)
+
+
+@few_and_many(range(24), range(24, 600))
 def test_every_time_equals_the_plain_engine(check, random_scenario, seeds):
     for seed in seeds:
         result = check(random_scenario(seed, merge=False))
@@ -68,32 +73,34 @@ def test_every_time_equals_the_plain_engine(check, random_scenario, seeds):
 
 
 @pytest.mark.parametrize("preemption", ["recompute", "swap"])
-def test_a_tight_cache_equals_the_plain_engine(check, random_scenario, preemption):
+@few_and_many(range(1013, 1019), range(1000, 1025))
+def test_a_tight_cache_equals_the_plain_engine(check, random_scenario, preemption, seeds):
     preempted = sum(
         check(random_scenario(seed, preemption=preemption, kv_blocks=40, block_tokens=4, horizon_s=None))
         .counters["preemptions"] > 0
-        for seed in range(1000, 1025)
+        for seed in seeds
     )  # fmt: skip
-    assert preempted >= 5
+    assert preempted >= len(seeds) / 5
 
 
-@pytest.mark.parametrize("seeds", [range(4000, 4015), pytest.param(range(4015, 4200), marks=pytest.mark.slow)], ids=str)
+@few_and_many(range(4000, 4005), range(4005, 4200))
 def test_recorded_blocks_equal_the_plain_engine(check, blocks_scenario, seeds):
     for seed in seeds:
         check(blocks_scenario(seed))
 
 
 @pytest.mark.parametrize("preemption", ["recompute", "swap"])
-def test_recorded_blocks_in_a_tight_cache_equal_the_plain_engine(check, blocks_scenario, preemption):
+@few_and_many(range(5016, 5023), range(5000, 5025))
+def test_recorded_blocks_in_a_tight_cache_equal_the_plain_engine(check, blocks_scenario, preemption, seeds):
     tight = {
         "preemption": preemption, "kv_blocks": 150, "block_tokens": 1, "chunked_prefill": True, "prefix_cache": False,
         "max_requests": 8, "reserve_ratio": None, "slo_ttft_s": None, "slo_tpot_s": None, "horizon_s": None,
     }  # fmt: skip
-    preempted = sum(check(blocks_scenario(seed, **tight)).counters["preemptions"] > 0 for seed in range(5000, 5025))
-    assert preempted >= 5
+    preempted = sum(check(blocks_scenario(seed, **tight)).counters["preemptions"] > 0 for seed in seeds)
+    assert preempted >= len(seeds) / 5
 
 
-@pytest.mark.parametrize("seeds", [range(3000, 3015), pytest.param(range(3015, 3200), marks=pytest.mark.slow)], ids=str)
+@few_and_many(range(3000, 3015), range(3015, 3200))
 def test_tables_are_read_alike_by_python_and_by_machine_code(random_scenario, blocks_scenario, tabled_timer, seeds):
     """Runs that are merged, parts and groups of passes, branches, full passes: with tables for both timers."""
     for seed in seeds:
