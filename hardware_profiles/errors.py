@@ -13,6 +13,7 @@ Programming mistakes inside rooftree are ordinary Python exceptions and are left
 
 import difflib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -129,8 +130,11 @@ def nearest_names(name: str, known: Iterable[str]) -> list[str]:
 
     Names that begin with what was typed come first, then names by similarity; case does not count.
     """
-    typed = name.casefold()
-    names = list(dict.fromkeys(known))
+    return list(_nearest(name.casefold(), tuple(dict.fromkeys(known))))
+
+
+@lru_cache(maxsize=64)
+def _nearest(typed: str, names: tuple[str, ...]) -> tuple[str, ...]:
     likeness = {
         each: (
             bool(typed) and each.casefold().startswith(typed),
@@ -140,7 +144,7 @@ def nearest_names(name: str, known: Iterable[str]) -> list[str]:
     }
     ranked = sorted(names, key=lambda each: likeness[each], reverse=True)
     close = [each for each in ranked if likeness[each] >= (False, 0.5)]
-    return (close or ranked)[:_OFFERED_NAMES]
+    return tuple((close or ranked)[:_OFFERED_NAMES])
 
 
 def _shortened(value: object) -> str:
