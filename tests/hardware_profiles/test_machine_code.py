@@ -1,9 +1,11 @@
 """Kept machine code is that of the very sources, types and numba that ask for it, or it is made anew."""
 
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,23 +35,40 @@ def write_version(package, formula):
 
 
 @pytest.fixture
-def installed(tmp_path):
+def installed(tmp_path, monkeypatch):
     """A package at one place, and what it answers to a number, with the cache's hits and misses."""
+    kept, package = tmp_path / "kept", tmp_path / "site" / "walks"
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(kept))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(package.parent)
 
-    class Installed:
-        kept = tmp_path / "kept"
-        package = tmp_path / "site" / "walks"
-
-        def asks(self, number, version, check=True):
-            write_version(self.package, version)
-            about = {**os.environ, "NUMBA_CACHE_DIR": str(self.kept), "PYTHONDONTWRITEBYTECODE": "1",
-                     "PYTHONPATH": os.pathsep.join([str(self.package.parent), *sys.path])}  # fmt: skip
+    def asks(number, version, process=False):
+        write_version(package, version)
+        if process:
+            about = {**os.environ, "NUMBA_CACHE_DIR": str(kept), "PYTHONDONTWRITEBYTECODE": "1",
+                     "PYTHONPATH": os.pathsep.join(sys.path)}  # fmt: skip
             words = [sys.executable, "-c", CODE, str(number)]
             done = subprocess.run(words, env=about, capture_output=True, text=True, check=False)
-            assert not check or done.returncode == 0, done.stderr
+            assert done.returncode == 0, done.stderr
             return tuple(map(int, done.stdout.split()))
+        machine_code._sources.cache_clear()
+        outer = imported_anew()
+        return outer(number), sum(outer.stats.cache_hits.values()), sum(outer.stats.cache_misses.values())
 
-    return Installed()
+    yield SimpleNamespace(kept=kept, asks=asks)
+    forget()
+
+
+def imported_anew():
+    """As a process finds it that never saw another version."""
+    forget()
+    importlib.invalidate_caches()
+    return importlib.import_module("walks.outer").outer
+
+
+def forget():
+    for name in ("walks", "walks.inner", "walks.outer"):
+        sys.modules.pop(name, None)
 
 
 def files(folder):
@@ -61,7 +80,8 @@ def test_two_versions_share_a_cache_and_never_run_each_others_code(installed):
     assert installed.asks(2, FIRST) == (17, 0, 1)
     assert installed.asks(2, SECOND) == (35, 0, 1)
     held = [file.read_bytes() for file in files(installed.kept)]
-    assert installed.asks(2, FIRST) == (17, 1, 0)  # after a downgrade in place the first one's code is there still
+    # after a downgrade in place the first one's code is there still
+    assert installed.asks(2, FIRST, process=True) == (17, 1, 0)
     assert installed.asks(2, SECOND) == (35, 1, 0)
     assert [file.read_bytes() for file in files(installed.kept)] == held
 
