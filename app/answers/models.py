@@ -56,7 +56,7 @@ def _described(reading: "Reading") -> dict[str, Any]:
 
     a = reading.architecture
     as_family = f"its config is read as one of the family {reading.read_as}" if reading.read_as else ""
-    form = precision(a.dtype)
+    form = precision(a.dtype, model=a)
     one = {"batch": 1, "context": 1, "page_tokens": 1, "states": 0}
     cached = {kv: float(kv_bytes(a, Precision(kv=kv), **one)) for kv in ("bf16", "fp8")}
     return {

@@ -21,6 +21,7 @@ from app.cli.options import (
     Device,
     Draft,
     DraftBytes,
+    DraftDtype,
     Drafters,
     DraftPasses,
     Dtype,
@@ -51,6 +52,7 @@ class Formats:
     engine: Engine = "vllm"
     dtype: Dtype = None
     kv_dtype: KvDtype = None
+    draft_dtype: DraftDtype = None
     overrides: Overrides = None
     engine_log: EngineLog = None
 

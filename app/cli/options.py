@@ -105,8 +105,17 @@ Dtype = Annotated[
     str | None,
     typer.Option(
         "--dtype",
-        help="Weight format: bf16, fp16, fp8, int8, int4, fp4, fp32; in groups: int4-g128; of GGUF: q4_0, q4_1, q5_0, "
-        "q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k.",
+        help="Weight format or recipe, in any case: bf16, fp16, fp32, fp8, fp8-block, int8, w8a8, int4, awq, gptq, "
+        "w4a16, nvfp4, mxfp4; in groups: int4-g64; of GGUF: q4_k_m, q5_k_m, q8_0 and the like; part by part: "
+        "bf16/experts=int4-g32. Default: that of the published checkpoint.",
+    ),
+]
+DraftDtype = Annotated[
+    str | None,
+    typer.Option(
+        "--draft-dtype",
+        help="Weight format of the draft model or head, as --dtype. Default: 16 bits, or that of the drafter's own "
+        "published checkpoint.",
     ),
 ]
 KvDtype = Annotated[str | None, typer.Option("--kv-dtype", help="KV-cache format: bf16, fp16, fp8, int8, fp32.")]

@@ -14,6 +14,7 @@ from costmodel.answers.steps.refine_step import refine_footprint
 from costmodel.answers.steps.setting import Setting, group_step_cost
 from costmodel.answers.steps.step import StepCost
 from costmodel.answers.uncertainty import DRAWS, StepDraws, draw_steps, interval, paired
+from costmodel.drafters.formats import drafter_bytes, drafter_kv_bytes_per_token
 from costmodel.drafters.pass_costs import prompt_draft_s
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.passes.forward import Logits, pass_cost
@@ -310,8 +311,8 @@ def footprint_of(
         own = footprint(
             setting.target, d.precision, batch=batch, context=context - shared, tensor_parallel=share,
             query_tokens=1 + acceptance.draft_tokens,
-            drafter_bytes=drafter.resident_values * d.precision.weight_bytes / share if used else 0.0,
-            drafter_kv_bytes_per_token=drafter.kv_values_per_token * d.precision.kv_bytes / share if used else 0.0,
+            drafter_bytes=drafter_bytes(d, drafter) / share if used else 0.0,
+            drafter_kv_bytes_per_token=drafter_kv_bytes_per_token(d, drafter) / share if used else 0.0,
             rollback=d.rollback, page_tokens=block,
         )  # fmt: skip
     held_once = kv_bytes(

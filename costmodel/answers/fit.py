@@ -12,6 +12,7 @@ import numpy as np
 
 from costmodel.answers.estimate import Setting, footprint_of
 from costmodel.drafters.drafter import Drafter
+from costmodel.drafters.formats import drafter_bytes, drafter_kv_bytes_per_token
 from costmodel.engines.record.engine import Engine
 from costmodel.laws.acceptance import Acceptance
 from costmodel.parallel import plan as planned
@@ -152,8 +153,8 @@ def _room(
     d, engine = setting.deployment, setting.engine
     copies = 1 if setting.plan is None else setting.plan.data
     used = 1.0 if acceptance.draft_tokens else 0.0
-    drafter_weights = used * setting.drafter.resident_values * d.precision.weight_bytes / d.tensor_parallel
-    drafter = setting.drafter.kv_values_per_token * d.precision.kv_bytes / d.tensor_parallel
+    drafter_weights = used * drafter_bytes(d, setting.drafter) / d.tensor_parallel
+    drafter = drafter_kv_bytes_per_token(d, setting.drafter) / d.tensor_parallel
     drafted = used * drafter * (context - min(d.shared_prefix_tokens, context) + 1.0 + acceptance.draft_tokens)
     shared = float(one.cache_bytes) - exact  # held once for all requests
     given = _given(setting, one.weights_bytes) - shared
@@ -220,8 +221,8 @@ def cache_tokens(
         weights, copies = planned.weight_bytes(d.architecture, form, plan), plan.data
         one = float(planned.kv_bytes(d.architecture, form, plan, batch=1, context=context))
     if drafter is not None:
-        weights += drafter.resident_values * form.weight_bytes / share
-        one += context * drafter.kv_values_per_token * form.kv_bytes / share
+        weights += drafter_bytes(d, drafter) / share
+        one += context * drafter_kv_bytes_per_token(d, drafter) / share
     devices = share if plan is None else plan.devices
     free = float(
         engine.cache_bytes(
@@ -230,7 +231,7 @@ def cache_tokens(
     )
     if free < one:
         raise InfeasibleError(
-            f"{d.architecture.name} in {form.weights} leaves no room for a request of {context} tokens on "
+            f"{d.architecture.name} in {form.label} leaves no room for a request of {context} tokens on "
             f"{devices} x {d.device.name}"
         )
     return free / one * copies * context

@@ -11,6 +11,7 @@ from costmodel.architectures.architecture import Architecture
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.drafter import Drafter, build_drafter, custom_drafter
+from costmodel.drafters.formats import drafter_kv_bytes_per_token
 from costmodel.engine_library import load_engine
 from costmodel.engines.record.engine import Engine
 from costmodel.engines.record.overhead import Overhead
@@ -18,6 +19,7 @@ from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names, named_transforms, require_priced
 from costmodel.parallel.plan import plan_of
+from costmodel.passes.formats import PLAIN, SIXTEEN_BITS
 from costmodel.passes.forward import Deployment
 from costmodel.passes.memory import kv_bytes
 from costmodel.passes.precision import Precision, precision
@@ -54,7 +56,7 @@ def build_setting(configuration: DecodingConfiguration) -> Setting:
     deployment = Deployment(
         architecture=target,
         device=device,
-        precision=_precision(names, target, device),
+        precision=_precision(names, target, device, engine),
         tensor_parallel=names.tensor_parallel,
         fidelity=names.fidelity,
         split_verify=split,
@@ -124,7 +126,7 @@ def _holding(engine: Engine, names: DeploymentNames, d: Deployment, drafter: Dra
     share = d.tensor_parallel
     one = {"batch": 1, "context": 1, "tensor_parallel": share, "page_tokens": 1, "states": 0}
     each = float(kv_bytes(d.architecture, d.precision, **one))
-    each += drafter.kv_values_per_token * d.precision.kv_bytes / share
+    each += drafter_kv_bytes_per_token(d, drafter) / share
     return replace(engine, memory=replace(engine.memory, stated_bytes=each * float(names.cache_tokens or 0)))
 
 
@@ -163,30 +165,39 @@ def with_match_rate(trace: AcceptanceTrace, method: str, match_rate: float | Non
     return replace(trace, match_rate=match_rate)
 
 
-def _precision(names: DeploymentNames, target: Architecture, device: Device) -> Precision:
+def _precision(names: DeploymentNames, target: Architecture, device: Device, engine: Engine) -> Precision:
+    """Formats that are asked for, or those of the published checkpoint as the engine loads it onto the device.
+
+    Raises:
+        UnknownNameError: an unknown format.
+        InputError: a format without scales that is asked for and that the device does not compute in.
+    """
     weights = names.dtype or target.dtype
-    if names.dtype is None and precision(weights).activations not in device.peak_flops_per_s:
-        weights = next(name for name in ("bf16", "fp16", "fp32") if name in device.peak_flops_per_s)
-    chosen = precision(weights, names.kv_dtype)
-    device.peak(chosen.activations)
-    return chosen
+    if names.dtype in PLAIN:
+        device.peak(weights)  # a format that others stand in for is stated for its arithmetic
+    if names.dtype is None and weights == "fp32" and not engine.keeps_fp32:
+        weights = next((name for name in SIXTEEN_BITS if name in device.peak_flops_per_s), weights)
+    return precision(weights, names.kv_dtype, model=target, device=device)
 
 
 def _drafter(
     configuration: DecodingConfiguration, method: Method, d: Deployment, transforms: tuple[Transform, ...]
 ) -> Drafter:
+    draft_dtype = configuration.deployment.draft_dtype
     if configuration.draft_passes is not None and configuration.draft_bytes is not None:
         return custom_drafter(
             method,
             d.architecture,
             passes=configuration.draft_passes,
             bytes_read=configuration.draft_bytes,
-            weight_bytes=d.precision.weight_bytes,
+            weight_bytes=precision(draft_dtype or d.precision.wide, model=d.architecture).weight_bytes,
+            dtype=draft_dtype,
         )
     name = configuration.draft_model
     if name is not None and not method.drafts_with_weights:
         raise InputError(f"{method.slug} drafts without a model of its own", key="draft", value=name)
     draft = load_model(name) if name and method.needs_draft_model else None  # a head's price follows from the target
     return build_drafter(
-        method, d.architecture, draft=draft, exit_layer=configuration.exit_layers, transforms=transforms
-    )
+        method, d.architecture, draft=draft, exit_layer=configuration.exit_layers, transforms=transforms,
+        dtype=draft_dtype,
+    )  # fmt: skip

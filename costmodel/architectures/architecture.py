@@ -239,6 +239,14 @@ class Architecture:
         return self._all_but_layers + visited - self.repeated_parameters + self._encoder_parameters
 
     @property
+    def routed_parameters(self) -> int:
+        """Weights of the routed experts of all layers."""
+        return sum(
+            count * block.feed_forward.experts * block.feed_forward.expert_parameters(self.hidden)
+            for block, count in self.blocks
+        )
+
+    @property
     def kv_values_per_token(self) -> int:
         """Values stored in the KV cache per token over all layers, windows not considered.
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from costmodel.architectures.gguf.recipes import RECIPES
+
 _NEUTRAL = frozenset({
     "instruct", "it", "chat", "base", "hf", "pt", "preview", "latest", "thinking", "reasoning", "text", "meta",
     "qat", "unsloth", "turbo", "bnb", "dynamic", "static", "block", "pertensor", "perchannel", "kv", "awq", "gptq",
@@ -20,19 +22,21 @@ _FORMATS: Mapping[str, str] = {
     "w8a8fp8": "fp8",
     "nvfp4": "fp4",
     "fp4": "fp4",
-    "mxfp4": "fp4-g32",
-    "awq": "int4-g128",
-    "gptq": "int4-g128",
-    "int4": "int4-g128",
-    "w4a16": "int4-g128",
-    "4bit": "int4-g128",
+    "mxfp4": "mxfp4",
+    "awq": "awq",
+    "gptq": "gptq",
+    "int4": "int4",
+    "w4a16": "w4a16",
+    "4bit": "int4",
     "int8": "int8",
     "8bit": "int8",
-    "w8a8": "int8",
-    "w8a16": "int8",
+    "w8a8": "w8a8",
+    "w8a16": "w8a16",
     "bf16": "bf16",
     "fp16": "fp16",
 }
+# recipes of GGUF without the underscores, which break names up
+_BLOCKS = {name.replace("_", ""): name for name in RECIPES}
 _UNPRICED = re.compile(r"gguf|mlx|i?q\d[0-9k][a-z]*|\d(\.\d+)?bpw|exl[23]|hqq|marlin|autoround")
 
 
@@ -42,8 +46,8 @@ class NameParts:
 
     Attributes:
         stem: Words that say which model it is, in order.
-        weights: Number format of the weights, as `costmodel.passes.precision` names it; None: no word says.
-        unpriced: Words for formats that no number format stands for (GGUF, EXL2).
+        weights: Number format or recipe of the weights, as `costmodel.passes.formats` names it; None: no word says.
+        unpriced: Words for formats that no number format stands for (I-quants, EXL2).
     """
 
     stem: tuple[str, ...]
@@ -63,11 +67,11 @@ def name_parts(name: str) -> NameParts:
     formats: list[str] = []
     unpriced: list[str] = []
     for word in filter(None, words):
-        if word in _FORMATS:
-            formats.append(_FORMATS[word])
-        if _UNPRICED.fullmatch(word):
+        if (known := _FORMATS.get(word) or _BLOCKS.get(word)) is not None:
+            formats.append(known)
+        elif _UNPRICED.fullmatch(word):
             unpriced.append(word)
-        elif word not in _FORMATS and word not in _NEUTRAL and not _DATE.fullmatch(word):
+        elif word not in _NEUTRAL and not _DATE.fullmatch(word):
             stem.append(word)
     # GPTQ-Int8 says how and how wide: the later word is the narrower statement
     return NameParts(stem=tuple(stem), weights=formats[-1] if formats else None, unpriced=tuple(unpriced))

@@ -26,8 +26,10 @@ class DeploymentNames:
         model: shipped name, or path of a config.json; empty where it follows from a recording.
         device: shipped name, or path of a TOML file.
         engine: engine whose overheads and kernels apply; `none` for passes alone.
-        dtype: weight format; None takes the checkpoint's, or the widest that the device computes in.
+        dtype: weight format or recipe; None takes the published checkpoint's.
         kv_dtype: format of the KV cache; None takes 16 bits (32 with 32-bit weights).
+        draft_dtype: weight format of a draft model or head; None: the 16 bits that the target's unquantised parts
+            have, or the format of the drafter's own published checkpoint.
         tensor_parallel: devices that share every layer.
         pipeline_parallel: stages of consecutive layers.
         expert_parallel: devices that share the routed experts, each expert whole.
@@ -50,6 +52,7 @@ class DeploymentNames:
     engine: str = "vllm"
     dtype: str | None = None
     kv_dtype: str | None = None
+    draft_dtype: str | None = None
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
     expert_parallel: int = 1
@@ -76,8 +79,11 @@ class DeploymentNames:
         if self.cache_tokens is not None and not 1 <= self.cache_tokens <= MOST_CACHE_TOKENS:
             rule = f"must lie in 1..{MOST_CACHE_TOKENS}"
             raise InputError(rule, key="deployment.cache_tokens", value=self.cache_tokens)
-        for name in ("model", "device", "engine", "dtype", "kv_dtype"):
+        for name in ("model", "device", "engine", "dtype", "kv_dtype", "draft_dtype"):
             require_name(getattr(self, name), f"deployment.{name}")
+        for name in ("dtype", "kv_dtype", "draft_dtype"):
+            if (form := getattr(self, name)) is not None:
+                object.__setattr__(self, name, form.casefold())
         for name in ("transforms", "overrides"):
             if len(getattr(self, name)) > MOST_NAMES:
                 raise InputError(f"must hold at most {MOST_NAMES} entries", key=f"deployment.{name}")

@@ -11,6 +11,7 @@ from costmodel.architectures.architecture import Architecture
 from costmodel.drafters.passes import SILENT
 from costmodel.drafters.stage import Stage, build_stage
 from costmodel.method import Draft, Method
+from costmodel.passes.memory import WeightValues
 from costmodel.transforms.declared import Transform
 from hardware_profiles.errors import InputError
 
@@ -23,11 +24,13 @@ class Drafter:
         method: the method; its shape, verifier and batching say what the verify pass looks like.
         stages: networks, the one that the target verifies first.
         transforms: of the target that reach draft passes by other networks too.
+        dtype: format or recipe of the weights of networks of its own; None: see `drafters.formats`.
     """
 
     method: Method
     stages: tuple[Stage, ...] = ()
     transforms: tuple[Transform, ...] = ()
+    dtype: str | None = None
 
     @property
     def name(self) -> str:
@@ -73,6 +76,7 @@ def build_drafter(
     draft: Architecture | None = None,
     exit_layer: int | None = None,
     transforms: Sequence[Transform] = (),
+    dtype: str | None = None,
 ) -> Drafter:
     """The drafter of a method for a target.
 
@@ -82,6 +86,7 @@ def build_drafter(
         draft: the draft model, for methods that need one.
         exit_layer: layers that a drafter by the target runs; None: those of the record.
         transforms: of the target that reach draft passes by other networks too.
+        dtype: format or recipe of the weights of networks of its own.
 
     Raises:
         InputError: a draft model that is missing or whose vocabulary differs, an exit outside the target, or fields of
@@ -102,11 +107,17 @@ def build_drafter(
         raise InputError(
             "a stage that drafts for another needs its draft tokens", key="draft.tokens", value=method.slug
         )
-    return Drafter(method=method, stages=stages, transforms=tuple(transforms))
+    return Drafter(method=method, stages=stages, transforms=tuple(transforms), dtype=dtype)
 
 
 def custom_drafter(
-    method: Method, target: Architecture, *, passes: int, bytes_read: float, weight_bytes: float
+    method: Method,
+    target: Architecture,
+    *,
+    passes: int,
+    bytes_read: float,
+    weight_bytes: float,
+    dtype: str | None = None,
 ) -> Drafter:
     """An unpublished drafter given only by what a pass reads.
 
@@ -116,6 +127,7 @@ def custom_drafter(
         passes: of a step, whatever its length.
         bytes_read: weights that a pass reads, in bytes.
         weight_bytes: bytes of one weight.
+        dtype: format of its weights; None: 16 bits.
 
     Raises:
         InputError: fewer than one pass, or no bytes.
@@ -127,5 +139,5 @@ def custom_drafter(
     values = round(bytes_read / weight_bytes)
     matrix = ("weights", max(1, values // target.hidden), target.hidden)
     draft = Draft(by="model", passes=passes)
-    stage = Stage(draft=draft, name="custom", projections=(matrix,), resident_values=values)
-    return Drafter(method=replace(method, draft=(draft,)), stages=(stage,))
+    stage = Stage(draft=draft, name="custom", projections=(matrix,), resident=WeightValues(matrices=values))
+    return Drafter(method=replace(method, draft=(draft,)), stages=(stage,), dtype=dtype)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.drafters.drafter import Drafter
+from costmodel.drafters.formats import draft_precision
 from costmodel.drafters.passes import DraftPass, chain_passes, tree_passes
 from costmodel.drafters.stage import Stage
 from costmodel.passes import kernels, ops
@@ -127,9 +128,9 @@ def draft_pass(
 ) -> PassCost:
     """One pass of a stage over `query_tokens` tokens per request.
 
-    The draft runs in the target's number formats, on the same devices where its heads divide among them. A stage by the
-    target itself runs on the target's weights and cache as they are stored; another network only under the transforms
-    that reach it. A part of the cache that drafts are confined to lies on the device.
+    The draft runs in number formats of its own (`drafters.formats`), on the same devices where its heads divide among
+    them. A stage by the target itself runs on the target's weights and cache as they are stored; another network only
+    under the transforms that reach it. A part of the cache that drafts are confined to lies on the device.
 
     Args:
         d: target, device and how they run.
@@ -146,7 +147,12 @@ def draft_pass(
     read = np.asarray(context, dtype=np.float64) * draft.context_ratio
     if draft.context_tokens is not None:
         read = np.minimum(read, float(draft.context_tokens))
-    own = replace(d, schedule=None) if draft.by == "target" else apply(without_transforms(d), drafter.transforms)
+    if draft.by == "target":
+        own = replace(d, schedule=None)
+    else:
+        plain = without_transforms(d)
+        formats = draft_precision(plain, drafter, stage)
+        own = apply(replace(plain, precision=formats), drafter.transforms)
     own = apply(own, draft.transforms)
     if stage.architecture is None:
         zero = np.zeros(())
@@ -168,8 +174,9 @@ def draft_pass(
 def _with_projections(d: Deployment, stage: Stage, cost: PassCost, rows: Array, sets: float) -> PassCost:
     if not stage.projections:
         return cost
-    p, tally = d.precision, Tally()
+    tally = Tally()
     for role, whole, inputs in stage.projections:
+        p = d.precision.of("head") if role == "head" else d.precision
         outputs = whole / d.tensor_parallel if role in _SHARDED else float(whole)
         work = ops.gemm(rows, outputs, inputs, weight_bytes=p.weight_bytes, activation_bytes=p.activation_bytes)
         if d.fidelity != "datasheet":

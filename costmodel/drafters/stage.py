@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from costmodel.architectures.architecture import Architecture
 from costmodel.architectures.attention import Projection
 from costmodel.method import Draft
+from costmodel.passes.memory import NO_WEIGHTS, WeightValues, layer_values, weight_values
 from hardware_profiles.errors import InputError
 
 VOCABULARY_GAP_RATIO = 0.02  # padding by which the vocabularies of a draft model and its target may differ
@@ -23,7 +24,9 @@ class Stage:
         name: for tables.
         architecture: layers and output head of one pass; None where no layers run.
         projections: matrices (name, outputs, inputs) that a pass applies beside them; of one level for `heads`.
-        resident_values: weights held beside the target's.
+        resident: weights held beside the target's, by the parts that have formats of their own.
+        published: format of the checkpoint that holds it: a draft model's own, or the target's where its prediction
+            layers are part of it; None: a head in 16 bits.
         kv_values_per_token: cached values held beside the target's.
         follows_target: its cache is filled by a pass over whatever the target computes, apart from its drafts, as some
             engines run draft models.
@@ -33,9 +36,20 @@ class Stage:
     name: str
     architecture: Architecture | None = None
     projections: tuple[Projection, ...] = ()
-    resident_values: int = 0
+    resident: WeightValues = NO_WEIGHTS
+    published: str | None = None
     kv_values_per_token: int = 0
     follows_target: bool = False
+
+    @property
+    def resident_values(self) -> int:
+        """Weights held beside the target's."""
+        return round(sum(self.resident))
+
+    @property
+    def shares_head(self) -> bool:
+        """Whether its tokens come out of the target's output head."""
+        return self.draft.by == "head" and self.draft.vocab is None
 
 
 def build_stage(draft: Draft, target: Architecture, *, model: Architecture | None, exit_layer: int | None) -> Stage:
@@ -80,7 +94,7 @@ def _model(draft: Draft, target: Architecture, model: Architecture | None) -> St
     matrices = _matrices(draft, model.hidden)
     return Stage(
         draft=draft, name=model.name, architecture=_with_vocab(draft, model), projections=matrices,
-        resident_values=model.parameters + _values(matrices),
+        resident=_with_matrices(weight_values(model), matrices), published=model.dtype,
         kv_values_per_token=model.kv_values_per_token if draft.own_cache else 0,
     )  # fmt: skip
 
@@ -95,7 +109,8 @@ def _target(draft: Draft, target: Architecture, exit_layer: int | None) -> Stage
     matrices = _matrices(draft, target.hidden)
     return Stage(
         draft=draft, name=name, architecture=_with_vocab(draft, runs), projections=matrices,
-        resident_values=_values(matrices), kv_values_per_token=runs.kv_values_per_token if draft.own_cache else 0,
+        resident=_with_matrices(NO_WEIGHTS, matrices),
+        kv_values_per_token=runs.kv_values_per_token if draft.own_cache else 0,
     )  # fmt: skip
 
 
@@ -113,7 +128,8 @@ def _head(draft: Draft, target: Architecture) -> Stage:
     own_head = runs.vocab * h if draft.vocab is not None else 0
     return Stage(
         draft=draft, name=f"head of {layers.layers} on {target.name}", architecture=runs, projections=tuple(extra),
-        resident_values=layers.layers * block.parameters(h) + own_head + _values(tuple(extra)),
+        resident=_with_matrices(layer_values(layers), tuple(extra))._replace(head=own_head),
+        published=target.dtype if target.mtp_layers and not draft.dense_layers else None,
         kv_values_per_token=runs.kv_values_per_token if draft.own_cache else 0,
     )  # fmt: skip
 
@@ -127,7 +143,7 @@ def _heads(draft: Draft, target: Architecture) -> Stage:
         draft=draft,
         name=f"{draft.heads} heads",
         projections=one,
-        resident_values=draft.heads * _values(one),
+        resident=WeightValues(matrices=draft.heads * _values(one[:-1]), head=draft.heads * _values(one[-1:])),
     )
 
 
@@ -155,6 +171,10 @@ def _with_vocab(draft: Draft, runs: Architecture) -> Architecture:
 
 def _matrices(draft: Draft, hidden: int) -> tuple[Projection, ...]:
     return tuple(("matrix", round(outputs * hidden), round(inputs * hidden)) for outputs, inputs in draft.matrices)
+
+
+def _with_matrices(values: WeightValues, matrices: tuple[Projection, ...]) -> WeightValues:
+    return values._replace(matrices=values.matrices + _values(matrices))
 
 
 def _values(projections: tuple[Projection, ...]) -> int:

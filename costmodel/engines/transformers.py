@@ -67,6 +67,7 @@ ENGINE = Engine(
             "(results/h100-80gb-hbm3, job launch-eager): 0.62 ms a layer over the profiles' 0.38 ms, 0.45 ms a pass"
         ),
     ),
+    keeps_fp32=True,
     memory=Memory(
         unseen_bytes=1.0 * GIB,
         group_bytes=0.0,

@@ -63,7 +63,7 @@ def exchange(
     """
     copies = destinations(feed_forward.experts, feed_forward.experts_per_token, plan.expert)
     values = np.asarray(tokens, dtype=np.float64) * copies * feed_forward.expert_input(hidden)
-    sent, returned = values * precision.activation_bytes, values * precision.residual_bytes
+    sent, returned = values * precision.of("experts").activation_bytes, values * precision.residual_bytes
     link = plan.message_link(device, plan.expert)
     return Exchange(
         dispatch_s=all_to_all(link, plan.imbalance * sent, plan.expert),
@@ -120,7 +120,7 @@ def busiest_work(
         independent_tokens: as many as these choose their experts independently of each other.
         hidden: width of a token's vector.
     """
-    share = plan.imbalance / plan.expert
+    share, own = plan.imbalance / plan.expert, precision.of("experts")
     held = feed_forward.experts / plan.expert
     mean = ops.distinct_experts(independent_tokens, feed_forward.experts, feed_forward.experts_per_token) / plan.expert
     visited = np.minimum(mean * plan.imbalance, held)
@@ -128,7 +128,7 @@ def busiest_work(
         np.asarray(group_tokens, dtype=np.float64) * share, visited, hidden=feed_forward.expert_input(hidden),
         width=feed_forward.width, matrices=3 if feed_forward.gated else 2,
         experts_per_token=feed_forward.experts_per_token,
-        weight_bytes=precision.read_weight_bytes, activation_bytes=precision.activation_bytes,
+        weight_bytes=own.read_weight_bytes, activation_bytes=own.activation_bytes,
         experts=max(1, round(held)),
     )  # fmt: skip
     return work, np.asarray(visited)

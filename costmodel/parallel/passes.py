@@ -223,6 +223,7 @@ class _Spread:
         """Whole experts on the devices of a group: tokens go there, the busiest device works, results come back."""
         d, plan, feed_forward = self.deployment, self.plan, block.feed_forward
         hidden, precision = d.architecture.hidden, d.precision
+        computed = precision.of("experts").activations
         requests = b / (plan.tensor * plan.context)  # devices that hold the same tokens each send a part of them
         moved = exchange(d.device, plan, feed_forward, precision, tokens=requests * n, hidden=hidden)
         independent = ops.independent_tokens(requests * plan.expert, n, d.expert_correlation)
@@ -231,9 +232,9 @@ class _Spread:
             hidden=hidden,
         )  # fmt: skip
         if d.fidelity == "calibrated":
-            timing = kernels.experts(d.device, work, visited, precision.activations)
+            timing = kernels.experts(d.device, work, visited, computed)
         else:
-            timing = kernels.roofline(d.device, work, precision.activations)
+            timing = kernels.roofline(d.device, work, computed)
         yield Operation("moe", timing, work)
         yield _communication("exchange", np.asarray(moved.dispatch_s + moved.combine_s))
 

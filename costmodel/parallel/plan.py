@@ -189,18 +189,14 @@ def weight_bytes(architecture: Architecture, precision: Precision, plan: Paralle
         plan: how it is spread.
     """
     plan.check(architecture)
-    hidden, each = architecture.hidden, precision.weight_bytes
-    layers = sum(count * block.parameters(hidden) for block, count in architecture.blocks)
-    routed = sum(
-        count * block.feed_forward.experts * block.feed_forward.expert_parameters(hidden)
-        for block, count in architecture.blocks
-    )
-    embedding = architecture.embedding_parameters * precision.embedding_bytes
-    last = (architecture.parameters - architecture.embedding_parameters - layers) * each  # head, unless tied, and norm
+    whole, layers = memory.weight_values(architecture), memory.layer_values(architecture)
+    last = whole._replace(matrices=whole.matrices - layers.matrices, experts=0.0, embedding=0.0).stored_bytes(precision)
+    embedding = whole.embedding * precision.embedding_bytes
     ends = embedding + last if plan.pipeline == 1 else max(embedding, last)
     among = plan.expert if plan.expert > 1 else plan.tensor
-    held = fullest_share(architecture, plan) * precision.held_layers_ratio * each
-    return held * ((layers - routed) / plan.tensor + routed / among) + ends / plan.tensor
+    dense, routed = layers.matrices * precision.weight_bytes, layers.experts * precision.of("experts").weight_bytes
+    held = fullest_share(architecture, plan) * precision.held_layers_ratio
+    return held * (dense / plan.tensor + routed / among) + ends / plan.tensor
 
 
 def kv_bytes(

@@ -20,7 +20,7 @@ from costmodel.passes import transformed_operations as added
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.kernels import Timing
 from costmodel.passes.ops import Array, Mask, Number, Work
-from costmodel.passes.precision import main_format
+from costmodel.passes.precision import Part, main_format
 from costmodel.passes.totals import Index, Operation, PassCost, Tally, scaled
 from costmodel.transforms.declared import LayerSchedule, SparseFeedForward
 from hardware_profiles.fitted.formats import WEIGHT_FORMATS
@@ -83,6 +83,12 @@ def _in_blocks(d: Deployment) -> Deployment:
     return replace(d, device=_device_in(d.device, form)) if known else d
 
 
+def _in_part(d: Deployment, part: Part) -> Deployment:
+    """The deployment as the products of routed experts or of the output head see it."""
+    own = d.precision.of(part)
+    return d if own is d.precision else _in_blocks(replace(d, precision=own))
+
+
 @lru_cache(maxsize=32)
 def _device_in(device: Device, form: str) -> Device:
     return device.in_format(form)
@@ -130,7 +136,7 @@ def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, pref
     alike = not (feed_forward.is_moe and d.expert_correlation)  # rows alone say which experts are visited
     if feed_forward.is_moe:
         yield distinct.of(_experts(d, block, rows, one)) if alike else _experts(d, block, b, n)
-    if p.quantises or p.unpacks:
+    if p.quantises or p.unpacks or (feed_forward.is_moe and p.of("experts").quantises):
         beside = _beside_products(d, block, projections, *((rows, one) if alike else (b, n)))
         yield from map(distinct.of, beside) if alike else beside
     width = (feed_forward.shared_width if feed_forward.is_moe else feed_forward.width) / d.tensor_parallel
@@ -153,11 +159,12 @@ def _beside_products(
     """Narrowing of the inputs of the block's products, and unpacking of their weights."""
     hidden, f = d.architecture.hidden, block.feed_forward
     shapes = {projection[0]: _sharded(d, projection) for projection in projections}
-    if d.precision.quantises and shapes:
+    routed = f.is_moe and d.precision.of("experts").quantises
+    if shapes and (d.precision.quantises or routed):
         done = d.quantised_inputs
-        read = {role: k for role, (_, k) in shapes.items() if not (role == "router" and "experts" in done)}
-        if f.is_moe and "experts" not in done:  # each expert's inner vector; what enters it enters the router
-            read["expert_down"] = f.experts_per_token * f.width / d.tensor_parallel
+        read = {role: k for role, (_, k) in shapes.items() if d.precision.quantises and role != "router"}
+        if routed and "experts" not in done:  # what enters an expert enters the router; and its inner vector
+            read |= {"router": shapes["router"][1], "expert_down": f.experts_per_token * f.width / d.tensor_parallel}
         inputs = {_SAME_INPUT.get(role, role): k for role, k in read.items()}
         left = [k for name, k in inputs.items() if name not in done]
         if left:
@@ -344,8 +351,9 @@ def _visited(d: Deployment, block: Block, b: Array, n: Array) -> Array:
 
 
 def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
-    feed_forward, p = block.feed_forward, d.precision
     visited = _visited(d, block, b, n)
+    d = _in_part(d, "experts")
+    feed_forward, p = block.feed_forward, d.precision
     work = ops.experts(
         b * n, visited, hidden=feed_forward.expert_input(d.architecture.hidden),
         width=feed_forward.width / d.tensor_parallel,
@@ -367,6 +375,7 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
 def _head(d: Deployment, b: Array, n: Array, logits: Logits) -> Iterator[Operation]:
     if logits == "none":
         return
+    d = _in_part(d, "head")
     distinct = _distinct(b * n if logits == "all" else b * np.ones_like(n))
     rows, head = distinct.few, ("head", d.architecture.vocab, d.architecture.hidden)
     if d.precision.quantises:

@@ -2,7 +2,7 @@
 
 A profile's constants for the format, where it has some; else fitted constants for Hopper, whose kernels were timed in
 both formats. They are those of the products alone: what quantises their inputs is an operation of its own. Leaves out
-other devices, which keep their constants, and the output head, which engines run in 16 bits.
+other devices, which keep their constants, and the output head, which `Precision` keeps in 16 bits.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,8 @@ def with_eight_bit_products(deployment: Deployment, products: Products = "cutlas
         products: whose kernels run on Hopper: CUTLASS's or TensorRT-LLM's.
     """
     device = deployment.device
-    narrow = deployment.precision.activations
+    p = deployment.precision
+    narrow = (p.of("experts") if p.experts_alone else p).activations
     if narrow in deployment.device.formats:
         return replace(deployment, device=deployment.device.in_format(narrow))
     if narrow != "fp8" or not device.name.startswith(_HOPPER):

@@ -22,7 +22,7 @@ from costmodel.architectures.library import load_model, named_model
 from costmodel.passes.calibrated import Logits, calibrated_pass
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.ops import Array, Number
-from costmodel.passes.precision import Precision, main_format, precision
+from costmodel.passes.precision import Precision, main_format
 from costmodel.passes.totals import PassCost
 from hardware_profiles.errors import InputError, UnknownNameError
 from hardware_profiles.loader import device_names, load_device
@@ -168,14 +168,14 @@ def passes_of(deployment: Deployment) -> MeasuredPasses:
     if found is not None:
         return found
     p, name, model = deployment.precision, deployment.device.name, deployment.architecture.name
-    rule = f"no passes of {model} in {p.weights} were measured on {name}; use calibrated"
+    rule = f"no passes of {model} in {p.label} were measured on {name}; use calibrated"
     raise InputError(rule, key="fidelity", value="measured")
 
 
 def _passes_or_none(deployment: Deployment) -> MeasuredPasses | None:
     p, model = deployment.precision, deployment.architecture
     for path in measured_files(deployment.device.name):
-        found = _loaded(path, path.stat().st_mtime_ns, _unchanged(deployment.device), model, p.weights, p.kv)
+        found = _loaded(path, path.stat().st_mtime_ns, _unchanged(deployment.device), model, p.untransformed)
         if found is not None:
             return found
     return None
@@ -293,11 +293,11 @@ def _left_out(sizes: Array, log_ratio: Array) -> Array:
 
 @lru_cache(maxsize=32)
 def _loaded(
-    path: Path, changed_ns: int, device: Device, model: Architecture, weights: str, kv: str
+    path: Path, changed_ns: int, device: Device, model: Architecture, formats: Precision
 ) -> MeasuredPasses | None:
     """Grids of one file; read again once the file has changed."""
     del changed_ns
-    return fit_grids(read_kernels(path).rows, device, model, precision(weights, kv))
+    return fit_grids(read_kernels(path).rows, device, model, formats)
 
 
 def _unchanged(device: Device) -> Device:

@@ -5,6 +5,7 @@ gives its cache (`costmodel.engines.record.memory`), whether it fits there (`cos
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,26 +37,69 @@ class Footprint:
         return np.asarray(self.weights_bytes + self.cache_bytes + self.pass_bytes)
 
 
+class WeightValues(NamedTuple):
+    """Values of a model's or drafter's weights by the parts that have formats of their own."""
+
+    matrices: float = 0.0
+    experts: float = 0.0
+    head: float = 0.0
+    embedding: float = 0.0
+
+    def stored_bytes(self, precision: Precision) -> float:
+        """Bytes of all of them in memory."""
+        return (
+            self.matrices * precision.weight_bytes
+            + self.experts * precision.of("experts").weight_bytes
+            + self.head * precision.of("head").weight_bytes
+            + self.embedding * precision.embedding_bytes
+        )
+
+    def of_layers(self, ratio: float, layers: "WeightValues") -> "WeightValues":
+        """The same with a share of the layers' values alone."""
+        less = 1.0 - ratio
+        return self._replace(
+            matrices=self.matrices - less * layers.matrices, experts=self.experts - less * layers.experts
+        )
+
+
+NO_WEIGHTS = WeightValues()
+
+
+def layer_values(architecture: Architecture) -> WeightValues:
+    """Values of the layers, embedding and output head left out."""
+    hidden = architecture.hidden
+    layers = sum(count * block.parameters(hidden) for block, count in architecture.blocks)
+    routed = architecture.routed_parameters
+    return WeightValues(matrices=layers - routed, experts=routed)
+
+
+def weight_values(architecture: Architecture) -> WeightValues:
+    """Values of all weights by part; a head that is the embedding counts as the embedding."""
+    embedding = architecture.embedding_parameters
+    head = 0 if architecture.tied else architecture.head_parameters
+    routed = architecture.routed_parameters
+    return WeightValues(
+        matrices=architecture.parameters - embedding - head - routed, experts=routed, head=head, embedding=embedding
+    )
+
+
 def weight_bytes(architecture: Architecture, precision: Precision, tensor_parallel: int = 1) -> float:
-    """Bytes of the weights on each device; the embedding is kept in 16 bits or wider.
+    """Bytes of the weights on each device, the sum over the parts of the model.
 
     Args:
         architecture: the model.
         precision: number formats.
         tensor_parallel: devices that share the weights.
     """
-    embedding = architecture.embedding_parameters
-    other = float(architecture.parameters - embedding)
+    values = weight_values(architecture)
     if precision.held_layers_ratio < 1.0:
-        layers = sum(count * block.parameters(architecture.hidden) for block, count in architecture.blocks)
-        other -= (1.0 - precision.held_layers_ratio) * layers
-    return (embedding * precision.embedding_bytes + other * precision.weight_bytes) / tensor_parallel
+        values = values.of_layers(precision.held_layers_ratio, layer_values(architecture))
+    return values.stored_bytes(precision) / tensor_parallel
 
 
 def layer_weight_bytes(architecture: Architecture, precision: Precision, tensor_parallel: int = 1) -> float:
     """Bytes of the layers' weights on each device, embedding and output head left out."""
-    layers = sum(count * block.parameters(architecture.hidden) for block, count in architecture.blocks)
-    return layers * precision.held_layers_ratio * precision.weight_bytes / tensor_parallel
+    return layer_values(architecture).stored_bytes(precision) * precision.held_layers_ratio / tensor_parallel
 
 
 def kv_bytes(

@@ -1,105 +1,59 @@
-"""How wide are weights, activations and cached keys and values?
+"""In which formats do the parts of a model run, and how wide are they in memory and in traffic?
 
-Answers bytes per value and which peak rate applies, compression included where it was declared. A format may name
-its groups: `int4-g128` has one scale per 128 values (16 bits; 8 bits with `fp4`). Blocks of GGUF files have names of
-their own, and a file that mixes them is the mix: `q4_k:0.83+q6_k:0.17` gives the share of the weights in each. Leaves
-out zero points of the grouped formats.
+Bytes per value of weights, activations and cache, part by part, and which peak rate applies to each; compression is
+included where it was declared. What the names of formats and recipes stand for is in `formats`.
 """
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Literal, NamedTuple
 
-from costmodel.transforms.declared import CacheTransform, WeightTransform
-from hardware_profiles.errors import InputError, UnknownNameError
-from hardware_profiles.fitted.formats import WEIGHT_FORMATS
-
-# Bytes of a block over its values: scales, minima and packed integers (`ggml-common.h` of llama.cpp, `block_q4_0` ...)
-_BLOCK_BYTES = {
-    "q4_0": 18 / 32, "q4_1": 20 / 32, "q5_0": 22 / 32, "q5_1": 24 / 32, "q8_0": 34 / 32,
-    "q2_k": 84 / 256, "q3_k": 110 / 256, "q4_k": 144 / 256, "q5_k": 176 / 256, "q6_k": 210 / 256,
-}  # fmt: skip
-BYTES_PER_VALUE = {
-    "fp32": 4.0,
-    "bf16": 2.0,
-    "fp16": 2.0,
-    "fp8": 1.0,
-    "int8": 1.0,
-    "int4": 0.5 + 2 / 64,  # one 16-bit scale per 64 values
-    "fp4": 0.5 + 1 / 16,  # one 8-bit scale per 16 values (NVFP4)
-    **{name: _BLOCK_BYTES[name] for name in WEIGHT_FORMATS},
-}
-_GROUPED = re.compile(r"(fp8|int8|int4|fp4)-g([1-9][0-9]{0,5})")
-_GROUPED_BYTES = {"fp8": (1.0, 2.0), "int8": (1.0, 2.0), "int4": (0.5, 2.0), "fp4": (0.5, 1.0)}  # value, scale
-_SHARE = re.compile(r"[01](\.[0-9]{1,9})?")
-_SHARE_SLACK = 0.002  # shares are written to four digits
-_NAME_LIMIT = 200
-_AT_REST_BYTES = (
-    2.0  # between products activations, norms and residuals stay in 16 bits, whatever the format of products
+from costmodel.architectures.architecture import Architecture
+from costmodel.passes.formats import (
+    BYTES_PER_VALUE,
+    PLAIN,
+    arithmetic,
+    bytes_per_value,
+    in_blocks,
+    main_format,
+    recipe_parts,
 )
+from costmodel.transforms.declared import CacheTransform, WeightTransform
+from hardware_profiles.errors import InputError
+from hardware_profiles.profile import Device
+
+__all__ = ["BYTES_PER_VALUE", "Part", "Precision", "Stored", "bytes_per_value", "main_format", "precision"]
+
+Part = Literal["experts", "head"]
+# between products activations, norms and residuals stay in 16 bits, whatever the format of products
+AT_REST_BYTES = 2.0
 
 
-def bytes_per_value(name: str) -> float:
-    """Bytes of one value of a format, its share of the scales included.
+class Stored(NamedTuple):
+    """How the matrices of one part lie in memory, and what their products compute in."""
 
-    Args:
-        name: a format of `BYTES_PER_VALUE`, a quantised one with a group size, or a mix with the share of each.
-
-    Raises:
-        UnknownNameError: no such format.
-        InputError: shares of a mix that do not add up to 1.
-
-    >>> bytes_per_value("int4-g128")
-    0.515625
-    >>> bytes_per_value("q4_k:0.75+q6_k:0.25")
-    0.626953125
-    """
-    if name in BYTES_PER_VALUE:
-        return BYTES_PER_VALUE[name]
-    if ":" in name:
-        return sum(share * bytes_per_value(part) for part, share in _mixed(name))
-    grouped = _GROUPED.fullmatch(name)
-    if grouped is None:
-        raise UnknownNameError("number format", name, [*BYTES_PER_VALUE, "int4-g128", "fp8-g128", "int8-g128"])
-    value, scale = _GROUPED_BYTES[grouped[1]]
-    return value + scale / int(grouped[2])
-
-
-@lru_cache(maxsize=256)
-def _mixed(name: str) -> tuple[tuple[str, float], ...]:
-    """The formats of a mix and the share of the weights in each, as they are named."""
-    parts = [part.partition(":") for part in name.split("+")]
-    if len(parts) > len(BYTES_PER_VALUE) or not all(_SHARE.fullmatch(share) for _, _, share in parts):
-        raise UnknownNameError("number format", name[:_NAME_LIMIT], [*BYTES_PER_VALUE, "q4_k:0.83+q6_k:0.17"])
-    shares = tuple((part, float(share)) for part, _, share in parts)
-    if abs(sum(share for _, share in shares) - 1.0) > _SHARE_SLACK:
-        raise InputError("shares of a mix must add up to 1", key="weights", value=name[:_NAME_LIMIT])
-    return shares
-
-
-def main_format(name: str) -> str:
-    """The format of most weights: of a mix the one with the largest share, which its products are timed by.
-
-    >>> main_format("q4_k:0.83+q6_k:0.17"), main_format("bf16")
-    ('q4_k', 'bf16')
-    """
-    return max(_mixed(name), key=lambda each: each[1])[0] if ":" in name else name
+    weights: str
+    activations: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Precision:
-    """Formats of a model while it runs, and how it is stored beyond them.
+    """Formats of the parts of a model while it runs, and how it is stored beyond them.
 
     Args:
-        weights: format of the weights in memory.
+        weights: format of the matrices in memory: attention, dense layers, shared experts.
         activations: format that matrix units compute in; without groups.
         kv: format of cached keys and values.
+        experts: the same of routed experts; None: as the other matrices.
+        head: the same of the output head; None: 16 bits, or as the matrices where these are wider or in blocks of GGUF.
+        embedding: format of the input embedding in memory; None: by the same rule.
+        wide: format of what is not quantised: 16 bits, or 32.
         weight_transform: how weights are stored beyond their format (see `transforms.compose`).
         cache_transform: how the cache is.
         held_layers_ratio: layer weights that are held, over those of all layers.
         held_cache_ratio: cached tokens that are held per layer, on average.
         label_bytes: held beside each cached value for sparse attention.
-        experts_alone: only routed experts run in these formats, as engines run them; other products in 16 bits.
+        name: what the formats of the weights are called in answers; "" is the format of the matrices.
 
     Raises:
         UnknownNameError: a format that nothing carries.
@@ -109,18 +63,49 @@ class Precision:
     weights: str = "bf16"
     activations: str = "bf16"
     kv: str = "bf16"
+    experts: "Stored | None" = None
+    head: "Stored | None" = None
+    embedding: str | None = None
+    wide: str = "bf16"
     weight_transform: WeightTransform | None = None
     cache_transform: CacheTransform | None = None
     held_layers_ratio: float = 1.0
     held_cache_ratio: float = 1.0
     label_bytes: float = 0.0
-    experts_alone: bool = False
+    name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        for name in (self.weights, self.activations, self.kv):
-            bytes_per_value(name)
+        for name in (self.weights, self.activations, self.kv, self.embedding):
+            if name is not None:
+                bytes_per_value(name)
         if self.activations not in BYTES_PER_VALUE:
             raise InputError("arithmetic has no groups", key="activations", value=self.activations)
+
+    def of(self, part: Part) -> "Precision":
+        """The precision that the products of a part see: its weights and its arithmetic.
+
+        Args:
+            part: routed experts or the output head.
+        """
+        return _of(self, part)
+
+    @property
+    def untransformed(self) -> "Precision":
+        """The formats alone, without what was declared of compression and skipping."""
+        return replace(
+            self, weight_transform=None, cache_transform=None, held_layers_ratio=1.0, held_cache_ratio=1.0,
+            label_bytes=0.0,
+        )  # fmt: skip
+
+    @property
+    def label(self) -> str:
+        """What answers call the formats of the weights."""
+        return self.name or self.weights
+
+    @property
+    def experts_alone(self) -> bool:
+        """Whether routed experts are quantised and the other matrices are not."""
+        return self.experts is not None and self.weights in PLAIN and self.experts.weights not in PLAIN
 
     @property
     def weight_bytes(self) -> float:
@@ -148,9 +133,9 @@ class Precision:
     @property
     def embedding_bytes(self) -> float:
         """Bytes of one value of the input embedding: 16 bits or wider unless declared otherwise or in blocks."""
-        t, wide = self.weight_transform, bytes_per_value(self.weights)
-        if main_format(self.weights) not in WEIGHT_FORMATS:
-            wide = max(wide, _AT_REST_BYTES)
+        t = self.weight_transform
+        form = self.embedding or self.of("head").weights
+        wide = bytes_per_value(form)
         return t.stored_bytes(wide) if t is not None and t.embedding else wide
 
     @property
@@ -161,17 +146,17 @@ class Precision:
     @property
     def residual_bytes(self) -> float:
         """Bytes of one activation between products: in norms, residuals, messages and outputs; 16 bits or wider."""
-        return max(BYTES_PER_VALUE[self.activations], _AT_REST_BYTES)
+        return max(BYTES_PER_VALUE[self.activations], AT_REST_BYTES)
 
     @property
     def quantises(self) -> bool:
         """Whether activations are quantised on the fly before each product."""
-        return BYTES_PER_VALUE[self.activations] < _AT_REST_BYTES
+        return BYTES_PER_VALUE[self.activations] < AT_REST_BYTES
 
     @property
     def attention(self) -> str:
         """Format that attention computes in: the quantised one only where the cache has it too, else 16 bits."""
-        return "bf16" if self.quantises and self.kv != self.activations else self.activations
+        return self.wide if self.quantises and self.kv != self.activations else self.activations
 
     @property
     def kv_bytes(self) -> float:
@@ -182,7 +167,7 @@ class Precision:
     @property
     def tile_ratio(self) -> float:
         """Time of a tile of cached tokens over that of a 16-bit one: the ratio of their bytes (ASSUMED, unmeasured)."""
-        return min(1.0, self.kv_bytes / _AT_REST_BYTES)
+        return min(1.0, self.kv_bytes / AT_REST_BYTES)
 
     @property
     def dense_kv_bytes(self) -> float:
@@ -190,23 +175,56 @@ class Precision:
         return bytes_per_value(self.kv)
 
 
-def precision(weights: str, kv: str | None = None) -> Precision:
-    """Precision named by its weight format: `bf16`, `fp8` (fp8 arithmetic), `int4` (16-bit arithmetic), ...
+@lru_cache(maxsize=512)
+def _of(whole: Precision, part: Part) -> Precision:
+    stored = whole.experts if part == "experts" else whole.head
+    if stored is None and part == "head" and whole.weights not in PLAIN and not in_blocks(whole.weights):
+        stored = Stored(whole.wide, whole.wide)
+    if stored is None or stored == (whole.weights, whole.activations):
+        return whole
+    return replace(whole, weights=stored.weights, activations=stored.activations, experts=None, head=None)
+
+
+def precision(
+    weights: str, kv: str | None = None, *, model: Architecture | None = None, device: Device | None = None
+) -> Precision:
+    """The precision of a checkpoint, part by part, as a device runs it.
+
+    A format that the device has no arithmetic of is stored as it is and computed in one that the device has, without
+    widening in memory (weight-only kernels). Formats without scales (bf16, fp16, fp32) are converted when the weights
+    are loaded: a part that is stated in one the device lacks is held in another that it has.
 
     Args:
-        weights: weight format; `fp8` and `int8` are computed with as they are, `fp8-g128` in fp8, narrower and
-            other grouped formats in 16 bits. So are blocks of GGUF (ASSUMED: their kernels multiply integers) but on
-            devices whose profile has constants of its own for the format, which calibration on a server measures.
+        weights: a recipe or format (`formats.recipe_parts`): `bf16`, `fp8`, `awq`, `mxfp4`, `q4_k_m`, `int4-g128`, ...
         kv: format of the KV cache; None takes 16 bits, or 32 where the weights have 32.
+        model: the shares of the blocks of GGUF recipes follow from it.
+        device: that computes; None: one with 16 and 32 bits, fp8 and int8. A profile with constants of its own for
+            blocks of GGUF computes by those (see `passes.calibrated`).
 
     Raises:
         UnknownNameError: an unknown format.
+        InputError: a recipe of GGUF without a model.
 
-    >>> precision("int4").activations
-    'bf16'
+    >>> precision("int4").activations, precision("awq").of("head").weights
+    ('bf16', 'bf16')
     """
-    sixteen_bit = weights if weights in ("fp16", "fp32") else "bf16"
-    activations = weights if weights in ("fp8", "int8", "fp32", "fp16") else sixteen_bit
-    if weights.startswith("fp8-g"):
-        activations = "fp8"
-    return Precision(weights=weights, activations=activations, kv=kv or sixteen_bit)
+    parts = recipe_parts(weights, model)
+    computed = None if device is None else tuple(device.peak_flops_per_s)
+
+    def stored(form: str) -> Stored:
+        own = arithmetic(form, computed)
+        return Stored(own if form in PLAIN else form, own)
+
+    matrices = stored(parts.matrices)
+    wide = arithmetic(matrices.weights if matrices.weights in PLAIN else "bf16", computed)
+    head = None if parts.head is None else stored(parts.head)
+    return Precision(
+        weights=matrices.weights,
+        activations=matrices.activations,
+        kv=kv.casefold() if kv else wide,
+        experts=None if parts.experts is None else stored(parts.experts),
+        head=head,
+        embedding=None if parts.embedding is None else stored(parts.embedding).weights,
+        wide=wide,
+        name=matrices.weights if weights.casefold() in PLAIN else weights.casefold(),
+    )

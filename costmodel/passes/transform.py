@@ -53,14 +53,11 @@ def apply(deployment: Deployment, transforms: Iterable[Transform]) -> Deployment
 
 def without_transforms(deployment: Deployment) -> Deployment:
     """The deployment as it was before any transform, but for layers that were dealt out or fused."""
-    p = deployment.precision
-    stored = (p.weight_transform, p.cache_transform, deployment.sparse_attention, deployment.schedule,
-              deployment.text, deployment.sparse_feed_forward)  # fmt: skip
-    if all(each is None for each in stored) and p.held_layers_ratio == p.held_cache_ratio == 1.0:
+    plain, stored = deployment.precision.untransformed, (
+        deployment.sparse_attention, deployment.schedule, deployment.text, deployment.sparse_feed_forward
+    )  # fmt: skip
+    if all(each is None for each in stored) and plain == deployment.precision:
         return deployment
-    plain = replace(
-        p, weight_transform=None, cache_transform=None, held_layers_ratio=1.0, held_cache_ratio=1.0, label_bytes=0.0
-    )
     return replace(
         deployment, precision=plain, sparse_attention=None, schedule=None, text=None, sparse_feed_forward=None
     )

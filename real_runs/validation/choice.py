@@ -43,7 +43,7 @@ def chosen_configuration(
     trace = next(iter(recordings.traces.values()))
     places = [trace.request_ids.index(each) for each in cell.prompts]
     middle = float(np.mean(trace.prompt_tokens[places] + trace.output_tokens[places] / 2))
-    weights = deployment.precision.weights
+    weights = deployment.precision.label
     question = DecodingConfiguration(
         deployment=DeploymentNames(
             model=model, device=profile, engine="none", dtype=weights, kv_dtype=weights, fidelity=deployment.fidelity,

@@ -45,7 +45,7 @@ def plan_of_row(
         return ServingPlan(decode=Workers(plan=_worker(row, "", architecture, device, precision)))
     uncounted = [f"{side}_num_workers" for side in SIDES if not row[f"{side}_num_workers"]]
     if uncounted:
-        plan = _published(row, architecture.name, device.name, engine, precision.weights)
+        plan = _published(row, architecture.name, device.name, engine, precision.label)
         if plan is None:
             raise InputError("the row does not say", key=uncounted[0])
         sides = [replace(each, plan=_with_calls(each.plan)) for each in (plan.prefill, plan.decode) if each]

@@ -237,6 +237,6 @@ def _ttft_seconds(
 
 def _no_room(deployment: Deployment, users: Users) -> InfeasibleError:
     return InfeasibleError(
-        f"{deployment.architecture.name} in {deployment.precision.weights} leaves no room for a request of "
+        f"{deployment.architecture.name} in {deployment.precision.label} leaves no room for a request of "
         f"{users.context_tokens} tokens on {deployment.tensor_parallel} x {deployment.device.name}"
     )

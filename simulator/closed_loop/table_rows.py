@@ -19,7 +19,7 @@ from costmodel.engine_library import load_engine
 from costmodel.engines.record.engine import Engine
 from costmodel.parallel.pools import ServingPlan
 from costmodel.passes.deployment import Deployment
-from costmodel.passes.precision import Precision
+from costmodel.passes.precision import Precision, Stored
 from hardware_profiles.errors import InputError, RooftreeError, UnknownNameError
 from hardware_profiles.loader import device_names, load_device
 from hardware_profiles.profile import Device
@@ -247,4 +247,6 @@ def _formats(row: Mapping[str, Any], *, architecture: Architecture, device: Devi
     if arithmetic not in device.peak_flops_per_s:
         arithmetic = _WIDER.get(arithmetic, arithmetic)
     device.peak(arithmetic)
-    return Precision(weights=weights, activations=arithmetic, experts_alone=alone is not None)
+    if alone is not None:
+        return Precision(experts=Stored(weights, arithmetic), name=weights)
+    return Precision(weights=weights, activations=arithmetic)

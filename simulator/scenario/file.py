@@ -123,6 +123,7 @@ class DeploymentSection(Section):
         context_parallel: devices that share the tokens of every request.
         dtype: weight format; None: the checkpoint's.
         kv_dtype: format of the cache; None: 16 bits.
+        draft_dtype: weight format of a draft model or head; None: 16 bits, or its own checkpoint's.
         overrides: `device.KEY=VALUE`.
         fidelity: of the cost model.
         measured_passes: folder of `calibrate` with the passes that fidelity measured follows; None: those that ship.
@@ -143,6 +144,7 @@ class DeploymentSection(Section):
     context_parallel: Whole = 1
     dtype: str | None = None
     kv_dtype: str | None = None
+    draft_dtype: str | None = None
     overrides: tuple[str, ...] = ()
     fidelity: Literal["calibrated", "datasheet", "measured"] = "calibrated"
     measured_passes: str | None = None

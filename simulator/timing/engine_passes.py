@@ -177,6 +177,7 @@ def _with_reductions(deployment: Deployment, backend: Backend) -> Deployment:
 def _between_products(deployment: Deployment) -> Deployment:
     """The deployment with everything but the cache in 16 bits or wider."""
     p = deployment.precision
-    if p.activation_bytes >= _SIXTEEN_BITS and p.weight_bytes >= _SIXTEEN_BITS:
+    forms = (p, p.of("experts"))
+    if all(each.activation_bytes >= _SIXTEEN_BITS and each.weight_bytes >= _SIXTEEN_BITS for each in forms):
         return deployment
     return replace(deployment, precision=Precision(kv=p.kv))

@@ -38,7 +38,7 @@ def _row(question: JointQuestion, design: Design) -> Json:
     formats = design.node.setting.deployment.precision
     row: Json = {
         "model": where.model, "device": where.device, "engine": where.engine, "tp": placement.layout.tensor,
-        "method": design.configuration.method, "layout": str(placement.layout), "dtype": formats.weights,
+        "method": design.configuration.method, "layout": str(placement.layout), "dtype": formats.label,
         "kv_dtype": formats.kv, "batch_cap": design.batch_cap, "token_budget": design.token_budget,
     }  # fmt: skip
     try:

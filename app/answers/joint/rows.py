@@ -69,7 +69,7 @@ def design_row(question: JointQuestion, finalist: Finalist) -> Json:
         "model": where.model, "device": where.device, "engine": where.engine, "feasible": True,
         "layout": str(placement.layout), "tp": placement.layout.tensor, "dp": placement.layout.data,
         "ep": placement.layout.expert, "pp": placement.layout.pipeline,
-        "dtype": design.node.setting.deployment.precision.weights,
+        "dtype": design.node.setting.deployment.precision.label,
         "kv_dtype": design.node.setting.deployment.precision.kv,
         "drafter": "" if source is None else names[source], "method": design.configuration.method,
         "topology": design.configuration.topology, "draft": draft_words(a), "draft_tokens": a.draft_tokens,

@@ -29,6 +29,7 @@ _FIELDS: Mapping[str, str] = {
 }  # fmt: skip
 _NAMES: Mapping[str, str] = {
     "model": "model", "device": "device", "engine": "engine", "dtype": "dtype", "kv_dtype": "kv_dtype",
+    "draft_dtype": "draft_dtype",
     "tp": "tensor_parallel", "pp": "pipeline_parallel", "ep": "expert_parallel", "dp": "data_parallel",
     "cp": "context_parallel", "fidelity": "fidelity", "split_verify": "split_verify", "transform": "transforms",
     "shared_prefix": "shared_prefix_tokens", "host_weights": "host_weights_ratio", "overrides": "overrides",

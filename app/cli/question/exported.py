@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.option_groups import Accepted
-from app.cli.options import MOST_DRAFT_TOKENS, Dtype, KvDtype, Trace
+from app.cli.options import MOST_DRAFT_TOKENS, DraftDtype, Dtype, KvDtype, Trace
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -68,6 +68,7 @@ class Served:
     ] = 8
     dtype: Dtype = None
     kv_dtype: KvDtype = None
+    draft_dtype: DraftDtype = None
     max_batch: Annotated[
         int | None, typer.Option("--max-batch", min=1, help="Most requests decoded at once; default: the batch.")
     ] = None
@@ -172,6 +173,7 @@ def _placed(chosen: "DecodingConfiguration", served: Served) -> "DecodingConfigu
     named: dict[str, Any] = {
         "tensor_parallel": served.tp, "pipeline_parallel": served.pp, "expert_parallel": served.ep,
         "data_parallel": served.dp, "dtype": served.dtype, "kv_dtype": served.kv_dtype,
+        "draft_dtype": served.draft_dtype,
     }  # fmt: skip
     limits: dict[str, Any] = {"max_batch": served.max_batch, "max_length": served.max_length}
     where = replace(chosen.deployment, **{name: value for name, value in named.items() if value is not None})

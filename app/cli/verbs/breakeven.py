@@ -90,7 +90,7 @@ def breakeven(
         "drafter": accepted.drafter or [], "match_rate": accepted.match_rate, "batch": batch, "context": context,
         "draft_tokens": ",".join(map(str, lengths)), "tree": str(tree) if tree else None,
         "engine": placed.engine, "tp": placed.tp,
-        "dtype": ",".join(dict.fromkeys(s.deployment.precision.weights for _, s in settings if not isinstance(s, str))),
+        "dtype": ",".join(dict.fromkeys(s.deployment.precision.label for _, s in settings if not isinstance(s, str))),
         "fidelity": fidelity, "set": placed.overrides or [], "seed": seed,
     }  # fmt: skip
     points: list[dict[str, Any]] = []

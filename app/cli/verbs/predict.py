@@ -248,7 +248,7 @@ def _inputs(
         "set": list(where.overrides), "seed": options["seed"],
         "include_prefill": options["include_prefill"], "explain": options["explain"],
         "prompt": options["prompt"], "output": options["output"],
-        "dtype": ",".join(dict.fromkeys(each.deployment.precision.weights for each in settings)),
+        "dtype": ",".join(dict.fromkeys(each.deployment.precision.label for each in settings)),
         "borrowed": _borrowed(source, settings), "transform": list(where.transforms),
     }  # fmt: skip
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from costmodel.answers.steps.setting import Setting, group_step_cost
 from costmodel.answers.steps.step import StepCost, chain_step
+from costmodel.drafters.formats import drafter_bytes, drafter_kv_bytes_per_token
 from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.parallel.passes import plan_cost
 from costmodel.parallel.pipeline import PipelineTime, round_time
@@ -249,8 +250,8 @@ def planned_footprint(
         kv_bytes(model, form, plan, batch=batch, context=held, page_tokens=block),
     )
     if acceptance.draft_tokens:
-        weights += drafter.resident_values * form.weight_bytes / plan.tensor
-        cache = cache + mine * held * drafter.kv_values_per_token * form.kv_bytes / plan.tensor
+        weights += drafter_bytes(setting.deployment, drafter) / plan.tensor
+        cache = cache + mine * held * drafter_kv_bytes_per_token(setting.deployment, drafter) / plan.tensor
     rows = mine * (1.0 + acceptance.draft_tokens) / plan.pipeline
     working = activation_bytes(model, form, tokens=rows) / plan.tensor
     return Footprint(weights_bytes=weights, cache_bytes=np.asarray(cache), pass_bytes=np.asarray(working))

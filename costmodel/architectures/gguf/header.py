@@ -30,7 +30,7 @@ Scalar = int | float | bool | str
 # `ggml_type` by number (ggml.h), as number formats are called here
 TYPES: Mapping[int, str] = {
     0: "fp32", 1: "fp16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 10: "q2_k", 11: "q3_k", 12: "q4_k",
-    13: "q5_k", 14: "q6_k", 30: "bf16",
+    13: "q5_k", 14: "q6_k", 30: "bf16", 39: "fp4-g32",
 }  # fmt: skip
 
 

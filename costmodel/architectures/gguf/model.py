@@ -1,17 +1,17 @@
 """Which architecture does a GGUF file hold, and in which number formats are its weights?
 
 Keys of the file's metadata become those of a Hugging Face config, so that one reader judges both. The number format is
-that of all matrices, or the mix of them. Leaves out families whose keys say other things (latent attention, hybrids):
-for those name the model and give `--dtype q4_k`.
+read tensor by tensor: one, or a mix, for every part. Leaves out families whose keys say other things (latent attention,
+hybrids): for those name the model and state `--dtype q4_k_m`.
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 
 from costmodel.architectures.gguf.header import TYPES, Header, TensorInfo, read_header
 from costmodel.architectures.hf.config import Reading, read_config
+from costmodel.architectures.part_formats import PartFormats, mixed
 from hardware_profiles.errors import InputError, UnknownNameError
 
 _FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "qwen3moe": "qwen3_moe"}
@@ -28,6 +28,7 @@ _KEYS = {
     "expert_feed_forward_length": "moe_intermediate_size",
 }
 _EMBEDDING, _HEAD = "token_embd.weight", "output.weight"
+_EXPERTS = ("ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight", "ffn_gate_up_exps.weight")
 
 
 def read_gguf_model(path: Path) -> tuple[Reading, list[str]]:
@@ -69,24 +70,34 @@ def read_gguf_model(path: Path) -> tuple[Reading, list[str]]:
 
 
 def weight_format(header: Header, file: Path) -> str:
-    """The number format of the matrices, or their mix with the share of the weights in each.
+    """The number formats of the matrices, part by part, each one format or the mix with the share of the weights.
 
-    Norms and biases, some ten thousandths of the weights, count as if they were in it.
+    Norms and biases, some ten thousandths of the weights, count as if they were in it. A head that is the embedding
+    has its format.
 
     Raises:
         InputError: a type of tensor that stands for no number format.
     """
-    counts: Counter[str] = Counter()
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for info in header.tensors:
         if len(info.sizes) > 1:
-            counts[_format(info, file)] += info.values
-    total = sum(counts.values())
-    if not total:
+            counts[_part(info.name)][_format(info, file)] += info.values
+    if not counts:
         raise InputError("holds no matrices", file=file)
-    if len(counts) == 1:
-        return next(iter(counts))
-    rounded: Mapping[str, float] = {name: round(count / total, 6) for name, count in counts.most_common()}
-    return "+".join(f"{name}:{share:.6g}" for name, share in rounded.items() if share >= 1e-4)
+    form = {part: mixed(values) for part, values in counts.items()}
+    embedding = form.get("embedding", "")
+    head = form.get("head", embedding)
+    matrices = form.get("matrices") or form.get("experts") or head
+    parts = {"experts": form.get("experts"), "head": head, "embedding": embedding}
+    return PartFormats(matrices, **{part: name for part, name in parts.items() if name and name != matrices}).word
+
+
+def _part(tensor: str) -> str:
+    if tensor == _HEAD:
+        return "head"
+    if tensor.endswith(_EXPERTS):
+        return "experts"
+    return "embedding" if tensor == _EMBEDDING else "matrices"
 
 
 def _format(info: TensorInfo, file: Path) -> str:

@@ -10,7 +10,7 @@ encoders in `encoder_decoder`.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +23,8 @@ from costmodel.architectures.hf.hybrids import hybrid_layers
 from costmodel.architectures.hf.keys import ConfigKeys
 from costmodel.architectures.hf.layer import LAYER_LIMIT, Layer
 from costmodel.architectures.hf.per_layer import layer_embedding_parameters
-from costmodel.architectures.hf.stored_format import stored_format
+from costmodel.architectures.hf.stored_format import EXPERTS_ALONE, excluded_kinds, plain_format, stored_format
+from costmodel.architectures.part_formats import PartFormats, mixed
 from hardware_profiles.errors import InputError, UnknownNameError
 
 MODEL_TYPES: tuple[str, ...] = tuple(FAMILIES)
@@ -134,7 +135,7 @@ def _model_type(config: Mapping[str, object], family: str | None, file: str, pre
 
 def _architecture(keys: ConfigKeys, *, name: str, model_type: str, source: str) -> tuple[Architecture, str]:
     hidden, vocab, tied = keys.count("hidden_size"), keys.count("vocab_size"), keys.flag("tie_word_embeddings")
-    dtype, quantiser = stored_format(keys)
+    formats, quantiser = stored_format(keys)
     mtp_layers = keys.count("num_nextn_predict_layers", least=0, most=LAYER_LIMIT, null=0)
     if keys.count("word_embed_proj_dim", null=hidden) != hidden:
         rule = f"only embeddings as wide as the layers ({hidden}) are supported"
@@ -152,14 +153,35 @@ def _architecture(keys: ConfigKeys, *, name: str, model_type: str, source: str) 
         max_context=_max_context(keys),
         final_norm=2 if keys.family.norm_bias else 1,
         learned_positions=_learned_positions(keys),
-        dtype=dtype,
+        dtype=formats.word,
         model_type=model_type,
         mtp_layers=mtp_layers,
         repeated_parameters=repeated,
         layer_embedding_parameters=layer_embedding_parameters(keys, len(layers)),
         source=source,
     )
-    return with_encoder(keys, architecture) if keys.family.encoder else architecture, quantiser
+    if keys.family.encoder:
+        architecture = with_encoder(keys, architecture)
+    if excluded := excluded_kinds(keys):
+        dtype = _without(formats, excluded, plain_format(keys), architecture).word
+        architecture = replace(architecture, dtype=dtype)
+    return architecture, quantiser
+
+
+def _without(formats: PartFormats, excluded: Set[str], plain: str, model: Architecture) -> PartFormats:
+    """The formats where a quantiser left some kinds of modules as they were."""
+    narrow, blocks = formats.matrices, model.blocks
+    if narrow in (plain, EXPERTS_ALONE):
+        return formats
+    attention = sum(count * block.attention.parameters(model.hidden) for block, count in blocks)
+    layers = sum(count * block.parameters(model.hidden) for block, count in blocks)
+    values = {"attention": attention, "feed_forward": layers - model.routed_parameters - attention}
+    shares: Counter[str] = Counter()
+    for kind, count in values.items():
+        shares[plain if kind in excluded else narrow] += count
+    matrices = mixed(shares)
+    experts = plain if "experts" in excluded else narrow
+    return PartFormats(matrices, experts=experts if model.is_moe and experts != matrices else None)
 
 
 def _transformer_parameters(block: Block, hidden: int) -> int:

@@ -1,13 +1,19 @@
-"""In which number format does a checkpoint store its matrices?
+"""In which number formats does a checkpoint store its matrices, part by part?
 
 What `quantization_config` (and the `hf_quant_config.json` beside it) of the common quantisers say. Formats are those
-of `costmodel.passes.precision`; a quantiser that none of them stands for leaves the config's `dtype`. Formats that
-hold only part of the model (routed experts, as in MXFP4 and int4 releases) are given for all of it.
+of `costmodel.passes.formats`; a quantiser that none of them stands for leaves the config's `dtype`. Modules that the
+config leaves out (`ignore`, `modules_to_not_convert`, `exclude_modules`) keep that `dtype`: routed experts and the
+other matrices are told apart, and of the latter attention and feed-forward layers, which a mix then stands for.
 """
 
+import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from itertools import product
+from math import prod
 
 from costmodel.architectures.hf.keys import ConfigKeys
+from costmodel.architectures.part_formats import PartFormats
 
 _DTYPES = {
     "bfloat16": "bf16",
@@ -18,15 +24,17 @@ _DTYPES = {
     "float8_e4m3fn": "fp8",
     "auto": "bf16",
 }
-_METHODS = {"fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "fp4-g32", "nvfp4": "fp4"}
+EXPERTS_ALONE = "mxfp4"  # a recipe that leaves out everything but routed experts by itself
+_METHODS = {"fbgemm_fp8": "fp8", "nvfp4": "fp4", "mxfp4": EXPERTS_ALONE}
+_BLOCK_SIDE = 128
 _ALGORITHMS = {
     "FP8": "fp8",
-    "FP8_PB_WO": "fp8",
+    "FP8_PB_WO": "fp8-block",
     "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
     "NVFP4": "fp4",
     "W4A16_NVFP4": "fp4",
     "W4A16": "int4",
-    "W4A16_AWQ": "int4-g128",
+    "W4A16_AWQ": "int4-g128-zp",
     "W4A8_AWQ": "int4-g128",
     "W8A8_SQ_PER_CHANNEL": "int8",
     "W8A16": "int8",
@@ -34,26 +42,100 @@ _ALGORITHMS = {
 _GROUP_LIMIT = 1 << 16
 
 
-def stored_format(keys: ConfigKeys) -> tuple[str, str]:
-    """The number format of the matrices, and the quantiser that made it ("" for none).
+# one module of every kind, by the names that configs use
+_SAMPLES: Mapping[str, tuple[str, ...]] = {
+    "attention": ("self_attn.q_proj", "self_attn.o_proj", "self_attn.kv_b_proj"),
+    "feed_forward": ("mlp.gate_proj", "mlp.shared_experts.down_proj", "mlp.shared_expert.down_proj"),
+    "experts": ("mlp.experts.1.down_proj", "block_sparse_moe.experts.1.w2"),
+}
+_EXCLUSIONS = ("ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers")
+_SAMPLE_LAYER = 5  # behind the dense layers that models of experts begin with
+_MOST_PATTERNS, _LONGEST_PATTERN = 4096, 256
+_NUMBER = re.compile(r"(?:\\d|\[0-9\])[+*]?")
+_CHOICE = re.compile(r"\((?:\?:)?([\w.|]+)\)")
+_WILDCARD = re.compile(r"[\w.*-]+")
+
+
+def stored_format(keys: ConfigKeys) -> tuple[PartFormats, str]:
+    """The number formats of the parts, and the quantiser that made them ("" for none).
 
     Args:
         keys: the config; a wrong `dtype` is noted there.
 
     Returns:
-        A format, and the quantiser's name as the file gives it; it ends in "?" where its format is not known.
+        The formats, of which `matrices` holds for whatever is not named, and the quantiser's name as the file states
+        it; it ends in "?" where its format is not known.
     """
     table = keys.table("quantization_config")
-    plain = _plain(keys)
+    plain = plain_format(keys)
     if not table:
-        return plain, ""
+        return PartFormats(plain), ""
     method = table.get("quant_method")
     name = method if isinstance(method, str) else str(table.get("quant_algo") or "unnamed")
-    found = _METHODS.get(name) or _algorithm(table) or _packed(table) or _grouped(table)
-    return (found, name[:40]) if found else (plain, f"{name[:40]}?")
+    found = (
+        (_eight_bits(table) if name == "fp8" else _METHODS.get(name))
+        or _algorithm(table)
+        or _packed(table)
+        or _grouped(table, name)
+    )
+    return (PartFormats(found), name[:40]) if found else (PartFormats(plain), f"{name[:40]}?")
 
 
-def _plain(keys: ConfigKeys) -> str:
+def excluded_kinds(keys: ConfigKeys) -> frozenset[str]:
+    """Kinds of modules (`attention`, `feed_forward`, `experts`) that the quantiser left in the config's `dtype`.
+
+    A kind is left out where a module of its name in some layer behind the first two is: what concerns the first or
+    last layers alone, or single projections, counts as quantised.
+
+    Args:
+        keys: the config.
+    """
+    table = keys.table("quantization_config") or {}
+    names = [each for key in _EXCLUSIONS for each in _texts(table.get(key))]
+    return frozenset(
+        kind
+        for kind, modules in _SAMPLES.items()
+        if any(_matches(name, f"model.layers.{_SAMPLE_LAYER}.{module}") for name in names for module in modules)
+    )
+
+
+def _texts(value: object) -> list[str]:
+    return [each for each in value[:_MOST_PATTERNS] if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _matches(pattern: str, module: str) -> bool:
+    """Whether a config's pattern means a module: an expression behind `re:`, wildcards, or part of its name."""
+    if not 0 < len(pattern) <= _LONGEST_PATTERN:
+        return False
+    if pattern.startswith("re:"):
+        return any(fnmatchcase(module, each) for each in _wildcards(pattern[3:]))
+    if "*" in pattern:
+        return fnmatchcase(module, f"*{pattern}*")
+    return f".{pattern}." in f".{module}."
+
+
+def _wildcards(expression: str) -> list[str]:
+    """Wildcards for the expressions that configs hold: names, `.*`, numbers and choices of names.
+
+    The expressions come from files, so that they are not run; one of another kind matches nothing.
+    """
+    plain = _NUMBER.sub("*", expression.strip("^")).replace(".*", "*").replace("\\.", ".")
+    plain = plain[:-1] if plain.endswith("$") else f"{plain}*"
+    pieces = _CHOICE.split(plain)  # names and choices in turn
+    choices = [piece.split("|") if place % 2 else [piece] for place, piece in enumerate(pieces)]
+    if prod(map(len, choices)) > _MOST_PATTERNS:
+        return []
+    found = ["".join(each) for each in product(*choices)]
+    return [each for each in found if _WILDCARD.fullmatch(each)]
+
+
+def _eight_bits(table: Mapping[str, object]) -> str:
+    side = table.get("weight_block_size")
+    return "fp8-block" if isinstance(side, list) and side and side[0] == _BLOCK_SIDE else "fp8"
+
+
+def plain_format(keys: ConfigKeys) -> str:
+    """The format of what no quantiser touched; a wrong `dtype` is noted in the keys."""
     value = keys.get("dtype")
     if value is None:
         return "bf16"
@@ -76,23 +158,26 @@ def _packed(table: Mapping[str, object]) -> str | None:
     weights = first.get("weights") if isinstance(first, Mapping) else None
     if not isinstance(weights, Mapping):
         return None
-    bits, kind = weights.get("num_bits"), weights.get("type")
-    if kind == "float":
-        return {8: "fp8", 4: "fp4"}.get(bits) if isinstance(bits, int) else None
-    return _integers(bits, weights.get("group_size"))
+    bits, kind, block = weights.get("num_bits"), weights.get("type"), weights.get("block_structure")
+    if kind == "float" and isinstance(bits, int):
+        return {8: _eight_bits({"weight_block_size": block}), 4: "fp4"}.get(bits)
+    zero_point = weights.get("symmetric") is False
+    return None if kind == "float" else _integers(bits, weights.get("group_size"), zero_point=zero_point)
 
 
-def _grouped(table: Mapping[str, object]) -> str | None:
-    """AWQ, GPTQ and bitsandbytes."""
+def _grouped(table: Mapping[str, object], name: str) -> str | None:
+    """AWQ and GPTQ, which store zero points for every group, and bitsandbytes."""
     if table.get("load_in_4bit") is True:
-        return "int4"
+        return "int4-g64"
     if table.get("load_in_8bit") is True:
         return "int8"
-    return _integers(table.get("bits", table.get("w_bit")), table.get("group_size", table.get("q_group_size")))
+    group = table.get("group_size", table.get("q_group_size"))
+    return _integers(table.get("bits", table.get("w_bit")), group, zero_point=name in ("awq", "gptq"))
 
 
-def _integers(bits: object, group: object) -> str | None:
+def _integers(bits: object, group: object, *, zero_point: bool) -> str | None:
     if isinstance(bits, bool) or bits not in (4, 8):
         return None
-    whole = isinstance(group, int) and not isinstance(group, bool) and 0 < group <= _GROUP_LIMIT
-    return f"int{bits}-g{group}" if whole else f"int{bits}"
+    if isinstance(group, bool) or not isinstance(group, int) or not 0 < group <= _GROUP_LIMIT:
+        return f"int{bits}"
+    return f"int{bits}-g{group}-zp" if zero_point else f"int{bits}-g{group}"

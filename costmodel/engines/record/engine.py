@@ -188,6 +188,8 @@ class Engine:
         kernels: what it runs.
         host: what iterations with prompts cost its host.
         follows_target: draft models compute what the target does in a pass of their own, beside those that draft.
+        keeps_fp32: a checkpoint in 32 bits runs in 32 bits unless another format is asked for; others load 16 bits
+            (vLLM and SGLang: `dtype auto` of a 32-bit config; llama.cpp converts to 16 bits).
         memory: how it divides a device's memory.
         scheduler: its defaults; None where none were read.
         options: what its configuration can express; None where nothing is written for it.
@@ -202,6 +204,7 @@ class Engine:
     kernels: Kernels
     host: Host = USUAL_HOST
     follows_target: bool = False
+    keeps_fp32: bool = False
     memory: Memory
     scheduler: Scheduler | None = None
     options: Options | None = None
@@ -251,7 +254,7 @@ class Engine:
     def running(self, deployment: Deployment) -> Deployment:
         """The deployment with the engine's kernels between products; models released in fp8 have scales by block."""
         model, k = deployment.architecture, self.kernels
-        by_tensor = model.dtype != "fp8"
+        by_tensor = "fp8-block" not in (model.dtype, deployment.precision.weights)
         fused = model.model_type in k.norms_in_reductions and model.hidden > k.fused_width
         done = k.quantised_inputs | (_NORMED if fused and deployment.tensor_parallel > 1 else frozenset())
         return replace(

@@ -62,7 +62,7 @@ def _form(device: Device, work: Work, m: Array, dtype: str, outputs: Number | No
     """The time before it is corrected."""
     c = device.constants
     full = work.flops / (device.peak(dtype) * gemm_efficiency(device, m))
-    compute = full * (_single_factor(device, m) if device.kind == "cpu" else _tile_factor(device, m, outputs))
+    compute = full * _rounding(device, m, dtype, outputs)
     moved = work.bytes / c.gemm_bandwidth_efficiency
     if outputs is not None:
         penalty = 1.0 / c.gemm_output_efficiency - 1.0 / c.gemm_bandwidth_efficiency
@@ -89,6 +89,19 @@ def _inputs(work: Work, rows: Array, outputs: Array) -> Array:
     if np.size(outputs) == 1 and np.size(work.flops):
         return np.asarray(work.flops.flat[0] / (2.0 * rows.flat[0] * outputs))
     return np.asarray(work.flops / (2.0 * rows * outputs))
+
+
+def _rounding(device: Device, m: Array, dtype: str, outputs: Number | None) -> Array:
+    """How much longer arithmetic takes because rows do not fill the tiles or blocks of a kernel.
+
+    Where a format has no higher rate than the vector units, products of few rows run on these, which take rows as
+    they are: tiles are of matrix units.
+    """
+    if device.kind == "cpu":
+        return _single_factor(device, m)
+    if device.peak(dtype) <= device.peak_flops_per_s.get("fp32", 0.0):
+        return np.ones(())
+    return _tile_factor(device, m, outputs)
 
 
 def _single_factor(device: Device, m: Array) -> Array:

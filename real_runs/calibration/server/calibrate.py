@@ -203,7 +203,10 @@ def written(
     Raises:
         InputError: too little was measured.
     """
-    architecture, formats = target.architecture, precision(target.architecture.dtype)
+    architecture, formats = (
+        target.architecture,
+        precision(target.architecture.dtype, model=target.architecture, device=base),
+    )
     plain = Deployment(architecture=architecture, device=base, precision=formats)
     intake_s, accepted_s = prompt_intake_s(samples), accepted_token_s(samples)
     rows = rows_of(samples, plain, intake_s=intake_s)
