@@ -87,7 +87,10 @@ class Precision:
         Args:
             part: routed experts or the output head.
         """
-        return _of(self, part)
+        stored = self.experts if part == "experts" else self.head
+        if stored is None and part == "head" and self.weights not in PLAIN and not in_blocks(self.weights):
+            stored = Stored(self.wide, self.wide)
+        return self if stored in (None, (self.weights, self.activations)) else _in(self, stored)
 
     @property
     def untransformed(self) -> "Precision":
@@ -176,12 +179,7 @@ class Precision:
 
 
 @lru_cache(maxsize=512)
-def _of(whole: Precision, part: Part) -> Precision:
-    stored = whole.experts if part == "experts" else whole.head
-    if stored is None and part == "head" and whole.weights not in PLAIN and not in_blocks(whole.weights):
-        stored = Stored(whole.wide, whole.wide)
-    if stored is None or stored == (whole.weights, whole.activations):
-        return whole
+def _in(whole: Precision, stored: Stored) -> Precision:
     return replace(whole, weights=stored.weights, activations=stored.activations, experts=None, head=None)
 
 

@@ -46,7 +46,7 @@ def recipe_formats(recipe: str, architecture: Architecture) -> PartFormats:
         for role, values, inputs in _matrices(feed_forward.expert_projections(hidden)):
             whole = values * count * feed_forward.experts
             if recipe == "mxfp4_moe":
-                experts["fp4-g32"] += whole
+                experts["fp4-g32"] += round(whole)
             else:
                 _add(experts, recipe, role, whole, inputs, architecture, block)
     base = RECIPES[recipe]

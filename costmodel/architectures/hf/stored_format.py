@@ -26,14 +26,14 @@ _DTYPES = {
 }
 EXPERTS_ALONE = "mxfp4"  # a recipe that leaves out everything but routed experts by itself
 _METHODS = {"fbgemm_fp8": "fp8", "nvfp4": "fp4", "mxfp4": EXPERTS_ALONE}
-_BLOCK_SIDE = 128
+_BLOCK_SIDE, _MX_GROUP = 128, 32
 _ALGORITHMS = {
     "FP8": "fp8",
     "FP8_PB_WO": "fp8-block",
     "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
     "NVFP4": "fp4",
     "W4A16_NVFP4": "fp4",
-    "W4A16": "int4",
+    "W4A16": "int4-g128",
     "W4A16_AWQ": "int4-g128-zp",
     "W4A8_AWQ": "int4-g128",
     "W8A8_SQ_PER_CHANNEL": "int8",
@@ -105,7 +105,7 @@ def _texts(value: object) -> list[str]:
 
 def _matches(pattern: str, module: str) -> bool:
     """Whether a config's pattern means a module: an expression behind `re:`, wildcards, or part of its name."""
-    if not 0 < len(pattern) <= _LONGEST_PATTERN:
+    if not 0 < len(pattern.removeprefix("re:")) <= _LONGEST_PATTERN:
         return False
     if pattern.startswith("re:"):
         return any(fnmatchcase(module, each) for each in _wildcards(pattern[3:]))
@@ -160,7 +160,8 @@ def _packed(table: Mapping[str, object]) -> str | None:
         return None
     bits, kind, block = weights.get("num_bits"), weights.get("type"), weights.get("block_structure")
     if kind == "float" and isinstance(bits, int):
-        return {8: _eight_bits({"weight_block_size": block}), 4: "fp4"}.get(bits)
+        four = "fp4-g32" if weights.get("group_size") == _MX_GROUP else "fp4"
+        return {8: _eight_bits({"weight_block_size": block}), 4: four}.get(bits)
     zero_point = weights.get("symmetric") is False
     return None if kind == "float" else _integers(bits, weights.get("group_size"), zero_point=zero_point)
 

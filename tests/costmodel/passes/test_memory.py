@@ -58,9 +58,9 @@ def test_memory_grows_with_everything_and_shrinks_with_devices(batch, context, t
     assert needed(drafter_bytes=1e9) == pytest.approx(base + 1e9)
 
 
-def test_quantised_weights_keep_a_wide_embedding():
-    embedding = LLAMA.embedding_parameters
-    expected = 2 * embedding + (LLAMA.parameters - embedding) * precision("int4").weight_bytes
+def test_quantised_weights_keep_a_wide_embedding_and_output_head():
+    wide = LLAMA.embedding_parameters + LLAMA.head_parameters
+    expected = 2 * wide + (LLAMA.parameters - wide) * precision("int4").weight_bytes
     assert weight_bytes(LLAMA, precision("int4")) == pytest.approx(expected)
 
 

@@ -10,7 +10,7 @@ from costmodel.engine_library import load_engine
 from costmodel.passes import kernels
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.forward import pass_cost
-from costmodel.passes.precision import Precision
+from costmodel.passes.precision import Precision, Stored
 from hardware_profiles.loader import load_device
 from simulator.timing.engine_passes import EnginePasses
 
@@ -147,10 +147,11 @@ def test_a_narrow_cache_is_read_as_fast_as_a_release_can(version, ratio):
 
 def test_where_experts_alone_are_narrow_the_other_products_run_in_sixteen_bits():
     formats = {"weights": "fp4-g32", "activations": "fp8"}
+    experts = {"experts": Stored("fp4-g32", "fp8")}
     b200, at = load_device("b200-sxm"), {"batch": 16.0, "query_tokens": 1.0, "context": 2048.0}
     alone, every, wide = (
         EnginePasses(replace(deployment("gpt-oss-20b", **form), device=b200), load_engine("vllm")).seconds(**at)
-        for form in (formats | {"experts_alone": True}, formats, {})
+        for form in (experts, formats, {})
     )
     assert float(alone["moe"]) == float(every["moe"]) < 0.6 * float(wide["moe"])
     for name in ("gemm", "elementwise", "attention", "head"):
