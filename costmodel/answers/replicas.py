@@ -136,16 +136,17 @@ class Curve:
             places: requests that are served at once at most, within the batches of the curve.
         """
         highest = self.highest_per_s(places)
-        used = np.asarray(requests_per_s / highest)
-        carried = np.minimum(requests_per_s, _along(self.batch, self.load_per_s, places))
-        left = np.where(used < 1.0, 1.0 - used, np.nan)
-        exponent = np.sqrt(2.0 * (places + 1.0)) - 1.0
-        waiting = np.where(used < 1.0, np.minimum(used, 1.0) ** exponent / left / highest, np.inf)
-        at = _places(self.load_per_s, carried)
-        in_flight = _between(self.batch - self.copies, at)
+        alone = _along(self.batch, self.load_per_s, places)  # from here on requests wait for places most of the time
+        at = _places(self.load_per_s, np.minimum(requests_per_s, alone))
+        in_flight = np.where(
+            requests_per_s < alone, _between(self.batch - self.copies, at), requests_per_s / highest * places
+        )
+        waits = np.minimum(in_flight / places, 1.0) ** (np.sqrt(2.0 * (places + 1.0)) - 1.0)
+        spare = np.asarray(highest - requests_per_s)
+        waiting = np.where(spare > 0.0, waits / np.where(spare > 0.0, spare, 1.0), np.inf)
         return Loaded(
-            in_flight=np.where(places > self.copies, in_flight, np.minimum(used, 1.0) * self.copies),
-            tpot_s=_between(self._slowest_tpot_s, at), ttft_s=_between(self.received_s, at) + waiting,
+            in_flight=np.minimum(in_flight, places), tpot_s=_between(self._slowest_tpot_s, at),
+            ttft_s=_between(self.received_s, at) + waiting,
         )  # fmt: skip
 
 

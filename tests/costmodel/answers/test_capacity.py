@@ -37,7 +37,7 @@ def made(setting=PLAIN, acceptances=(OFF,), *, rate=20.0, prompt=800, output=200
 
 def curve(setting=PLAIN, a=OFF, *, prompt=800, output=200, largest=256):
     load = load_of_means(requests_per_s=1.0, prompt_tokens=prompt, output_tokens=output)
-    return replica_curve(setting, a, load, largest=largest, utilisation=0.8)
+    return replica_curve(setting, a, load, largest=largest)
 
 
 @settings(max_examples=20)
@@ -110,8 +110,8 @@ def test_a_rare_request_leaves_its_replica_idle():
     found = made(rate=0.001)
     assert found.replicas == 1 and found.mean_batch < 0.01
     assert found.watts == pytest.approx(idle_w(PLAIN.device), rel=0.02)
-    assert found.tpot_s == pytest.approx(float(found.curve.tpot_s[0]))
-    assert found.ttft_s == pytest.approx(float(found.curve.prompts.mean_s[0] + 1.5 * found.curve.step_s[0]), rel=0.02)
+    assert found.tpot_s == pytest.approx(float(found.curve.tpot_s[0]), rel=1e-4)  # hardly ever is anybody else there
+    assert found.ttft_s == pytest.approx(float(found.curve.prompts.mean_s[0]), rel=0.02)
 
 
 def test_drafting_saves_devices_where_tokens_must_come_fast():
@@ -169,10 +169,6 @@ def test_what_cannot_be_is_refused_with_its_reason():
         made(slo=Slo(tpot_s=0.001))
     with pytest.raises(InfeasibleError, match=r"^SLO: a mean TTFT of 1 ms cannot be met"):
         made(slo=Slo(ttft_s=0.001))
-    at = curve()  # alone tokens come fastest, first tokens in a larger batch
-    apart = Slo(tpot_s=float(at.tpot_s[0]) * 1.001, ttft_s=float(at.ttft_s.min()) * 1.001)
-    with pytest.raises(InfeasibleError, match="no batch meets both limits"):
-        made(slo=apart)
     with pytest.raises(InputError, match="utilisation"):
         made(utilisation=1.0)
 
@@ -194,14 +190,16 @@ def test_data_copies_of_a_dense_model_multiply_a_replica(copies, k):
     load, a = load_of_means(requests_per_s=5, prompt_tokens=500, output_tokens=100), geometric(0.6, k)
     one, many = spread(), spread(data_parallel=copies)
     assert room(many, a, context=600).largest_batch == copies * room(one, a, context=600).largest_batch
-    single = replica_curve(one, a, load, largest=24, utilisation=0.7)
-    several = replica_curve(many, a, load, largest=24 * copies, utilisation=0.7)
+    single = replica_curve(one, a, load, largest=24)
+    several = replica_curve(many, a, load, largest=24 * copies)
     assert several.batch == pytest.approx(copies * single.batch)
     assert several.prompts.mean_s == pytest.approx(single.prompts.mean_s, rel=1e-9)
     for name in ("step_s", "tpot_s"):
         assert getattr(several, name) == pytest.approx(getattr(single, name), rel=1e-9), name
     assert several.requests_per_s == pytest.approx(copies * single.requests_per_s, rel=1e-9)
-    assert np.all(several.ttft_s <= single.ttft_s + 1e-12)  # a place in any copy will do
+    share = 0.8
+    seen = [each.under(share * each.load_per_s, each.batch[-1:]).ttft_s for each in (several, single)]
+    assert np.all(seen[0] <= seen[1] + 1e-12)  # a place in any copy will do
 
 
 def test_a_plan_counts_all_of_its_devices():
