@@ -5,7 +5,7 @@ independent of each other (see the simulator for recorded arrivals).
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -83,6 +83,13 @@ class Slo:
     def limited(self) -> bool:
         """Whether there is a limit."""
         return self.ttft_s is not None or self.tpot_s is not None
+
+    def scaled(self, *, ttft_ratio: float, tpot_ratio: float) -> "Slo":
+        """The limits times ratios."""
+        ttft, tpot = self.ttft_s, self.tpot_s
+        return replace(
+            self, ttft_s=None if ttft is None else ttft * ttft_ratio, tpot_s=None if tpot is None else tpot * tpot_ratio
+        )
 
     def met(self, *, ttft_s: Array, tpot_s: Array) -> Mask:
         """Where times are within the limits; what has no time meets them.

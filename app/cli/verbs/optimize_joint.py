@@ -120,12 +120,16 @@ def full_search(
     from app.cli.progress import counting
     from app.cli.question.accepted import as_given
     from app.cli.shown.joint import print_joint
+    from app.figures.joint_words import uncarried_words, unmet_words
+    from hardware_profiles.errors import InfeasibleError
 
     question, traffic = joint_question(joint, given, accepted, drafts)
     with counting(shown["quiet"]) as report:
         answer = joint_answer(question, traffic, simulate=joint.simulate, report=report)
     out = shown["out"]
-    entries = joint_deployables(answer.finalists[0].design.configuration, draft=given["draft"])
+    winner = answer.finalists[0]
+    met = winner.meets(question.slo)  # engines get no files of what does not do what was asked
+    entries = joint_deployables(winner.design.configuration, draft=given["draft"]) if met else []
     inputs = {
         **given, **asdict(joint), "model": question.question.deployment.model, "method": drafts.method,
         "requests": None if joint.requests is None else str(joint.requests), "rate": joint.rate,
@@ -134,11 +138,14 @@ def full_search(
         "acceptance": as_given(accepted.acceptance), "tokens_per_step": accepted.tokens_per_step,
     }  # fmt: skip
     body = joint_object(answer, inputs, file_paths(entries, out) if out is not None else {})
-    return deliver(
+    delivered = deliver(
         body, name="recommendation", json=shown["json"], out=out, quiet=shown["quiet"], csv=shown["csv"],
         rows=["choices", "alternatives", "front", "unmet"], show=lambda: print_joint(body, entries, out),
         also=lambda folder: _write(body, entries, folder),
     )  # fmt: skip
+    if not met:
+        raise InfeasibleError(unmet_words(body) or uncarried_words(body))
+    return delivered
 
 
 def joint_question(

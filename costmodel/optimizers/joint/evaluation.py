@@ -25,6 +25,7 @@ from costmodel.answers.replicas import (
     replica_speeds,
     step_rows,
 )
+from costmodel.answers.workload import Slo
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.joint.floors import Floor
@@ -79,6 +80,7 @@ class Evaluation:
         seen: what requests see: of the replicas under the stated rate, or of busy ones where none is stated.
         replicas: that are run.
         value: of the objective; -inf where a design does not fit or misses a limit.
+        unlimited: of the objective, whether or not a design fits and meets the limits.
         fits: where memory and token budget hold it.
         carries: where the replicas carry the stated rate; everywhere where none is stated.
         meets: where it also meets the limits, and carries a stated rate that is limited or whose price is asked about.
@@ -89,9 +91,22 @@ class Evaluation:
     seen: Loaded
     replicas: Array
     value: Array
+    unlimited: Array
     fits: Mask
     carries: Mask
     meets: Mask
+
+    def excess(self, slo: Slo) -> Array:
+        """By how much the limits would have to be multiplied to be met; infinite where a design does not fit.
+
+        Args:
+            slo: limits on means.
+        """
+        ratio = np.zeros(self.fits.shape)
+        for limit, seconds in ((slo.ttft_s, self.seen.ttft_s), (slo.tpot_s, self.seen.tpot_s)):
+            if limit is not None:
+                ratio = np.maximum(ratio, seconds / limit)
+        return np.where(self.fits, ratio, np.inf)
 
 
 def budgeted(setting: Setting, token_budget: int) -> Setting:
@@ -139,8 +154,8 @@ def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) ->
         watts = node_watts(question, node, node.shapes, steps[:, None, :], busy.requests_per_s)
     value = served_value(question, node, busy.requests_per_s, replicas, watts)
     return Evaluation(
-        node=node, busy=busy, seen=seen, replicas=replicas, value=np.where(meets, value, -np.inf), fits=fits,
-        carries=carries, meets=meets,
+        node=node, busy=busy, seen=seen, replicas=replicas, value=np.where(meets, value, -np.inf), unlimited=value,
+        fits=fits, carries=carries, meets=meets,
     )  # fmt: skip
 
 

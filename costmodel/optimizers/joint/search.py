@@ -51,7 +51,7 @@ class Design:
         requests_per_s: that all replicas finish at most.
         tpot_s: mean time per output token under the stated rate, or of busy replicas where none is stated.
         ttft_s: mean time to first token, of the same.
-        value: of the objective; -inf where it misses a limit.
+        value: of the objective, whether or not limits are met.
         meets: whether it meets the limits.
         carries: whether it carries the stated rate; True where none is stated.
     """
@@ -121,11 +121,14 @@ class NoDesignError(InfeasibleError):
     Args:
         unplaced: placements that cannot run.
         message: what the rest misses; empty where there is no rest.
+        excess_ratio: by how much the limits would have to be multiplied for one design to meet them; infinite where
+            that would not help.
     """
 
-    def __init__(self, unplaced: list[Unplaced], message: str) -> None:
+    def __init__(self, unplaced: list[Unplaced], message: str, excess_ratio: float = float("inf")) -> None:
         super().__init__(message or unplaced[0].reason)
         self.unplaced = unplaced
+        self.excess_ratio = excess_ratio
 
 
 def joint_search(
@@ -166,7 +169,7 @@ def joint_search(
         best = sorted([*best, (float(np.max(found.value)), at)], key=lambda pair: (-pair[0], pair[1]))
         _enter(question, front, at, found)
     if not best or best[0][0] == -np.inf:
-        raise NoDesignError(unplaced, _missed(question, seen) if seen else "")
+        raise _no_design(question, unplaced, seen)
     sizes = {
         at: len(node.shapes) * len(question.token_budgets) * int(node.is_cap.sum()) for at, node in enumerate(nodes)
     }
@@ -320,9 +323,16 @@ def design_at(
     return Design(
         node=node, acceptance=a, configuration=chosen, token_budget=budget, batch_cap=batch // layout.data,
         replicas=replicas, requests_per_s=replicas * float(evaluation.busy.requests_per_s[name]),
-        tpot_s=float(times.tpot_s[name]), ttft_s=float(times.ttft_s[name]), value=float(evaluation.value[name]),
+        tpot_s=float(times.tpot_s[name]), ttft_s=float(times.ttft_s[name]), value=float(evaluation.unlimited[name]),
         meets=bool(evaluation.meets[name]), carries=bool(evaluation.carries[name]),
     )  # fmt: skip
+
+
+def _no_design(question: JointQuestion, unplaced: list[Unplaced], seen: dict[int, Evaluation]) -> NoDesignError:
+    if not seen:
+        return NoDesignError(unplaced, "")
+    excess = min(float(np.where(each.carries, each.excess(question.slo), np.inf).min()) for each in seen.values())
+    return NoDesignError(unplaced, _missed(question, seen), excess)
 
 
 def _missed(question: JointQuestion, seen: dict[int, Evaluation]) -> str:
