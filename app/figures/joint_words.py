@@ -15,6 +15,12 @@ def design_words(row: Json) -> str:
     return f"{row['device']} {row['layout']} {row['dtype']}{cache}, {drafted}"
 
 
+def marked_words(row: Json) -> str:
+    """A design in a cell, and what it misses."""
+    missed = "" if row["meets_limits"] else ", misses limits" if row["carries_load"] else ", carries a part of the load"
+    return design_words(row) + missed
+
+
 def headline(answer: Json) -> str:
     """What to run, in plain words (not escaped)."""
     row, objective = answer["choices"][0], answer["objective"]

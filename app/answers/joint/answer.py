@@ -23,6 +23,7 @@ from costmodel.optimizers.joint.space import JointQuestion
 SEEDS = 3
 LOWER_CAPS = 3  # further batch caps that are simulated of a design whose goodput may gain
 TRIES = 8  # further designs of a drafter and placement that are simulated where one misses its limits
+MORE = 1.01  # times the value of a design that meets the limits, from which on another one is simulated
 FRONT_RUNS = 8
 Report = Callable[[str, int, int], None]
 
@@ -98,7 +99,7 @@ def joint_answer(question: JointQuestion, traffic: Traffic, *, simulate: bool = 
         NoDesignError: nothing fits, or nothing carries the load.
         InputError: an unknown name.
     """
-    optimum = _nearest_search(question, report)
+    searched, optimum = _nearest_search(question, report)
     simulations = Simulations(question, traffic)
     finalists = []
     for place, design in enumerate(optimum.ranked):
@@ -112,7 +113,7 @@ def joint_answer(question: JointQuestion, traffic: Traffic, *, simulate: bool = 
             front[at] = _run(simulations, front[at].design, 1)
     finalists = sorted(finalists, key=lambda each: _rank(question.slo, each))
     comparison = compare_designs(
-        question, [each.design for each in finalists], seed=question.seed,
+        searched, [each.design for each in finalists], seed=question.seed,
         simulated=[None if each.run is None else each.run.ratios for each in finalists],
     )  # fmt: skip
     return JointAnswer(
@@ -125,16 +126,16 @@ def joint_answer(question: JointQuestion, traffic: Traffic, *, simulate: bool = 
     )
 
 
-def _nearest_search(question: JointQuestion, report: Report) -> JointOptimum:
-    """The search, within the least limits that anything meets where nothing meets those that are asked about."""
+def _nearest_search(question: JointQuestion, report: Report) -> tuple[JointQuestion, JointOptimum]:
+    """The search and its question, within the least limits that anything meets where nothing meets those that are asked about."""
     try:
-        return joint_search(question, progress=report)
+        return question, joint_search(question, progress=report)
     except NoDesignError as error:
         if not np.isfinite(error.excess_ratio):
             raise
         ratio = error.excess_ratio * (1.0 + 1e-9)
-    slo = question.slo.scaled(ttft_ratio=ratio, tpot_ratio=ratio)
-    return joint_search(replace(question, slo=slo), progress=report)
+    within = replace(question, slo=question.slo.scaled(ttft_ratio=ratio, tpot_ratio=ratio))
+    return within, joint_search(within, progress=report)
 
 
 def _rank(slo: Slo, finalist: Finalist) -> tuple[bool, bool, float]:
@@ -162,40 +163,44 @@ def _confirmed(simulations: Simulations, design: Design, seeds: int) -> Finalist
     if question.maximise == "goodput" and question.slo.limited:
         tried += [_run(simulations, lower, 1) for lower in _lower_caps(question, design)]
         tried.sort(key=lambda each: each.value)
-    found = evaluate(question, design.node)
-    for _ in range(TRIES):
-        met = [each for each in tried if each.meets(question.slo)]
-        if met:
-            whole = _run(simulations, max(met, key=lambda each: each.value).design, seeds)
-            if whole.meets(question.slo):
-                return whole
-            tried = [whole if each.design is whole.design else each for each in tried]
-        following = _following(question, found, tried)
-        if following is None:
-            break
-        tried.append(_run(simulations, following, 1))
-    best = min(tried, key=lambda each: _rank(question.slo, each))
-    return _run(simulations, best.design, seeds)
+    if question.slo.limited:
+        found = evaluate(question, design.node)
+        for _ in range(TRIES):
+            following = _following(question, found, tried)
+            if following is None:
+                break
+            tried.append(_run(simulations, following, 1))
+    for each in sorted(tried, key=lambda each: _rank(question.slo, each)):
+        whole = _run(simulations, each.design, seeds)
+        if whole.meets(question.slo) or not each.meets(question.slo):
+            return whole
+    return _run(simulations, min(tried, key=lambda each: each.excess(question.slo)).design, seeds)
 
 
 def _following(question: JointQuestion, found: Evaluation, tried: Sequence[Finalist]) -> Design | None:
-    """The best design that should meet the limits by the law, corrected by the latest simulation; else the nearest."""
-    run = tried[-1].run
-    if run is None:
+    """The best design that should meet the limits by the law as simulations correct it, and better than those that do.
+
+    Where none of those that were tried meets them, and none should, it is the nearest.
+    """
+    runs = [each.run for each in tried if each.run is not None]
+    if len(runs) < len(tried):
         return None
-    ratios = {"ttft_ratio": 1.0 / run.ttft_excess_ratio, "tpot_ratio": 1.0 / run.tpot_excess_ratio}
-    corrected = replace(question, slo=question.slo.scaled(**ratios))
+    ttft, tpot = (
+        float(np.exp(-np.mean(np.log([getattr(run, name) for run in runs]))))
+        for name in ("ttft_excess_ratio", "tpot_excess_ratio")
+    )
+    corrected = replace(question, slo=question.slo.scaled(ttft_ratio=ttft, tpot_ratio=tpot))
     under = evaluate(corrected, found.node)
     fresh = np.ones(under.fits.shape, dtype=np.bool_)
     for each in tried:
-        fresh[_place(question, found, each.design)] &= under.replicas[_place(question, found, each.design)] != (
-            each.design.replicas
-        )
-    values = np.where(fresh, under.value, -np.inf)
+        place = _place(question, found, each.design)
+        fresh[place] &= under.replicas[place] != each.design.replicas
+    met = [each.value for each in tried if each.meets(question.slo)]
+    values = np.where(fresh & (under.value > MORE * max(met, default=0.0)), under.value, -np.inf)
     if np.isfinite(values).any():
         return design_at(corrected, under, np.unravel_index(int(np.argmax(values)), values.shape))
     excess = np.where(fresh & under.carries, under.excess(corrected.slo), np.inf)
-    if excess.min() >= min(each.excess(question.slo) for each in tried):
+    if met or excess.min() >= min(each.excess(question.slo) for each in tried):
         return None
     return design_at(corrected, under, np.unravel_index(int(np.argmin(excess)), excess.shape))
 
