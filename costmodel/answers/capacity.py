@@ -18,7 +18,7 @@ from costmodel.answers.estimate import Setting, estimate
 from costmodel.answers.fit import Room, require_room, room
 from costmodel.answers.replicas import Curve, least_replicas, replica_curve
 from costmodel.answers.uncertainty import DRAWS, draw_steps, interval, paired
-from costmodel.answers.workload import Load, Slo
+from costmodel.answers.workload import Limits, Load
 from costmodel.laws.acceptance import Acceptance
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError
@@ -84,7 +84,7 @@ def plan(
     setting: Setting,
     acceptances: Sequence[Acceptance],
     load: Load,
-    slo: Slo,
+    slo: Limits,
     *,
     generator: np.random.Generator,
     utilisation: float = UTILISATION,
@@ -100,7 +100,7 @@ def plan(
         >>> from costmodel.answers.workload import load_of_means
         >>> setting = build_setting(DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b")))
         >>> load = load_of_means(requests_per_s=10, prompt_tokens=1000, output_tokens=200)
-        >>> found = plan(setting, [geometric(0, 0)], load, Slo(tpot_s=0.015), generator=np.random.default_rng(0))
+        >>> found = plan(setting, [geometric(0, 0)], load, Limits(tpot_s=0.015), generator=np.random.default_rng(0))
         >>> found.binds, bool(found.tpot_s < 0.015)
         ('tpot', True)
 
@@ -148,7 +148,7 @@ class _Served:
 
 
 def _served(
-    setting: Setting, a: Acceptance, load: Load, slo: Slo, utilisation: float, most: int, token_budget: int | None
+    setting: Setting, a: Acceptance, load: Load, slo: Limits, utilisation: float, most: int, token_budget: int | None
 ) -> _Served:
     """What a configuration needs for the load.
 
@@ -171,7 +171,7 @@ def _served(
     return _Served(acceptance=a, space=space, curve=curve, at=at, replicas=int(replicas))
 
 
-def _least(setting: Setting, curve: Curve, slo: Slo) -> str:
+def _least(setting: Setting, curve: Curve, slo: Limits) -> str:
     """Which limit not even a request on its own meets."""
     for name, limit, least in (("TTFT", slo.ttft_s, curve.received_s[0]), ("TPOT", slo.tpot_s, curve.tpot_s[0])):
         if limit is not None and least >= limit:
@@ -184,7 +184,13 @@ def _least(setting: Setting, curve: Curve, slo: Slo) -> str:
 
 
 def _plan(
-    setting: Setting, best: _Served, load: Load, slo: Slo, generator: np.random.Generator, utilisation: float, most: int
+    setting: Setting,
+    best: _Served,
+    load: Load,
+    slo: Limits,
+    generator: np.random.Generator,
+    utilisation: float,
+    most: int,
 ) -> Plan:
     a, space, curve, at, replicas = best.acceptance, best.space, best.curve, best.at, best.replicas
     share = load.requests_per_s / replicas  # requests per second of one replica
@@ -237,7 +243,7 @@ def _draws(setting: Setting, a: Acceptance, load: Load, batch: float) -> tuple[D
     return step_draw(setting, result.step), prefill_draw(setting, prompt_tokens=load.mean_prompt_tokens)
 
 
-def _binds(curve: Curve, at: int, slo: Slo, space: Room, most: int) -> str:
+def _binds(curve: Curve, at: int, slo: Limits, space: Room, most: int) -> str:
     """What keeps the chosen batch from growing by one."""
     if at + 1 == len(curve.batch):
         return "memory" if space.largest_batch <= most else "engine"

@@ -1,4 +1,4 @@
-"""What does one replica do at every batch and under every load: requests per second, time per token, time to first token?
+"""What does one replica do at every batch and under every load: requests per second, time per token, first token?
 
 A steady batch in which every request takes its prompt's time and its share of the decode steps. Prompts join decode
 steps, whole or in chunks that a token budget leaves room for. Under a load, requests arrive independently of each other
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.answers.estimate import Setting, estimate, mixed_prefill_s, prefill_s
-from costmodel.answers.workload import Load, Slo
+from costmodel.answers.workload import Limits, Load
 from costmodel.laws.acceptance import Acceptance
 from costmodel.passes.ops import Array, Number
 
@@ -151,7 +151,7 @@ class Curve:
 
 
 def least_replicas(
-    curve: Curve, requests_per_s: float, places: Array, slo: Slo, *, utilisation: float, most: int
+    curve: Curve, requests_per_s: float, places: Array, slo: Limits, *, utilisation: float, most: int
 ) -> Array:
     """The fewest replicas each of which keeps the limits under its share of a load; infinite where no number does.
 
@@ -319,8 +319,8 @@ def first_token_s(
     """Mean time to first token among requests that decode, once there is a place.
 
     An iteration takes a decode step and the prompts of all who arrived while another one ran. A request waits for what
-    is left of the running iteration, for those that are composed already, and then runs in iterations of its own, beside
-    the prompts that arrived with it. Where prompts together are more than the iterations' room, they queue.
+    is left of the running iteration, for those that are composed already, and then runs in iterations of its own,
+    beside the prompts that arrived with it. Where prompts together are more than the iterations' room, they queue.
 
     Args:
         prompts: what prompts take beside decoding requests.
@@ -341,6 +341,23 @@ def first_token_s(
     queue = arrivals * prompts.square * longer / (2.0 * (1.0 - full))
     own = prompts.mean_s + prompts.iterations * step_s
     return np.asarray(residual_ratio * seen + composed * iteration + share * seen + queue + own)
+
+
+def unloaded_first_token_s(
+    setting: Setting, *, prompt_tokens: Number, batch: Array, step_s: Array, drafts: bool
+) -> Array:
+    """Time to first token of a prompt that joins a batch which decodes, and to which nobody else comes.
+
+    Args:
+        setting: target, device, drafter and engine.
+        prompt_tokens: length of the prompt; broadcasts with the rest.
+        batch: requests in flight, the prompt's own among them.
+        step_s: of their decode step.
+        drafts: the drafter processes prompts too.
+    """
+    alone = np.asarray(prefill_s(setting, prompt_tokens=prompt_tokens, drafts=drafts))
+    waits = np.where(batch > 1.0, (1.0 + composed_iterations(setting)) * step_s, 0.0)
+    return np.asarray(alone + waits)
 
 
 def _alone_s(setting: Setting, length: float, drafts: bool, room: Array) -> Array:

@@ -59,7 +59,7 @@ class Load:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Slo:
+class Limits:
     """Limits on the times of requests, and when they count as met; None where there is no limit.
 
     Args:
@@ -84,7 +84,7 @@ class Slo:
         """Whether there is a limit."""
         return self.ttft_s is not None or self.tpot_s is not None
 
-    def scaled(self, *, ttft_ratio: float, tpot_ratio: float) -> "Slo":
+    def scaled(self, *, ttft_ratio: float, tpot_ratio: float) -> "Limits":
         """The limits times ratios."""
         ttft, tpot = self.ttft_s, self.tpot_s
         return replace(
@@ -99,7 +99,7 @@ class Slo:
             tpot_s: times per output token; broadcasts.
 
         Example:
-            >>> Slo(ttft_s=0.1).met(ttft_s=np.array([0.05, 0.2]), tpot_s=np.array([9.0, 9.0])).tolist()
+            >>> Limits(ttft_s=0.1).met(ttft_s=np.array([0.05, 0.2]), tpot_s=np.array([9.0, 9.0])).tolist()
             [True, False]
         """
         good = np.ones(np.broadcast_shapes(np.shape(ttft_s), np.shape(tpot_s)), dtype=np.bool_)
@@ -113,7 +113,7 @@ class Slo:
         """The limits and when they are met; empty where there is none.
 
         Example:
-            >>> Slo(ttft_s=0.045).words, Slo(ttft_s=0.045, tpot_s=0.02, share_ratio=0.9).words
+            >>> Limits(ttft_s=0.045).words, Limits(ttft_s=0.045, tpot_s=0.02, share_ratio=0.9).words
             ('mean TTFT <= 45 ms', '90% of the requests have TTFT <= 45 ms and TPOT <= 20 ms')
         """
         limits = [

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.answers.joint.simulated import Run, Simulations, Traffic
-from costmodel.answers.workload import Slo
+from costmodel.answers.workload import Limits
 from costmodel.optimizers.joint.comparison import Comparison, compare_designs
 from costmodel.optimizers.joint.evaluation import Evaluation, evaluate
 from costmodel.optimizers.joint.search import Design, JointOptimum, NoDesignError, design_at, joint_search
@@ -47,13 +47,13 @@ class Finalist:
         """The objective: predicted, times what simulations say of the prediction."""
         return self.design.value * (1.0 if self.run is None else float(np.mean(self.run.ratios)))
 
-    def meets(self, slo: Slo) -> bool:
+    def meets(self, slo: Limits) -> bool:
         """Whether it carries what is asked within the limits, in simulation where there is one."""
         design = self.design
         predicted = slo.met(ttft_s=np.asarray(design.ttft_s), tpot_s=np.asarray(design.tpot_s))
         return design.carries and (bool(predicted) if self.run is None else self.run.meets)
 
-    def excess(self, slo: Slo) -> float:
+    def excess(self, slo: Limits) -> float:
         """By how much the limits would have to be multiplied to be met."""
         design, run = self.design, self.run
         ratios = (1.0, 1.0) if run is None else (run.ttft_excess_ratio, run.tpot_excess_ratio)
@@ -127,7 +127,7 @@ def joint_answer(question: JointQuestion, traffic: Traffic, *, simulate: bool = 
 
 
 def _nearest_search(question: JointQuestion, report: Report) -> tuple[JointQuestion, JointOptimum]:
-    """The search and its question, within the least limits that anything meets where nothing meets those that are asked about."""
+    """The search, and its question: with the least limits that anything meets, where nothing meets its own."""
     try:
         return question, joint_search(question, progress=report)
     except NoDesignError as error:
@@ -138,7 +138,7 @@ def _nearest_search(question: JointQuestion, report: Report) -> tuple[JointQuest
     return within, joint_search(within, progress=report)
 
 
-def _rank(slo: Slo, finalist: Finalist) -> tuple[bool, bool, float]:
+def _rank(slo: Limits, finalist: Finalist) -> tuple[bool, bool, float]:
     """What meets the limits comes first, of that what was simulated; else what is nearest to them."""
     meets = finalist.meets(slo)
     return not meets, slo.limited and finalist.run is None, -finalist.value if meets else finalist.excess(slo)

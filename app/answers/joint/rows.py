@@ -90,7 +90,8 @@ def design_row(question: JointQuestion, finalist: Finalist) -> Json:
         "replicas": design.replicas, "devices": design.devices, "requests_per_s": design.requests_per_s,
         "tokens_per_s": design.requests_per_s * output, "tokens_per_s_per_user": 1.0 / design.tpot_s,
         "tokens_per_s_per_device": design.tokens_per_s_per_device(output), "tpot_s": design.tpot_s,
-        "ttft_s": design.ttft_s, "meets_limits": finalist.meets(question.slo), "carries_load": design.carries, "predicted_objective": _known(design.value),
+        "ttft_s": design.ttft_s, "meets_limits": finalist.meets(question.slo), "carries_load": design.carries,
+        "predicted_objective": _known(design.value),
         "objective": _known(finalist.value), "usd_per_hour": None if price is None else price * design.devices,
         "simulated": None if run is None else {
             "objective_ratio": sum(run.ratios) / len(run.ratios), "seeds": len(run.ratios),

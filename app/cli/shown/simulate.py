@@ -138,10 +138,10 @@ def print_highest_rates(answer: Mapping[str, Any], points: "list[LoadPoint]", ti
          "grows" if row["is_growing"] else "", row["reason"] or ""]
         for row in answer["highest_rates"]
     ]  # fmt: skip
-    heads = ["setting", "highest rate/s", "lost at", "within limits", "goodput/s", "tokens/s", "requests", "seconds", "backlog",
-             "no rate"]  # fmt: skip
-    caption = f"{answer['limits']}, of those that arrive after the warm-up, and no backlog grows; requests and seconds: "
-    caption += f"of the run at that rate, which is lengthened to {MOST_REQUESTS:,} requests at most until it says so; "
+    heads = ["setting", "highest rate/s", "lost at", "within limits", "goodput/s", "tokens/s", "requests",
+             "seconds", "backlog", "no rate"]  # fmt: skip
+    caption = f"{answer['limits']}, of those that arrive after the warm-up, and no backlog grows; requests and "
+    caption += f"seconds: of the run at that rate, which is lengthened to {MOST_REQUESTS:,} requests at most until it says so; "
     caption += "in brackets behind the share: 80 % from means of batches"
     if len(answer["seeds"]) > 1:
         caption += f", behind the rate: 80 % of {len(answer['seeds'])} seeds"

@@ -31,7 +31,7 @@ from app.cli.verbs.capacity_joint import full_plans, is_full
 if TYPE_CHECKING:
     from costmodel.answers.capacity import Plan
     from costmodel.answers.estimate import Setting
-    from costmodel.answers.workload import Load, Slo
+    from costmodel.answers.workload import Limits, Load
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
     from costmodel.optimizers.drafters.sources import Source
@@ -82,7 +82,8 @@ def capacity(
         int, typer.Option("--devices", min=1, max=MOST_DEVICES, help="With --search full: most devices of a kind.")
     ] = MOST_DEVICES,
     utilisation: Annotated[
-        float, typer.Option("--utilisation", help="Share of the requests that a replica could finish which it is sent at most.")
+        float,
+        typer.Option("--utilisation", help="Most that a replica is sent, as a share of what it could finish."),
     ] = 0.8,
     out: Out = None,
     csv: Csv = None,
@@ -95,11 +96,11 @@ def capacity(
     from app.answers.optimize import acceptance
     from app.cli.output import deliver, say
     from app.cli.question.configurations import compared
-    from costmodel.answers.workload import Slo
+    from costmodel.answers.workload import Limits
     from hardware_profiles.errors import InputError
 
     load = _load(rate, prompt, output, requests, full=is_full(search))
-    slo = Slo(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
+    slo = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
     if not 0.0 < utilisation < 1.0:
         raise InputError("must lie between 0 and 1, both excluded", key="--utilisation", value=utilisation)
     devices = ",".join(device or ["h100-sxm"])
@@ -207,7 +208,7 @@ def _row(
     setting: "Setting | str",
     acceptances: "list[Acceptance]",
     load: "Load",
-    slo: "Slo",
+    slo: "Limits",
     utilisation: float,
     seed: int,
 ) -> dict[str, Any]:

@@ -62,6 +62,13 @@ class Joint:
     simulate: Annotated[
         bool, typer.Option("--simulate/--no-simulate", help="With --search full: confirm the best by simulation.")
     ] = True
+    good_share: Annotated[
+        float | None,
+        typer.Option(
+            "--good-share",
+            help="With --search full: share of the requests that must be within the limits. Default: their means.",
+        ),
+    ] = None
     requests: RequestFile = None
     rate: Rate = None
     prompt_tokens: PromptTokens = None
@@ -163,7 +170,7 @@ def joint_question(
         InputError: several models or engines, or values out of range.
     """
     from app.cli.options import MOST_DRAFT_TOKENS, milliseconds
-    from costmodel.answers.workload import Slo
+    from costmodel.answers.workload import Limits
     from costmodel.optimizers.joint.objective import objective_named
     from costmodel.optimizers.joint.space import BATCH_CAPS, TOKEN_BUDGETS, JointQuestion
 
@@ -178,7 +185,10 @@ def joint_question(
         batch_caps=whole_numbers(caps, "--batch-caps", least=1) if caps else BATCH_CAPS,
         token_budgets=whole_numbers(budgets, "--token-budgets", least=1) if budgets else TOKEN_BUDGETS, load=load,
         rate_stated=joint.rate is not None or joint.requests is not None,
-        slo=Slo(**{f"{name}_s": milliseconds(given[f"slo_{name}"], f"--slo-{name}") for name in ("ttft", "tpot")}),
+        slo=Limits(
+            ttft_s=milliseconds(given["slo_ttft"], "--slo-ttft"), share_ratio=joint.good_share,
+            tpot_s=milliseconds(given["slo_tpot"], "--slo-tpot"),
+        ),
         maximise=objective_named(joint.maximise), draft_tokens=drafts.lengths,
         tree_sizes=[n for n in whole_numbers(drafts.trees, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS) if n],
         seed=given["seed"],

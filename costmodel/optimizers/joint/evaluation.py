@@ -25,7 +25,7 @@ from costmodel.answers.replicas import (
     replica_speeds,
     step_rows,
 )
-from costmodel.answers.workload import Slo
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.joint.floors import Floor
@@ -96,7 +96,7 @@ class Evaluation:
     carries: Mask
     meets: Mask
 
-    def excess(self, slo: Slo) -> Array:
+    def excess(self, slo: Limits) -> Array:
         """By how much the limits would have to be multiplied to be met; infinite where a design does not fit.
 
         Args:
