@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from costmodel.optimizers.allowed import Limits
+from costmodel.answers.workload import Limits
 from costmodel.optimizers.candidates.static_candidates import CHAIN_LENGTHS, NGRAM_LENGTHS
 from costmodel.optimizers.counted.lengths import KnownLength, known_lengths
 from costmodel.optimizers.counted.next_run import NextRun, next_runs

@@ -14,10 +14,11 @@ from costmodel.answers.uncertainty import dominant_terms, interval, term_source
 
 if TYPE_CHECKING:  # what searches and simulates would double the time until other verbs answer
     from costmodel.answers.estimate import Estimate, Intervals, Setting
+    from costmodel.answers.workload import Limits
     from costmodel.configuration import DecodingConfiguration
     from costmodel.engines.record.overhead import Overhead
     from costmodel.laws.acceptance import Acceptance
-    from costmodel.optimizers.allowed import Limits, Unmet
+    from costmodel.optimizers.allowed import Unmet
     from costmodel.optimizers.drafters.sources import Source
     from costmodel.optimizers.recommend import Recommendation
     from costmodel.optimizers.search import Cell, Choice
@@ -148,7 +149,8 @@ def choice(picked: Choice, answer: Recommendation) -> Json:
 def unmet_rows(unmet: Sequence[Unmet], limits: Limits) -> list[Json]:
     """Batches and contexts at which nothing is allowed, each with the nearest changes that were tried and do."""
     from app.answers.feasible import nearest_changes
-    from costmodel.optimizers.allowed import Limits, meets
+    from costmodel.answers.workload import Limits
+    from costmodel.optimizers.allowed import meets
 
     rows = []
     for each in unmet:

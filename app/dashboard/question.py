@@ -12,11 +12,11 @@ import numpy as np
 
 from app.dashboard.held import model_place, recording_place
 from app.dashboard.state import State, against_of, milliseconds, overrides, with_values
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, accepted_by, law_for
 from costmodel.laws.claims import rate_claim
 from costmodel.method_library import load_method
-from costmodel.optimizers.allowed import Limits
 from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.drafters.sources import Source, trace_source

@@ -15,13 +15,45 @@ def design_words(row: Json) -> str:
     return f"{row['device']} {row['layout']} {row['dtype']}{cache}, {drafted}"
 
 
+def marked_words(row: Json) -> str:
+    """A design in a cell, and what it misses."""
+    missed = "" if row["meets_limits"] else ", misses limits" if row["carries_load"] else ", carries a part of the load"
+    return design_words(row) + missed
+
+
 def headline(answer: Json) -> str:
     """What to run, in plain words (not escaped)."""
     row, objective = answer["choices"][0], answer["objective"]
     several = f"{row['replicas']} replicas" if row["replicas"] > 1 else "1 replica"
-    return (
-        f"Run {design_words(row)}: {several} on {row['devices']} devices, at most {row['batch_cap']:,} requests of a "
+    design = (
+        f"{design_words(row)}: {several} on {row['devices']} devices, at most {row['batch_cap']:,} requests of a "
         f"scheduler and {row['token_budget']:,} tokens of an iteration: {digits(row['objective'])} {objective['unit']}"
+    )
+    if not row["carries_load"]:
+        return f"{uncarried_words(answer)} Nearest is {design}"
+    return f"Run {design}" if row["meets_limits"] else f"{unmet_words(answer)} Nearest is {design}"
+
+
+def unmet_words(answer: Json) -> str:
+    """That nothing meets the limits, and what the nearest design takes; empty where something does (not escaped)."""
+    row = answer["choices"][0]
+    if row["meets_limits"] or not row["carries_load"]:
+        return ""
+    seen = row["simulated"] or row
+    grows = "" if seen.get("sustained", True) else ", and its backlog grows"
+    return (
+        f"No design meets the limits ({answer['limits']['meaning']}): the nearest takes a mean TTFT of "
+        f"{digits(1e3 * seen['ttft_s'])} ms and a mean TPOT of {digits(1e3 * seen['tpot_s'])} ms{grows}."
+    )
+
+
+def uncarried_words(answer: Json) -> str:
+    """That the stated rate is not carried, and what is; empty where it is carried (not escaped)."""
+    if answer["choices"][0]["carries_load"]:
+        return ""
+    return (
+        f"The load is not carried: of {digits(answer['load_per_s'])} requests/s at most "
+        f"{digits(answer['carried_per_s'])} are served."
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.figures.charts import Figure, digits, interval_words
 from app.figures.joint_figures import front_figure
-from app.figures.joint_words import design_words, headline, sure_words
+from app.figures.joint_words import design_words, headline, marked_words, sure_words
 from app.reports.page import figure_card, html_page, html_table, whole_answer, write_page
 from hardware_profiles.units import MILLI
 
@@ -44,7 +44,7 @@ def joint_page(answer: Json) -> str:
     parts = [
         f'<header><p class="eyebrow">{escape(title)}</p><h1>{escape(headline(answer))}</h1>'
         f"<p>{escape(sure_words(answer))}.</p></header>", f'<section class="grid">{card}</section>',
-        "<h2>The best design of each drafter and placement</h2>",
+        "<h2>The best design of each drafter and placement</h2>", _limits(answer),
         html_table(("design", "devices", "batch cap", "token budget", unit, "TPOT (ms)", "TTFT (ms)",
                     "simulated against predicted", "loses to the first"), designs),
         "<h2>The front</h2>",
@@ -57,12 +57,16 @@ def joint_page(answer: Json) -> str:
     return html_page(title, "".join(parts), figures)
 
 
+def _limits(answer: Json) -> str:
+    meaning = answer["limits"]["meaning"]
+    return f"<p>Limits: {escape(meaning)}.</p>" if meaning else ""
+
+
 def _cells(answer: Json, row: Json) -> list[str]:
     run, lost = row["simulated"], row["loses_to_winner_probability"]
     seen = run or row
-    mark = "" if row["meets_limits"] else " (misses limits)"
     return [
-        escape(design_words(row) + mark), f"{row['devices']:,}", f"{row['batch_cap']:,}", f"{row['token_budget']:,}",
+        escape(marked_words(row)), f"{row['devices']:,}", f"{row['batch_cap']:,}", f"{row['token_budget']:,}",
         f"{digits(row['objective'])} ({interval_words(row['objective_interval'])})", digits(seen["tpot_s"] / MILLI),
         digits(seen["ttft_s"] / MILLI), "" if run is None else f"{100 * (run['objective_ratio'] - 1):+.1f} %",
         "" if lost is None else f"{100 * lost:.0f} %",

@@ -99,15 +99,16 @@ def write_load_page(
     figures: dict[str, Figure] = {}
     drawn = [*_over_load(load), *_share_over_load(load, share)] if load else []
     cards = [figure_card(figures, key, figure, heading, note) for key, heading, note, figure in drawn]
-    head = ("setting", "highest rate, requests/s", "lost at", "within the limits", "goodput/s", "tokens/s", "backlog",
-            "no rate")  # fmt: skip
+    head = ("setting", "highest rate, requests/s", "lost at", "within the limits", "goodput/s", "tokens/s",
+            "requests", "seconds", "backlog", "no rate")  # fmt: skip
     rows = [
         (escape(row["name"]), digits(row["rate_per_s"]), digits(row["above_per_s"]), _percent(row["good_ratio"]),
-         digits(row["goodput_per_s"]), digits(row["tokens_per_s"]), "grows" if row["is_growing"] else "",
-         escape(row["reason"] or ""))
+         digits(row["goodput_per_s"]), digits(row["tokens_per_s"]), digits(row["requests"]), digits(row["clock_s"]),
+         "grows" if row["is_growing"] else "", escape(row["reason"] or ""))
         for row in highest
     ]  # fmt: skip
-    note = f"<p>{share:.0%} of the requests within the limits after the warm-up, on the same draws.</p>"
+    note = f"<p>{share:.0%} of the requests within the limits after the warm-up, on the same draws, in "
+    note += "runs that are lengthened until their batches say so and no backlog grows.</p>"
     body = f'<header><h1>{escape(title)}</h1></header><section class="card"><h2>Highest rates</h2>{note}'
     body += f'{html_table(head, rows)}</section><section class="grid">{"".join(cards)}</section>'
     if load:

@@ -1,29 +1,31 @@
 """How many devices serve a load within its latency limits, at which batch, power and price?
 
 One replica is a batch of requests in a steady state: each takes its prompt's time and its share of the decode steps.
-The batch is the one of highest rate that memory and limits allow; replicas run at a stated share of that rate.
-Leaves out percentiles, bursts, routing and disaggregated prefill (see the simulator): limits hold for means. Under a
-plan every device is taken to draw what one of a tensor-parallel group would that held all experts itself.
+There are as many replicas as keep the limits under their share of the load, none of which is sent more than a stated
+share of the requests that it could finish. Leaves out percentiles, bursts, routing and disaggregated prefill (see the
+simulator): limits hold for means. Under a plan every device is taken to draw what one of a tensor-parallel group would
+that held all experts itself.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from costmodel.answers.energy import Draw, idle_w, prefill_draw, step_draw, usd_per_million
 from costmodel.answers.estimate import Setting, estimate
 from costmodel.answers.fit import Room, require_room, room
-from costmodel.answers.replicas import Curve, Prompts, replica_curve, waiting_s
+from costmodel.answers.replicas import Curve, least_replicas, replica_curve
 from costmodel.answers.uncertainty import DRAWS, draw_steps, interval, paired
-from costmodel.answers.workload import Load, Slo
+from costmodel.answers.workload import Limits, Load
 from costmodel.laws.acceptance import Acceptance
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.units import MILLI
 
 MOST_BATCH = 1024  # requests in flight per scheduler (vLLM's default limit)
+MOST_REPLICAS = 1 << 20  # under whose load nobody meets anybody
 UTILISATION = 0.8  # share of a replica's highest rate that is planned with; ASSUMED, arrivals are never even
 
 
@@ -36,12 +38,12 @@ class Plan:
         acceptance: the configuration.
         room: memory of a device.
         curve: one replica at every batch that fits.
-        batch: requests in flight at a replica's highest rate within the limits.
+        batch: requests in flight under the highest load of a replica within the limits.
         binds: what keeps the batch from growing: `tpot`, `ttft`, `memory`, `engine`, or `throughput` where more
             requests would not be served any faster.
         replicas: replicas needed.
         replicas_bounds: 80 % interval, from the errors of the cost model and the acceptance.
-        utilisation_ratio: of a replica's highest rate that the load uses.
+        utilisation_ratio: share of the requests that a busy replica finishes which the load sends it.
         mean_batch: requests in flight at the load itself.
         tpot_s: at the load itself.
         ttft_s: at the load itself, waiting included.
@@ -82,7 +84,7 @@ def plan(
     setting: Setting,
     acceptances: Sequence[Acceptance],
     load: Load,
-    slo: Slo,
+    slo: Limits,
     *,
     generator: np.random.Generator,
     utilisation: float = UTILISATION,
@@ -98,7 +100,7 @@ def plan(
         >>> from costmodel.answers.workload import load_of_means
         >>> setting = build_setting(DecodingConfiguration(deployment=DeploymentNames(model="llama-3.1-8b")))
         >>> load = load_of_means(requests_per_s=10, prompt_tokens=1000, output_tokens=200)
-        >>> found = plan(setting, [geometric(0, 0)], load, Slo(tpot_s=0.015), generator=np.random.default_rng(0))
+        >>> found = plan(setting, [geometric(0, 0)], load, Limits(tpot_s=0.015), generator=np.random.default_rng(0))
         >>> found.binds, bool(found.tpot_s < 0.015)
         ('tpot', True)
 
@@ -108,7 +110,7 @@ def plan(
         load: requests to serve.
         slo: limits on means.
         generator: source of randomness for the interval.
-        utilisation: share of a replica's highest rate to plan with, above 0 and below 1.
+        utilisation: share of the requests that a busy replica finishes which one is sent at most, in (0, 1).
         most_batch: most requests in flight of a replica; None: 1,024 of every scheduler.
         token_budget: most query tokens of an iteration, into which prompts are split; None: prompts stay whole.
 
@@ -118,61 +120,83 @@ def plan(
     """
     if not 0.0 < utilisation < 1.0:
         raise InputError("must lie between 0 and 1, both excluded", key="utilisation", value=utilisation)
+    if slo.share_ratio is not None:
+        raise InputError("is known of simulations alone; limits hold for means here", key="good_share")
     most = most_batch or _most_batch(setting)
     refused: list[InfeasibleError] = []
-    best: tuple[float, Acceptance, Room, Curve, int] | None = None
+    served: list[_Served] = []
     for acceptance in acceptances:
         try:
-            space, curve, at = _best_batch(setting, acceptance, load, slo, utilisation, most, token_budget)
+            served.append(_served(setting, acceptance, load, slo, utilisation, most, token_budget))
         except InfeasibleError as error:
             refused.append(error)
-            continue
-        if best is None or curve.requests_per_s[at] > best[0]:
-            best = float(curve.requests_per_s[at]), acceptance, space, curve, at
-    if best is None:
+    if not served:
         raise refused[0]
+    best = min(served, key=lambda each: (each.replicas, -each.curve.requests_per_s[each.at]))
     return _plan(setting, best, load, slo, generator, utilisation, most)
 
 
-def _best_batch(
-    setting: Setting, a: Acceptance, load: Load, slo: Slo, utilisation: float, most: int, token_budget: int | None
-) -> tuple[Room, Curve, int]:
-    """Memory, curve and the index of the batch of highest rate within the limits."""
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Served:
+    """One configuration that serves the load: its memory, its curve, the place of its batch, its replicas."""
+
+    acceptance: Acceptance
+    space: Room
+    curve: Curve
+    at: int
+    replicas: int
+
+
+def _served(
+    setting: Setting, a: Acceptance, load: Load, slo: Limits, utilisation: float, most: int, token_budget: int | None
+) -> _Served:
+    """What a configuration needs for the load.
+
+    Raises:
+        InfeasibleError: memory holds no request, or no number of replicas keeps the limits.
+    """
     space = room(setting, a, context=load.longest_context)
     require_room(setting, space)
-    curve = replica_curve(
-        setting, a, load, largest=min(space.largest_batch, most), utilisation=utilisation, token_budget=token_budget
+    curve = replica_curve(setting, a, load, largest=min(space.largest_batch, most), token_budget=token_budget)
+    replicas = float(
+        least_replicas(
+            curve, load.requests_per_s, curve.batch[-1:], slo, utilisation=utilisation, most=MOST_REPLICAS
+        )[0]
     )
-    meets = np.ones(curve.batch.shape, dtype=np.bool_)
-    for name, limit, values in (("TTFT", slo.ttft_s, curve.ttft_s), ("TPOT", slo.tpot_s, curve.tpot_s)):
-        if limit is None:
-            continue
-        least = int(np.argmin(values))
-        if values[least] > limit:
-            raise InfeasibleError(
+    if not math.isfinite(replicas):
+        raise InfeasibleError(_least(setting, curve, slo))
+    seen = curve.under(curve.load_per_s, curve.batch[-1:])
+    within = slo.met(ttft_s=seen.ttft_s, tpot_s=curve.tpot_s) & np.isfinite(seen.ttft_s)
+    at = int(np.argmax(np.where(within, curve.requests_per_s, 0.0)))
+    return _Served(acceptance=a, space=space, curve=curve, at=at, replicas=int(replicas))
+
+
+def _least(setting: Setting, curve: Curve, slo: Limits) -> str:
+    """Which limit not even a request on its own meets."""
+    for name, limit, least in (("TTFT", slo.ttft_s, curve.received_s[0]), ("TPOT", slo.tpot_s, curve.tpot_s[0])):
+        if limit is not None and least >= limit:
+            return (
                 f"SLO: a mean {name} of {limit / MILLI:g} ms cannot be met by {setting.target.name} on "
-                f"{setting.devices} x {setting.device.name}; the least is {values[least] / MILLI:.3g} ms, at batch "
-                f"{curve.batch[least]:.0f}"
+                f"{setting.devices} x {setting.device.name}; the least is {least / MILLI:.3g} ms, at batch "
+                f"{curve.batch[0]:.0f}"
             )
-        meets &= values <= limit
-    if not meets.any():
-        raise InfeasibleError(f"SLO: no batch meets both limits on {setting.device.name}, only either of them")
-    return space, curve, int(np.argmax(np.where(meets, curve.requests_per_s, 0.0)))
+    return f"SLO: no number of replicas up to {MOST_REPLICAS:,} serves the load on {setting.device.name}"
 
 
 def _plan(
     setting: Setting,
-    best: tuple[float, Acceptance, Room, Curve, int],
+    best: _Served,
     load: Load,
-    slo: Slo,
+    slo: Limits,
     generator: np.random.Generator,
     utilisation: float,
     most: int,
 ) -> Plan:
-    rate, a, space, curve, at = best
-    replicas = max(1, math.ceil(load.requests_per_s / (utilisation * rate) - 1e-9))
+    a, space, curve, at, replicas = best.acceptance, best.space, best.curve, best.at, best.replicas
     share = load.requests_per_s / replicas  # requests per second of one replica
-    mean = _mean_batch(curve, share)
+    places = curve.batch[-1:]
+    seen = curve.under(np.array([share]), places)
+    mean = float(seen.in_flight[0])
     here = max(mean, 1.0)
     step, prompt = _at(curve, curve.step_s, here), _at(curve, curve.prompts.mean_s, here)
     steps = load.output_tokens / a.tokens_per_step
@@ -191,17 +215,11 @@ def _plan(
         batch=int(curve.batch[at]),
         binds=_binds(curve, at, slo, space, most),
         replicas=replicas,
-        replicas_bounds=_replica_bounds(setting, a, load, curve, at, utilisation, generator),
-        utilisation_ratio=share / rate,
+        replicas_bounds=_replica_bounds(setting, load, best, utilisation, generator),
+        utilisation_ratio=share / float(curve.highest_per_s(places)[0]),
         mean_batch=mean,
-        tpot_s=_at(curve, curve.tpot_s, here),
-        ttft_s=float(
-            waiting_s(
-                curve.batch[at], share / rate, arrivals=np.asarray(share / setting.parallel_prompts),
-                step=np.asarray(step), prompts=_prompts_at(curve, here),
-                stay=np.asarray(here / setting.parallel_prompts * prompt + steps * step),
-            )
-        ),
+        tpot_s=float(seen.tpot_s[0]),
+        ttft_s=float(seen.ttft_s[0]),
         watts=watts,
         joules_per_token=watts / load.tokens_per_s,
         decode_joules_per_token=devices * decode.joules / (here * a.tokens_per_step),
@@ -220,49 +238,29 @@ def _at(curve: Curve, values: Array, batch: float) -> float:
     return float(np.interp(batch, curve.batch, values))
 
 
-def _prompts_at(curve: Curve, batch: float) -> Prompts:
-    p = curve.prompts
-    here = (np.asarray(_at(curve, values, batch)) for values in (p.mean_s, p.square, p.iterations))
-    return replace(p, **dict(zip(("mean_s", "square", "iterations"), here, strict=True)))
-
-
-def _mean_batch(curve: Curve, requests_per_s: float) -> float:
-    """Requests in flight at a rate: the least batch that finishes as many, below 1 where a replica often idles."""
-    enough = np.flatnonzero(curve.requests_per_s >= requests_per_s)
-    at = int(enough[0]) if enough.size else len(curve.batch) - 1
-    high = float(curve.requests_per_s[at])
-    here = float(curve.batch[at])
-    if at == 0:
-        return requests_per_s / high * here
-    low, before = float(curve.requests_per_s[at - 1]), float(curve.batch[at - 1])
-    return before + (here - before) * min((requests_per_s - low) / (high - low), 1.0)
-
-
 def _draws(setting: Setting, a: Acceptance, load: Load, batch: float) -> tuple[Draw, Draw]:
     result = estimate(setting, a, batch=batch, context=load.decode_context)
     return step_draw(setting, result.step), prefill_draw(setting, prompt_tokens=load.mean_prompt_tokens)
 
 
-def _binds(curve: Curve, at: int, slo: Slo, space: Room, most: int) -> str:
+def _binds(curve: Curve, at: int, slo: Limits, space: Room, most: int) -> str:
     """What keeps the chosen batch from growing by one."""
     if at + 1 == len(curve.batch):
         return "memory" if space.largest_batch <= most else "engine"
-    for name, limit, values in (("tpot", slo.tpot_s, curve.tpot_s), ("ttft", slo.ttft_s, curve.ttft_s)):
-        if limit is not None and values[at + 1] > limit:
-            return name
+    if slo.tpot_s is not None and curve.tpot_s[at + 1] > slo.tpot_s:
+        return "tpot"
+    seen = curve.under(curve.load_per_s[at + 1 : at + 2], curve.batch[-1:])
+    if slo.ttft_s is not None and seen.ttft_s[0] > slo.ttft_s:
+        return "ttft"
     return "throughput"
 
 
 def _replica_bounds(
-    setting: Setting,
-    a: Acceptance,
-    load: Load,
-    curve: Curve,
-    at: int,
-    utilisation: float,
-    generator: np.random.Generator,
+    setting: Setting, load: Load, best: _Served, utilisation: float, generator: np.random.Generator
 ) -> tuple[int, int]:
-    """Replicas under drawn errors of the model and of the acceptance, at the chosen batch."""
+    """Replicas under drawn errors of the model and of the acceptance, which slow a replica at its largest load."""
+    a, curve = best.acceptance, best.curve
+    at = int(np.argmax(curve.requests_per_s))
     result = estimate(setting, a, batch=curve.batch[at], context=load.decode_context)
     drawn = draw_steps(
         result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
@@ -274,5 +272,9 @@ def _replica_bounds(
         curve.prompts.mean_s[at] / setting.parallel_prompts
         + load.output_tokens / tokens * curve.step_s[at] / curve.batch[at]
     )
-    low, high = interval(np.ceil(load.requests_per_s * error * each / utilisation - 1e-9))
-    return math.floor(low), math.ceil(high)
+    carried = best.replicas  # of which the limits may take more than the rate alone
+    alone = math.ceil(load.requests_per_s / (utilisation * curve.requests_per_s[at]) - 1e-9)
+    slower = error * each * curve.requests_per_s[at]
+    needed = np.where(alone < carried, carried, load.requests_per_s / (utilisation * curve.requests_per_s[at]))
+    low, high = interval(np.ceil(needed * slower - 1e-9))
+    return max(min(math.floor(low), carried), 1), max(math.ceil(high), carried)

@@ -5,11 +5,13 @@ independent of each other (see the simulator for recorded arrivals).
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from costmodel.passes.ops import Array, Mask
 from hardware_profiles.errors import InputError
+from hardware_profiles.units import MILLI
 from traces.kinds.acceptance import RequestTrace
 
 MOST_TOKENS = 10_000_000
@@ -57,16 +59,71 @@ class Load:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Slo:
-    """Limits on means over requests; None where there is none.
+class Limits:
+    """Limits on the times of requests, and when they count as met; None where there is no limit.
 
     Args:
         ttft_s: time to first token.
         tpot_s: time per output token after the first.
+        share_ratio: share of the requests that must be within both limits, in (0, 1]; None: their means must be.
+
+    Raises:
+        InputError: a share outside its range.
     """
 
     ttft_s: float | None = None
     tpot_s: float | None = None
+    share_ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.share_ratio is not None and not 0.0 < self.share_ratio <= 1.0:
+            raise InputError("must lie in 0..1, 0 excluded", key="good_share", value=self.share_ratio)
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit."""
+        return self.ttft_s is not None or self.tpot_s is not None
+
+    def scaled(self, *, ttft_ratio: float, tpot_ratio: float) -> "Limits":
+        """The limits times ratios."""
+        ttft, tpot = self.ttft_s, self.tpot_s
+        return replace(
+            self, ttft_s=None if ttft is None else ttft * ttft_ratio, tpot_s=None if tpot is None else tpot * tpot_ratio
+        )
+
+    def met(self, *, ttft_s: Array, tpot_s: Array) -> Mask:
+        """Where times are within the limits; what has no time meets them.
+
+        Args:
+            ttft_s: times to first token, of requests or their means.
+            tpot_s: times per output token; broadcasts.
+
+        Example:
+            >>> Limits(ttft_s=0.1).met(ttft_s=np.array([0.05, 0.2]), tpot_s=np.array([9.0, 9.0])).tolist()
+            [True, False]
+        """
+        good = np.ones(np.broadcast_shapes(np.shape(ttft_s), np.shape(tpot_s)), dtype=np.bool_)
+        for limit, seconds in ((self.ttft_s, ttft_s), (self.tpot_s, tpot_s)):
+            if limit is not None:
+                good = good & ~(np.asarray(seconds) > limit)
+        return good
+
+    @property
+    def words(self) -> str:
+        """The limits and when they are met; empty where there is none.
+
+        Example:
+            >>> Limits(ttft_s=0.045).words, Limits(ttft_s=0.045, tpot_s=0.02, share_ratio=0.9).words
+            ('mean TTFT <= 45 ms', '90% of the requests have TTFT <= 45 ms and TPOT <= 20 ms')
+        """
+        limits = [
+            f"{name} <= {limit / MILLI:g} ms"
+            for name, limit in (("TTFT", self.ttft_s), ("TPOT", self.tpot_s))
+            if limit is not None
+        ]
+        if self.share_ratio is None:
+            return " and ".join(f"mean {limit}" for limit in limits)
+        return f"{100 * self.share_ratio:g}% of the requests have {' and '.join(limits)}" if limits else ""
 
 
 def load_of_means(*, requests_per_s: float, prompt_tokens: float, output_tokens: float) -> Load:

@@ -9,8 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from costmodel.answers.estimate import Setting, footprint_of, prefill_s, step_cost
+from costmodel.answers.estimate import Setting, footprint_of, step_cost
 from costmodel.answers.fit import fits, require_fit
+from costmodel.answers.replicas import unloaded_first_token_s
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.passes.ops import Array, Mask
@@ -38,19 +40,6 @@ class Contender:
     def method(self) -> str:
         """Slug of the method."""
         return self.configuration.method
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """Latency limits; None where there is none.
-
-    Args:
-        ttft_s: time to first token, a prompt of the context's length processed alone.
-        tpot_s: time per output token, mean over steps.
-    """
-
-    ttft_s: float | None = None
-    tpot_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,17 +93,20 @@ def allowed(
         step_s: seconds of its steps at the same points.
         b: batches.
         c: contexts.
-        limits: latency limits.
+        limits: of means, the first token being that of a prompt of the context's length.
         fitting: it is known to fit everywhere; None: not known.
     """
     mask = fits(setting, candidate, batch=b, context=c) if fitting is None else np.full(step_s.shape, fitting)
     if candidate.holds_at is not None:
         mask = mask & (b == candidate.holds_at[0]) & (c == candidate.holds_at[1])
-    if limits.tpot_s is not None:
-        mask = mask & (step_s / candidate.tokens_per_step <= limits.tpot_s)
+    if not limits.limited:
+        return np.asarray(mask)
+    first: Array = np.zeros(step_s.shape)
     if limits.ttft_s is not None:
-        first = prefill_s(setting, prompt_tokens=np.maximum(c, 1.0), drafts=candidate.draft_tokens > 0)
-        mask = mask & (first + step_s <= limits.ttft_s)
+        first = unloaded_first_token_s(
+            setting, prompt_tokens=np.maximum(c, 1.0), batch=b, step_s=step_s, drafts=candidate.draft_tokens > 0
+        )
+    mask = mask & limits.met(ttft_s=first, tpot_s=step_s / candidate.tokens_per_step)
     return np.asarray(mask)
 
 
@@ -151,18 +143,14 @@ def unmet_at(contenders: Sequence[Contender], batch: int, context: int, limits: 
         return Unmet(batch=batch, context=context, contender=first, acceptance=plain, misses="memory",
                      reason=str(error))  # fmt: skip
     plain_s = float(step_cost(setting, plain, batch=batch, context=context).total_s)
-    ttft = float(prefill_s(setting, prompt_tokens=max(context, 1), drafts=False)) + plain_s
-    asked = [
-        f"{name} <= {limit / MILLI:g} ms"
-        for name, limit in (("TTFT", limits.ttft_s), ("TPOT", limits.tpot_s))
-        if limit is not None
-    ]
+    at, step = np.asarray(float(batch)), np.asarray(plain_s)
+    ttft = float(unloaded_first_token_s(setting, prompt_tokens=max(context, 1), batch=at, step_s=step, drafts=False))
     contender, nearest = min(
         ((each, a) for each in contenders for a in each.candidates if a.holds_at in (None, (batch, context))),
         key=lambda pair: _tpot_s(pair[0], pair[1], batch, context),
     )
     reason = (
-        f"{where}: no configuration meets {' and '.join(asked)}; plain decoding has TTFT {ttft / MILLI:.3g} ms "
+        f"{where}: no configuration meets {limits.words}; plain decoding has TTFT {ttft / MILLI:.3g} ms "
         f"and TPOT {plain_s / MILLI:.3g} ms"
     )
     return Unmet(batch=batch, context=context, contender=contender, acceptance=nearest, misses="limits", reason=reason)

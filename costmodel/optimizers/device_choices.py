@@ -14,9 +14,10 @@ from costmodel.answers.energy import usd_per_million
 from costmodel.answers.estimate import Setting
 from costmodel.answers.fit import fits
 from costmodel.answers.settings import build_setting
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
-from costmodel.optimizers.allowed import Contender, Limits
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.search import rates_at
 from hardware_profiles.errors import InputError
 

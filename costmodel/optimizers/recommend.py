@@ -12,11 +12,12 @@ import numpy as np
 
 from costmodel.answers.estimate import Setting
 from costmodel.answers.settings import build_setting
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, law_for
 from costmodel.method import Stop
 from costmodel.method_library import load_method
-from costmodel.optimizers.allowed import Contender, Limits
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.candidates.dynamic_candidates import dynamic_candidates, stopped_candidates
 from costmodel.optimizers.candidates.state_candidates import SIZES, state_candidates
 from costmodel.optimizers.candidates.static_candidates import (

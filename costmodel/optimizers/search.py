@@ -15,10 +15,11 @@ from costmodel.answers.chains import step_seconds
 from costmodel.answers.estimate import Estimate, Intervals, estimate, intervals
 from costmodel.answers.fit import fits
 from costmodel.answers.steps.step import StepCost
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.method import Stop
-from costmodel.optimizers.allowed import Contender, Limits, NothingAllowedError, Unmet, allowed, unmet_at
+from costmodel.optimizers.allowed import Contender, NothingAllowedError, Unmet, allowed, unmet_at
 from costmodel.optimizers.schedule import Schedule, batch_schedule
 from costmodel.passes.ops import Array
 

@@ -1,7 +1,11 @@
 """What do users of a simulated service see while it is neither filling nor draining?
 
 From the arrival that ends the warm-up to the last one. Requests that arrive in between are waited for, those that end
-in between are counted. Leaves out the whole run (`simulator.results.metrics`).
+in between are counted. Means of successive batches of requests say how sure a share is and whether a backlog grows, if
+batches last longer than requests stay. Leaves out the whole run (`simulator.results.metrics`).
+
+Reference: Law and Carson 1979, "A sequential procedure for determining the length of a steady-state simulation", on
+batch means and on lengthening a run until they say enough.
 """
 
 from __future__ import annotations
@@ -14,8 +18,10 @@ import numpy as np
 from simulator.results.metrics import SimulationResult, distribution
 
 WARM_UP_RATIO = 0.2  # of the requests
-_GROWN_RATIO = 1.5
-_GROWN_REQUESTS = 4
+BATCHES = 16  # of equally many requests; few enough for each to be long (Schmeiser 1982: 10 to 30)
+_T_80 = 1.341  # 0.9 quantile of Student's law with 15 degrees of freedom: an 80 % interval
+_T_TREND = 2.977  # 0.995 quantile with 14: a trend that one run in 200 without one would show
+_TREND_RATIO = 0.05  # of the requests in flight, beyond which a backlog has grown; ASSUMED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -32,6 +38,9 @@ class SteadyWindow:
         tpot_s: of the same.
         in_flight: requests that have arrived and not ended, when it begins and when it ends.
         good_ratio: share of the requests that arrive within which finish within the limits.
+        good_half_width: half of the 80 % interval of that share, from means of batches.
+        in_flight_by_batch: requests in flight when those of a batch arrive, on average, batch after batch.
+        stays: mean times that requests stay, of which a batch lasts so many.
     """
 
     begin_s: float
@@ -43,12 +52,31 @@ class SteadyWindow:
     tpot_s: Mapping[str, float | None]
     in_flight: tuple[int, int]
     good_ratio: float
+    good_half_width: float
+    in_flight_by_batch: tuple[float, ...]
+    stays: float
 
     @property
     def is_growing(self) -> bool:
-        """Whether so many more requests are in flight at the end that the load is not sustained."""
-        before, after = self.in_flight
-        return after > _GROWN_RATIO * before + _GROWN_REQUESTS
+        """Whether more requests are in flight in the second half than in the first, beyond chance: no steady state."""
+        half = len(self.in_flight_by_batch) // 2
+        if not half:
+            return False
+        early, late = np.array(self.in_flight_by_batch[:half]), np.array(self.in_flight_by_batch[-half:])
+        grown, least = float(late.mean() - early.mean()), _TREND_RATIO * float(early.mean())
+        error = float(np.sqrt((early.var(ddof=1) + late.var(ddof=1)) / half))
+        return grown > max(least, _T_TREND * error)
+
+    def is_long_enough(self, share: float) -> bool:
+        """Whether the run says on which side of a share its steady state lies.
+
+        Args:
+            share: of the requests within the limits, in (0, 1].
+        """
+        if self.good_ratio + self.good_half_width < share:
+            return True  # it began empty, and a longer one would lose more
+        apart = self.good_ratio - self.good_half_width >= share
+        return apart and not self.is_growing and self.stays >= 1.0
 
 
 def steady_window(
@@ -70,6 +98,12 @@ def steady_window(
     inside = inside & kept
     came = (result.arrival_s >= begin) & (result.arrival_s <= end)
     ended_s = np.where(good, result.last_token_s, result.arrival_s)  # the rejected and failed are in no one's way
+    batches = np.array_split(np.flatnonzero(came)[np.argsort(result.arrival_s[came], kind="stable")], BATCHES)
+    batches = batches if came.sum() >= 2 * BATCHES else []
+    shares = np.array([kept[each].mean() for each in batches])
+    before = 1.0 + np.searchsorted(arrivals, result.arrival_s, side="left")
+    there = before - np.searchsorted(np.sort(ended_s), result.arrival_s, side="right")
+    stay_s = float(np.mean(ended_s[came] - result.arrival_s[came]))
     flying = [int(((result.arrival_s <= at) & (ended_s > at)).sum()) for at in (begin, end)]
     return SteadyWindow(
         begin_s=begin, end_s=end, arrived=int(came.sum()),
@@ -77,4 +111,7 @@ def steady_window(
         tokens_per_s=tokens / (end - begin) if end > begin else None,
         ttft_s=distribution(result.ttft_s[came & good]), tpot_s=distribution(result.tpot_s[came & good]),
         in_flight=(flying[0], flying[1]), good_ratio=float(kept[came].mean()),
+        good_half_width=float(_T_80 * shares.std(ddof=1) / np.sqrt(BATCHES)) if batches else 1.0,
+        in_flight_by_batch=tuple(float(there[each].mean()) for each in batches),
+        stays=(end - begin) / BATCHES / stay_s if stay_s > 0.0 else float("inf"),
     )  # fmt: skip

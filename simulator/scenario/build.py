@@ -90,12 +90,20 @@ class Prepared:
     disaggregation: Disaggregation | None
     notes: tuple[str, ...]
 
-    def scenario(self, seed: int = 0, *, rate_per_s: float | None = None, **changes: Any) -> Scenario:
+    @property
+    def extends(self) -> bool:
+        """Whether there can be more requests than were written: their arrivals are drawn."""
+        return self.written.requests.arrivals != "recorded"
+
+    def scenario(
+        self, seed: int = 0, *, rate_per_s: float | None = None, count: int | None = None, **changes: Any
+    ) -> Scenario:
         """A scenario that runs.
 
         Args:
             seed: of arrivals and of every other draw.
             rate_per_s: mean requests per second in place of the written ones; recorded arrivals are sped up.
+            count: requests in place of as many as are written.
             changes: fields of `SchedulerOptions` that differ.
 
         Raises:
@@ -105,6 +113,8 @@ class Prepared:
         requests = written.requests
         if rate_per_s is not None:
             requests = at_rate(requests, rate_per_s, self.source)
+        if count is not None:
+            requests = requests.model_copy(update={"count": count})
         arriving = workload(requests, self.source, np.random.default_rng(seed))
         if written.deployment.shared_prefix_tokens:
             arriving = sharing(arriving, written.deployment.shared_prefix_tokens, self.scheduler.block_tokens)

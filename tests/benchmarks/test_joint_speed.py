@@ -6,7 +6,7 @@ import pytest
 
 from app.answers.joint.answer import joint_answer
 from app.answers.joint.simulated import Run, Simulations, Traffic
-from costmodel.answers.workload import Slo, load_of_means
+from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.joint.search import joint_search
@@ -21,7 +21,7 @@ def question(model):
     return JointQuestion(
         question=asked, sources=[each.asked_on(model) for each in drafters], most_devices=8,
         device_names=["h100-sxm", "h200-sxm", "b200-sxm", "mi300x"], layouts=usual_layouts(model, 8),
-        weight_formats=(None, "fp8"), cache_formats=(None, "fp8"), slo=Slo(tpot_s=0.03),
+        weight_formats=(None, "fp8"), cache_formats=(None, "fp8"), slo=Limits(tpot_s=0.03),
         load=load_of_means(requests_per_s=1.0, prompt_tokens=1024, output_tokens=256),
     )  # fmt: skip
 

@@ -1,25 +1,29 @@
 """Which design should be run, which come next, and how sure is that?
 
-A joint search, its best designs and a part of its front simulated, and their objectives drawn together. A design that
-misses a limit in simulation is simulated with lower batch caps. Leaves out the object that is printed
+A joint search, its best designs and a part of its front simulated, and their objectives drawn together. Where a design
+misses a limit in simulation, what it took there corrects the law, and the next design that should meet the limits is
+simulated. Where none does, the answer holds the nearest. Leaves out the object that is printed
 (`app.answers.joint.rows`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from app.answers.joint.simulated import Run, Simulations, Traffic
+from costmodel.answers.workload import Limits
 from costmodel.optimizers.joint.comparison import Comparison, compare_designs
-from costmodel.optimizers.joint.evaluation import evaluate
-from costmodel.optimizers.joint.search import Design, JointOptimum, design_at, joint_search
+from costmodel.optimizers.joint.evaluation import Evaluation, evaluate
+from costmodel.optimizers.joint.search import Design, JointOptimum, NoDesignError, design_at, joint_search
 from costmodel.optimizers.joint.space import JointQuestion
 
 SEEDS = 3
-LOWER_CAPS = 3  # further batch caps that are simulated of a design that misses its limits, or whose goodput may gain
+LOWER_CAPS = 3  # further batch caps that are simulated of a design whose goodput may gain
+TRIES = 8  # further designs of a drafter and placement that are simulated where one misses its limits
+MORE = 1.01  # times the value of a design that meets the limits, from which on another one is simulated
 FRONT_RUNS = 8
 Report = Callable[[str, int, int], None]
 
@@ -43,10 +47,18 @@ class Finalist:
         """The objective: predicted, times what simulations say of the prediction."""
         return self.design.value * (1.0 if self.run is None else float(np.mean(self.run.ratios)))
 
-    @property
-    def meets(self) -> bool:
-        """Whether it meets the limits, in simulation where there is one."""
-        return self.design.meets if self.run is None else self.run.meets
+    def meets(self, slo: Limits) -> bool:
+        """Whether it carries what is asked within the limits, in simulation where there is one."""
+        design = self.design
+        predicted = slo.met(ttft_s=np.asarray(design.ttft_s), tpot_s=np.asarray(design.tpot_s))
+        return design.carries and (bool(predicted) if self.run is None else self.run.meets)
+
+    def excess(self, slo: Limits) -> float:
+        """By how much the limits would have to be multiplied to be met."""
+        design, run = self.design, self.run
+        ratios = (1.0, 1.0) if run is None else (run.ttft_excess_ratio, run.tpot_excess_ratio)
+        pairs = ((slo.ttft_s, design.ttft_s * ratios[0]), (slo.tpot_s, design.tpot_s * ratios[1]))
+        return max((seconds / limit for limit, seconds in pairs if limit is not None), default=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +72,8 @@ class JointAnswer:
         front: designs on the front, some of them simulated.
         comparison: of the finalists.
         simulations: that were run.
+
+    Whether the winner meets what is asked is for `Finalist.meets` to say: where nothing does, it is the nearest.
     """
 
     question: JointQuestion
@@ -82,10 +96,10 @@ def joint_answer(question: JointQuestion, traffic: Traffic, *, simulate: bool = 
         report: called with what is done, and how much of how much.
 
     Raises:
-        NoDesignError: nothing fits, or nothing meets the limits.
+        NoDesignError: nothing fits, or nothing carries the load.
         InputError: an unknown name.
     """
-    optimum = joint_search(question, progress=report)
+    searched, optimum = _nearest_search(question, report)
     simulations = Simulations(question, traffic)
     finalists = []
     for place, design in enumerate(optimum.ranked):
@@ -97,9 +111,9 @@ def joint_answer(question: JointQuestion, traffic: Traffic, *, simulate: bool = 
         for done, at in enumerate(places):
             report("simulating", len(finalists) + done, len(finalists) + len(places))
             front[at] = _run(simulations, front[at].design, 1)
-    finalists = sorted(finalists, key=lambda each: (not each.meets, -each.value))
+    finalists = sorted(finalists, key=lambda each: _rank(question.slo, each))
     comparison = compare_designs(
-        question, [each.design for each in finalists], seed=question.seed,
+        searched, [each.design for each in finalists], seed=question.seed,
         simulated=[None if each.run is None else each.run.ratios for each in finalists],
     )  # fmt: skip
     return JointAnswer(
@@ -110,6 +124,24 @@ def joint_answer(question: JointQuestion, traffic: Traffic, *, simulate: bool = 
         comparison=comparison,
         simulations=simulations.count,
     )
+
+
+def _nearest_search(question: JointQuestion, report: Report) -> tuple[JointQuestion, JointOptimum]:
+    """The search, and its question: with the least limits that anything meets, where nothing meets its own."""
+    try:
+        return question, joint_search(question, progress=report)
+    except NoDesignError as error:
+        if not np.isfinite(error.excess_ratio):
+            raise
+        ratio = error.excess_ratio * (1.0 + 1e-9)
+    within = replace(question, slo=question.slo.scaled(ttft_ratio=ratio, tpot_ratio=ratio))
+    return within, joint_search(within, progress=report)
+
+
+def _rank(slo: Limits, finalist: Finalist) -> tuple[bool, bool, float]:
+    """What meets the limits comes first, of that what was simulated; else what is nearest to them."""
+    meets = finalist.meets(slo)
+    return not meets, slo.limited and finalist.run is None, -finalist.value if meets else finalist.excess(slo)
 
 
 def _unsimulated(design: Design) -> Finalist:
@@ -123,28 +155,67 @@ def _run(simulations: Simulations, design: Design, seeds: int) -> Finalist:
 
 
 def _confirmed(simulations: Simulations, design: Design, seeds: int) -> Finalist:
-    """A design with its simulations, at a lower batch cap where that is needed or better."""
+    """A design with its simulations, or the next of the same drafter and placement that meets the limits there."""
     question = simulations.question
     tried = [_run(simulations, design, 1)]
-    limits = question.slo.tpot_s is not None or question.slo.ttft_s is not None
     if tried[0].run is None:
         return tried[0]
-    if limits and (not tried[0].meets or question.maximise == "goodput"):
-        for lower in _lower_caps(question, design):
-            tried.append(_run(simulations, lower, 1))
-            if question.maximise != "goodput" and tried[-1].meets:
+    if question.maximise == "goodput" and question.slo.limited:
+        tried += [_run(simulations, lower, 1) for lower in _lower_caps(question, design)]
+        tried.sort(key=lambda each: each.value)
+    if question.slo.limited:
+        found = evaluate(question, design.node)
+        for _ in range(TRIES):
+            following = _following(question, found, tried)
+            if following is None:
                 break
-    best = max(tried, key=lambda each: (each.meets, each.value))
-    return _run(simulations, best.design, seeds)
+            tried.append(_run(simulations, following, 1))
+    for each in sorted(tried, key=lambda each: _rank(question.slo, each)):
+        whole = _run(simulations, each.design, seeds)
+        if whole.meets(question.slo) or not each.meets(question.slo):
+            return whole
+    return _run(simulations, min(tried, key=lambda each: each.excess(question.slo)).design, seeds)
+
+
+def _following(question: JointQuestion, found: Evaluation, tried: Sequence[Finalist]) -> Design | None:
+    """The best design that should meet the limits by the law as simulations correct it, and better than those that do.
+
+    Where none of those that were tried meets them, and none should, it is the nearest.
+    """
+    runs = [each.run for each in tried if each.run is not None]
+    if len(runs) < len(tried):
+        return None
+    ttft, tpot = (
+        float(np.exp(-np.mean(np.log([getattr(run, name) for run in runs]))))
+        for name in ("ttft_excess_ratio", "tpot_excess_ratio")
+    )
+    corrected = replace(question, slo=question.slo.scaled(ttft_ratio=ttft, tpot_ratio=tpot))
+    under = evaluate(corrected, found.node)
+    fresh = np.ones(under.fits.shape, dtype=np.bool_)
+    for each in tried:
+        place = _place(question, found, each.design)
+        fresh[place] &= under.replicas[place] != each.design.replicas
+    met = [each.value for each in tried if each.meets(question.slo)]
+    values = np.where(fresh & (under.value > MORE * max(met, default=0.0)), under.value, -np.inf)
+    if np.isfinite(values).any():
+        return design_at(corrected, under, np.unravel_index(int(np.argmax(values)), values.shape))
+    excess = np.where(fresh & under.carries, under.excess(corrected.slo), np.inf)
+    if met or excess.min() >= min(each.excess(question.slo) for each in tried):
+        return None
+    return design_at(corrected, under, np.unravel_index(int(np.argmin(excess)), excess.shape))
+
+
+def _place(question: JointQuestion, found: Evaluation, design: Design) -> tuple[int, int, int]:
+    """Where a design stands among those of its node: its shape, token budget and batch cap."""
+    shape = next(at for at, a in enumerate(found.node.shapes) if a is design.acceptance)
+    budget = question.token_budgets.index(design.token_budget)
+    return shape, budget, int(np.flatnonzero(found.node.batch == design.batch)[0])
 
 
 def _lower_caps(question: JointQuestion, design: Design) -> list[Design]:
     """The same design with the next lower batch caps that meet the limits."""
-    node = design.node
-    shape = next(at for at, a in enumerate(node.shapes) if a is design.acceptance)
-    budget = question.token_budgets.index(design.token_budget)
-    cap = int(np.flatnonzero(node.batch == design.batch)[0])
-    found = evaluate(question, node)
+    found = evaluate(question, design.node)
+    shape, budget, cap = _place(question, found, design)
     lower = [
         design_at(question, found, (shape, budget, at)) for at in range(cap - 1, max(cap - 1 - LOWER_CAPS, -1), -1)
     ]

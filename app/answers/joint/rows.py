@@ -39,6 +39,10 @@ def joint_object(answer: JointAnswer, inputs: Mapping[str, Any], exports: Mappin
         })  # fmt: skip
     return {
         "inputs": dict(inputs),
+        "limits": {"ttft_s": question.slo.ttft_s, "tpot_s": question.slo.tpot_s, "good_share": question.slo.share_ratio,
+                   "meaning": question.slo.words or None},
+        "load_per_s": question.load.requests_per_s if question.rate_stated else None,
+        "carried_per_s": _carried(answer),
         "objective": {"maximise": question.maximise, "unit": UNITS[question.maximise],
                       "traffic": "rate" if question.rate_stated else "steady"},
         "choices": rows[:1],
@@ -54,6 +58,14 @@ def joint_object(answer: JointAnswer, inputs: Mapping[str, Any], exports: Mappin
         "schedules": [],
         "exports": dict(exports),
     }  # fmt: skip
+
+
+def _carried(answer: JointAnswer) -> float | None:
+    """Requests per second of the stated rate that the winner carries; None where none is stated."""
+    question, design = answer.question, answer.finalists[0].design
+    if not question.rate_stated:
+        return None
+    return min(question.load.requests_per_s, question.utilisation * design.requests_per_s)
 
 
 def design_row(question: JointQuestion, finalist: Finalist) -> Json:
@@ -78,12 +90,13 @@ def design_row(question: JointQuestion, finalist: Finalist) -> Json:
         "replicas": design.replicas, "devices": design.devices, "requests_per_s": design.requests_per_s,
         "tokens_per_s": design.requests_per_s * output, "tokens_per_s_per_user": 1.0 / design.tpot_s,
         "tokens_per_s_per_device": design.tokens_per_s_per_device(output), "tpot_s": design.tpot_s,
-        "ttft_s": design.ttft_s, "meets_limits": finalist.meets, "predicted_objective": _known(design.value),
+        "ttft_s": design.ttft_s, "meets_limits": finalist.meets(question.slo), "carries_load": design.carries,
+        "predicted_objective": _known(design.value),
         "objective": _known(finalist.value), "usd_per_hour": None if price is None else price * design.devices,
         "simulated": None if run is None else {
             "objective_ratio": sum(run.ratios) / len(run.ratios), "seeds": len(run.ratios),
             "tokens_per_s_per_replica": run.tokens_per_s, "tpot_s": run.tpot_s, "ttft_s": run.ttft_s,
-            "good_ratio": run.good_ratio, "meets_limits": run.meets,
+            "good_ratio": run.good_ratio, "sustained": run.sustained, "meets_limits": run.meets,
         },
         "not_simulated": finalist.reason or None,
         "calibrated": device.calibrated, "configuration": design.configuration.to_json(),

@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ WAVES = 5  # requests of a user, two of which warm up
 WARM_UP_WAVES = 2
 LEAST_REQUESTS = 32
 OPEN_REQUESTS = 240  # of a replica where a rate is stated
+MOST_OPEN_REQUESTS = 16 * OPEN_REQUESTS  # where a backlog seems to grow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,10 @@ class Run:
         tpot_s: mean time per output token.
         ttft_s: mean time to first token.
         good_ratio: share of requests within both limits.
-        meets: whether the means are within the limits.
+        sustained: whether the backlog does not grow.
+        meets: whether it is sustained and the limits are met, by their own definition.
+        ttft_excess_ratio: simulated time to first token, as the limits take it, over the predicted mean.
+        tpot_excess_ratio: the same of the time per output token.
     """
 
     ratios: tuple[float, ...]
@@ -66,7 +70,23 @@ class Run:
     tpot_s: float
     ttft_s: float
     good_ratio: float
+    sustained: bool
     meets: bool
+    ttft_excess_ratio: float
+    tpot_excess_ratio: float
+
+
+class _Seen(NamedTuple):
+    """One simulation: what `Run` says of several, and times as limits take them."""
+
+    ratio: float
+    tokens_per_s: float
+    tpot_s: float
+    ttft_s: float
+    good_ratio: float
+    sustained: float
+    held_ttft_s: float
+    held_tpot_s: float
 
 
 class Simulations:
@@ -79,7 +99,7 @@ class Simulations:
 
     def __init__(self, question: JointQuestion, traffic: Traffic) -> None:
         self.question, self.traffic = question, traffic
-        self._results: dict[tuple[str, int], tuple[float, ...]] = {}
+        self._results: dict[tuple[str, int], _Seen] = {}
         self._prepared: tuple[str, Prepared] | None = None  # the latest, with the tables of its timers
 
     @property
@@ -99,15 +119,20 @@ class Simulations:
             found = [self._one(design, sections, seed) for seed in seeds]
         except RooftreeError as error:
             return str(error)
-        ratios, rates, tpot, ttft, good = (np.array(column) for column in zip(*found, strict=True))
-        slo = self.question.slo
-        meets = (slo.tpot_s is None or tpot.mean() <= slo.tpot_s) and (slo.ttft_s is None or ttft.mean() <= slo.ttft_s)
+        ratios = tuple(each.ratio for each in found)
+        mean = _Seen(*np.mean(np.array(found), axis=0).tolist())
+        slo, sustained = self.question.slo, mean.sustained > 0.5
+        if slo.share_ratio is None:
+            met = bool(slo.met(ttft_s=np.asarray(mean.ttft_s), tpot_s=np.asarray(mean.tpot_s)))
+        else:
+            met = not slo.limited or mean.good_ratio >= slo.share_ratio
         return Run(
-            ratios=tuple(ratios.tolist()), tokens_per_s=float(rates.mean()), tpot_s=float(tpot.mean()),
-            ttft_s=float(ttft.mean()), good_ratio=float(good.mean()), meets=bool(meets),
+            ratios=ratios, tokens_per_s=mean.tokens_per_s, tpot_s=mean.tpot_s, ttft_s=mean.ttft_s,
+            good_ratio=mean.good_ratio, sustained=sustained, meets=met and sustained,
+            ttft_excess_ratio=mean.held_ttft_s / design.ttft_s, tpot_excess_ratio=mean.held_tpot_s / design.tpot_s,
         )  # fmt: skip
 
-    def _one(self, design: Design, sections: dict[str, Any], seed: int) -> tuple[float, ...]:
+    def _one(self, design: Design, sections: dict[str, Any], seed: int) -> _Seen:
         written = json.dumps([sections, design.replicas, design.requests_per_s], default=str)
         if (written, seed) not in self._results:
             if self._prepared is None or self._prepared[0] != written:
@@ -139,28 +164,43 @@ def _share(question: JointQuestion, design: Design) -> float:
     return min(share, question.utilisation * design.requests_per_s / design.replicas)
 
 
-def _one(question: JointQuestion, design: Design, prepared: Prepared, seed: int) -> tuple[float, ...]:
-    """Simulated over predicted objective, tokens per second, mean times, and the share of good requests."""
-    share = _share(question, design) if question.rate_stated else None
-    result = simulate(prepared.scenario(seed, rate_per_s=share))
-    slo = question.slo
+def _one(question: JointQuestion, design: Design, prepared: Prepared, seed: int) -> _Seen:
+    """One simulation, in longer and longer runs of a stated rate while the backlog grows."""
+    slo, grows = question.slo, False
     if question.rate_stated:
+        share = _share(question, design)
+        result, grows = _unfilled(prepared, seed, share)
         window = steady_window(result)
         counted = result.finished & (result.arrival_s >= window.begin_s)
         rate = float(window.tokens_per_s or 0.0)
-        planned = (share or 0.0) * float(result.output_tokens.mean())
-        carried = min(1.0, rate / planned) if window.is_growing else 1.0
+        carried = min(1.0, rate / (share * float(result.output_tokens.mean()))) if grows else 1.0
     else:
+        result = simulate(prepared.scenario(seed))
         counted, rate = _settled(result, design.batch)
         predicted = design.requests_per_s / design.replicas * float(result.output_tokens.mean())
         carried = rate / predicted
     ttft, tpot = result.ttft_s[counted], result.tpot_s[counted]
-    good = np.ones(ttft.shape, dtype=bool)
-    good &= True if slo.ttft_s is None else ttft <= slo.ttft_s
-    good &= True if slo.tpot_s is None else ~(tpot > slo.tpot_s)
+    good = slo.met(ttft_s=ttft, tpot_s=tpot)
     within = float(good.mean()) if good.size else 0.0
-    ratio = carried * within if question.maximise == "goodput" else carried
-    return ratio, rate, float(np.nanmean(tpot)), float(np.mean(ttft)), within
+    held = [
+        float(np.nanmean(values) if slo.share_ratio is None else np.nanquantile(values, slo.share_ratio))
+        for values in (ttft, tpot)
+    ]
+    return _Seen(
+        ratio=carried * within if question.maximise == "goodput" else carried, tokens_per_s=rate,
+        tpot_s=float(np.nanmean(tpot)), ttft_s=float(np.mean(ttft)), good_ratio=within, sustained=float(not grows),
+        held_ttft_s=held[0], held_tpot_s=held[1],
+    )  # fmt: skip
+
+
+def _unfilled(prepared: Prepared, seed: int, rate_per_s: float) -> tuple[SimulationResult, bool]:
+    """A run at a rate that is long enough to say that no backlog grows, and whether one does."""
+    count = None
+    while True:
+        result = simulate(prepared.scenario(seed, rate_per_s=rate_per_s, count=count))
+        grows, count = steady_window(result).is_growing, 2 * result.request.size
+        if not grows or count > MOST_OPEN_REQUESTS or not prepared.extends:
+            return result, grows
 
 
 def _settled(result: SimulationResult, users: int) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], float]:

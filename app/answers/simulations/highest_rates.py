@@ -1,8 +1,9 @@
 """Up to which load does a service keep its limits, and does drafting move that?
 
-A rate is kept where a share of the requests that arrive after the warm-up finish within the limits. The highest such
-rate is found by doubling and bisection, every rate and setting on the same draws; a backlog that still grows there is
-marked, as more requests would tell a lower rate. Leaves out which limits users need.
+A rate is kept where a share of the requests that arrive after the warm-up finish within the limits, in a steady state:
+runs are lengthened until means of batches say on which side of the share they are, and no backlog grows. The highest
+such rate is found by doubling and bisection, every rate and setting on the same draws. Recorded arrivals cannot be
+lengthened; a backlog that still grows there is marked. Leaves out which limits users need.
 
 Reference: Zhong et al. 2024, DistServe (arXiv:2401.09670), whose goodput is that rate for a share of 0.9.
 """
@@ -31,10 +32,13 @@ from simulator.results.steady import steady_window
 from simulator.scenario.build import Prepared, prepare
 
 SHARE = 0.9
+LONGER = 2
 RESOLUTION = 1.01
 """How far apart the highest rate that is kept and the lowest that is not may stay."""
 MOST_DOUBLINGS = 24
-_SHOWN = ("good_ratio", "goodput_per_s", "tokens_per_s", "is_growing")
+MOST_REQUESTS = 20_480
+"""Of a run that is lengthened, unless more are asked for; ASSUMED, some minutes of a loaded service."""
+_SHOWN = ("good_ratio", "good_ratio_interval", "goodput_per_s", "tokens_per_s", "is_growing", "requests", "clock_s")
 Point = Callable[[float], LoadPoint]
 
 
@@ -126,11 +130,12 @@ def _drafting(base: Prepared, length: int) -> Prepared:
     return prepare(base.written.model_copy(update={"speculation": speculation}))
 
 
-def points_of(setting: Setting, seed: int, report: Report) -> Point:
-    """What a setting does at a rate; each rate is simulated once.
+def points_of(setting: Setting, share: float, seed: int, report: Report) -> Point:
+    """What a setting does at a rate, in runs that are long enough to say so; each rate is looked at once.
 
     Args:
         setting: with a scenario.
+        share: of requests that must be within the limits.
         seed: of all draws: arrivals of every rate are those of another, nearer together.
         report: called with what runs, and how many requests of how many have ended.
     """
@@ -140,27 +145,39 @@ def points_of(setting: Setting, seed: int, report: Report) -> Point:
 
     def at(rate_per_s: float) -> LoadPoint:
         if rate_per_s not in known:
-            scenario = with_whole_prompts(own.scenario(seed, rate_per_s=rate_per_s, **changes), changes)
-            name = f"{setting.name} at {rate_per_s:.4g}/s"
-            result = simulate(scenario, progress=lambda ended, total: report(name, ended, total))
-            window = steady_window(result, slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
-            more = {"good_ratio": window.good_ratio, "is_growing": window.is_growing}
+            count = None
+            while True:
+                scenario = own.scenario(seed, rate_per_s=rate_per_s, count=count, **changes)
+                result = simulate(with_whole_prompts(scenario, changes), progress=progress(rate_per_s))
+                window = steady_window(result, slo_ttft_s=slo.ttft_s, slo_tpot_s=slo.tpot_s)
+                count = LONGER * result.request.size
+                if window.is_long_enough(share) or not own.extends or count > MOST_REQUESTS:
+                    break
+            half = window.good_half_width
+            interval = [max(window.good_ratio - half, 0.0), min(window.good_ratio + half, 1.0)]
+            more = {
+                "good_ratio": window.good_ratio, "good_ratio_interval": interval, "is_growing": window.is_growing,
+                "is_kept": window.good_ratio >= share and not (window.is_growing and own.extends),
+            }  # fmt: skip
             known[rate_per_s] = LoadPoint(
                 name=setting.name, rate_per_s=rate_per_s, metrics=summary(own, result) | more
             )  # fmt: skip
         return known[rate_per_s]
 
+    def progress(rate_per_s: float) -> Callable[[int, int], None]:
+        name = f"{setting.name} at {rate_per_s:.4g}/s"
+        return lambda ended, total: report(name, ended, total)
+
     return at
 
 
-def highest_rate(at: Point, share: float, start: float) -> tuple[LoadPoint | None, LoadPoint | None]:
+def highest_rate(at: Point, start: float) -> tuple[LoadPoint | None, LoadPoint | None]:
     """The highest rate that is kept, and the lowest above it that is not, `RESOLUTION` apart.
 
     Where shares do not fall evenly with the rate, it is one of the rates at which they cross.
 
     Args:
-        at: what happens at a rate.
-        share: of requests within the limits, 0..1.
+        at: what happens at a rate, and whether it is kept.
         start: requests per second to begin at.
 
     Returns:
@@ -171,13 +188,13 @@ def highest_rate(at: Point, share: float, start: float) -> tuple[LoadPoint | Non
     rate = start
     for _ in range(MOST_DOUBLINGS):
         here = at(rate)
-        kept, lost = (here, lost) if here.metrics["good_ratio"] >= share else (kept, here)
+        kept, lost = (here, lost) if here.metrics["is_kept"] else (kept, here)
         if kept is not None and lost is not None:
             break
         rate *= 2.0 if lost is None else 0.5
     while kept is not None and lost is not None and lost.rate_per_s > RESOLUTION * kept.rate_per_s:
         here = at(sqrt(kept.rate_per_s * lost.rate_per_s))
-        kept, lost = (here, lost) if here.metrics["good_ratio"] >= share else (kept, here)
+        kept, lost = (here, lost) if here.metrics["is_kept"] else (kept, here)
     return kept, lost
 
 
@@ -198,13 +215,13 @@ def highest_rates(
         if setting.prepared is None:
             found.append(HighestRate(name=setting.name, reason=setting.reason))
             continue
-        at = points_of(setting, seeds[0], report)
+        at = points_of(setting, share, seeds[0], report)
         points = [at(rate) for rate in rates]
         shown += points
-        good = [point.rate_per_s for point in points if point.metrics["good_ratio"] >= share]
+        good = [point.rate_per_s for point in points if point.metrics["is_kept"]]
         written = setting.prepared.written.requests.rate_per_s
-        kept, lost = highest_rate(at, share, max(good, default=rates[0] if rates else written or 1.0))
-        others = [highest_rate(points_of(setting, seed, report), share, kept.rate_per_s)[0]
+        kept, lost = highest_rate(at, max(good, default=rates[0] if rates else written or 1.0))
+        others = [highest_rate(points_of(setting, share, seed, report), kept.rate_per_s)[0]
                   for seed in seeds[1:] if kept is not None and lost is not None]  # fmt: skip
         values = [each.rate_per_s for each in (kept, *others) if each is not None]
         low, high = np.quantile(values or [0.0], [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]).tolist()

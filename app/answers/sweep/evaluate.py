@@ -16,12 +16,14 @@ import numpy as np
 from app.answers.sweep.cells import PLAIN, Cells, Group
 from app.answers.sweep.file import Sweep, recorded_source
 from app.answers.sweep.table import table_of
-from costmodel.answers.estimate import estimate, intervals, needed_bytes, prefill_s, step_cost
+from costmodel.answers.estimate import estimate, intervals, needed_bytes, step_cost
 from costmodel.answers.fit import require_fit
+from costmodel.answers.replicas import unloaded_first_token_s
 from costmodel.answers.settings import build_setting
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
-from costmodel.optimizers.allowed import Contender, Limits
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.candidates.static_candidates import TREE_SIZES
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.recommend import candidates_of, drafter_question
@@ -140,10 +142,12 @@ def _numbers(prepared: _Prepared, index: int, b: Array, c: Array, seed: int, pla
     setting, a = prepared.setting, prepared.contender.candidates[index]
     result = estimate(setting, a, batch=b, context=c, plain=plain)
     spread = intervals(setting, result, batch=b, generator=np.random.default_rng(seed), alike=True)
-    first = prefill_s(setting, prompt_tokens=np.maximum(c, 1.0), drafts=a.draft_tokens > 0)
+    first = unloaded_first_token_s(
+        setting, prompt_tokens=np.maximum(c, 1.0), batch=b, step_s=result.step_s, drafts=a.draft_tokens > 0
+    )
     columns = {
         "plain_tokens_per_s": b / result.plain.total_s, "tokens_per_s": result.tokens_per_s, "step_s": result.step_s,
-        "speedup": result.speedup, "ttft_s": first + result.step_s, "tpot_s": result.step_s / a.tokens_per_step,
+        "speedup": result.speedup, "ttft_s": first, "tpot_s": result.step_s / a.tokens_per_step,
         "memory_bytes": needed_bytes(setting, a, batch=b, context=c), "limit": result.step.limit,
     }  # fmt: skip
     for name in ("step_s", "tokens_per_step", "tokens_per_s", "speedup"):

@@ -43,7 +43,7 @@ def print_joint(answer: Json, entries: "Sequence[Deployable]", out: Path | None)
 def _print_designs(answer: Json) -> None:
     from app.cli.formatting import plain, ranged, time_unit
     from app.cli.output import print_table
-    from app.figures.joint_words import design_words
+    from app.figures.joint_words import marked_words
 
     rows = [*answer["choices"], *answer["alternatives"]]
     unit = time_unit([row["tpot_s"] for row in rows])
@@ -51,9 +51,8 @@ def _print_designs(answer: Json) -> None:
     def cells(row: Json) -> list[str]:
         run, lost = row["simulated"], row["loses_to_winner_probability"]
         seen = run or row
-        mark = "" if row["meets_limits"] else " misses limits"
         return [
-            design_words(row) + mark, plain(row["devices"]), plain(row["batch_cap"]), plain(row["token_budget"]),
+            marked_words(row), plain(row["devices"]), plain(row["batch_cap"]), plain(row["token_budget"]),
             ranged(row["objective"], row["objective_interval"]), unit.show(seen["tpot_s"]), unit.show(seen["ttft_s"]),
             "" if run is None else f"{100 * (run['objective_ratio'] - 1):+.0f} %",
             "" if lost is None else f"{100 * lost:.0f} %",
@@ -64,6 +63,8 @@ def _print_designs(answer: Json) -> None:
     caption = "cap: requests in flight of a scheduler; budget: query tokens of an iteration; times are simulated means "
     caption += "where a design was simulated; simulated: objective against the prediction; loses: probability that the "
     caption += "first design is better; brackets: 80 % intervals"
+    if answer["limits"]["meaning"]:
+        caption += f"; limits: {answer['limits']['meaning']}"
     print_table("the best design of each drafter and placement", columns, [cells(row) for row in rows], caption=caption)
 
 

@@ -126,21 +126,25 @@ def print_highest_rates(answer: Mapping[str, Any], points: "list[LoadPoint]", ti
         points: at the stated rates; none: no second table.
         title: of the first table.
     """
+    from app.answers.simulations.highest_rates import MOST_REQUESTS
     from app.cli.formatting import plain, ranged, time_unit
     from app.cli.output import print_table, say
 
-    share = answer["good_share"]
     cells = [
         [row["name"], "" if row["rate_per_s"] is None else ranged(row["rate_per_s"], row["rate_per_s_interval"]),
          "" if row["above_per_s"] is None else plain(row["above_per_s"]),
-         "" if row["good_ratio"] is None else f"{row['good_ratio']:.1%}", plain(row["goodput_per_s"]),
-         plain(row["tokens_per_s"]), "grows" if row["is_growing"] else "", row["reason"] or ""]
+         "" if row["good_ratio"] is None else _share_words(row), plain(row["goodput_per_s"]),
+         plain(row["tokens_per_s"]), plain(row["requests"]), plain(row["clock_s"]),
+         "grows" if row["is_growing"] else "", row["reason"] or ""]
         for row in answer["highest_rates"]
     ]  # fmt: skip
-    heads = ["setting", "highest rate/s", "lost at", "within limits", "goodput/s", "tokens/s", "backlog", "no rate"]
-    caption = f"{share:.0%} of the requests that arrive after the warm-up are within the limits"
+    heads = ["setting", "highest rate/s", "lost at", "within limits", "goodput/s", "tokens/s", "requests",
+             "seconds", "backlog", "no rate"]  # fmt: skip
+    caption = f"{answer['limits']}, of those that arrive after the warm-up, and no backlog grows; requests and "
+    caption += f"seconds: of the run at that rate, which is lengthened to {MOST_REQUESTS:,} requests at most until it says so; "
+    caption += "in brackets behind the share: 80 % from means of batches"
     if len(answer["seeds"]) > 1:
-        caption += f"; in brackets 80 % of {len(answer['seeds'])} seeds"
+        caption += f", behind the rate: 80 % of {len(answer['seeds'])} seeds"
     print_table(title, heads, cells, caption=caption)
     if points:
         unit = time_unit([p.metrics[key][level] for p in points for key, level in _TIMES])
@@ -154,9 +158,14 @@ def print_highest_rates(answer: Mapping[str, Any], points: "list[LoadPoint]", ti
         ]  # fmt: skip
         print_table("over load", ["setting", "within limits", "goodput/s", *heads, "tokens/s", "backlog"], rows)
     if any(row["is_growing"] for row in answer["highest_rates"]):
-        say("where the backlog grows, more requests (--count) would tell a lower rate")
+        say("where the backlog grows, the recorded requests are too few to tell a rate that lasts")
     for note in answer["notes"]:
         say(note)
+
+
+def _share_words(row: Mapping[str, Any]) -> str:
+    low, high = row["good_ratio_interval"]
+    return f"{row['good_ratio']:.1%} [{low:.1%}–{high:.1%}]"
 
 
 def _rank_cells(rank: str, m: Mapping[str, Any], unit: "TimeUnit") -> list[str]:

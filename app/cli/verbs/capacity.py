@@ -31,7 +31,7 @@ from app.cli.verbs.capacity_joint import full_plans, is_full
 if TYPE_CHECKING:
     from costmodel.answers.capacity import Plan
     from costmodel.answers.estimate import Setting
-    from costmodel.answers.workload import Load, Slo
+    from costmodel.answers.workload import Limits, Load
     from costmodel.configuration import DecodingConfiguration
     from costmodel.laws.acceptance import Acceptance
     from costmodel.optimizers.drafters.sources import Source
@@ -82,7 +82,8 @@ def capacity(
         int, typer.Option("--devices", min=1, max=MOST_DEVICES, help="With --search full: most devices of a kind.")
     ] = MOST_DEVICES,
     utilisation: Annotated[
-        float, typer.Option("--utilisation", help="Share of a replica's highest rate to plan with.")
+        float,
+        typer.Option("--utilisation", help="Most that a replica is sent, as a share of what it could finish."),
     ] = 0.8,
     out: Out = None,
     csv: Csv = None,
@@ -95,11 +96,11 @@ def capacity(
     from app.answers.optimize import acceptance
     from app.cli.output import deliver, say
     from app.cli.question.configurations import compared
-    from costmodel.answers.workload import Slo
+    from costmodel.answers.workload import Limits
     from hardware_profiles.errors import InputError
 
     load = _load(rate, prompt, output, requests, full=is_full(search))
-    slo = Slo(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
+    slo = Limits(ttft_s=milliseconds(slo_ttft, "--slo-ttft"), tpot_s=milliseconds(slo_tpot, "--slo-tpot"))
     if not 0.0 < utilisation < 1.0:
         raise InputError("must lie between 0 and 1, both excluded", key="--utilisation", value=utilisation)
     devices = ",".join(device or ["h100-sxm"])
@@ -130,7 +131,7 @@ def capacity(
     inputs = {
         **listed, "rate": load.requests_per_s, "prompt": load.mean_prompt_tokens, "output": load.output_tokens,
         "requests": str(requests) if requests else None, "slo_ttft_ms": slo_ttft, "slo_tpot_ms": slo_tpot,
-        "tp": tp, **spread, "method": slug or "plain-decoding", "draft": drafting.draft,
+        "limits": slo.words or None, "tp": tp, **spread, "method": slug or "plain-decoding", "draft": drafting.draft,
         "trace": str(trace) if trace else None, "acceptance": as_given(accepted.acceptance),
         "tokens_per_step": accepted.tokens_per_step, "drafter": accepted.drafter or [],
         "match_rate": accepted.match_rate, "draft_tokens": ",".join(map(str, lengths)),
@@ -207,7 +208,7 @@ def _row(
     setting: "Setting | str",
     acceptances: "list[Acceptance]",
     load: "Load",
-    slo: "Slo",
+    slo: "Limits",
     utilisation: float,
     seed: int,
 ) -> dict[str, Any]:
@@ -284,8 +285,9 @@ def _print(answer: dict[str, Any]) -> None:
     spread = ", ".join(f"{name} {inputs[name]}" for name in ("pp", "ep", "dp") if inputs[name] > 1)
     title = f"{plain(inputs['rate'])} requests/s of {plain(inputs['prompt'])} + {plain(inputs['output'])} tokens: "
     title += ", ".join(filter(None, (where, spread)))
-    caption = "means at the load; replicas planned at "
-    caption += f"{100 * inputs['utilisation']:.0f} % of their highest rate; brackets: 80 % intervals; ?: price unknown"
+    caption = "means at the load" + (f", limits: {inputs['limits']}" if inputs["limits"] else "")
+    caption += f"; a replica is sent at most {100 * inputs['utilisation']:.0f} % of what it could finish; "
+    caption += "brackets: 80 % intervals; ?: price unknown"
     print_table(title, columns, [cells(row) for row in plans], caption=caption, once=["tp"])
     say_marked(plans, [*names, *(["tp"] if "," in inputs["tp"] else []), "method"])
     if best is None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from costmodel.answers.estimate import Setting
-    from costmodel.answers.workload import Load, Slo
+    from costmodel.answers.workload import Limits, Load
     from costmodel.optimizers.drafters.sources import Source
 
 LARGEST_REPLICA = 8  # devices of the layouts that are tried where none is named
@@ -29,7 +29,7 @@ def full_plans(
     source: "Source | None",
     lengths: Sequence[int] | None,
     load: "Load",
-    slo: "Slo",
+    slo: "Limits",
     utilisation: float,
     most_devices: int,
 ) -> "tuple[list[dict[str, Any]], list[Setting]]":

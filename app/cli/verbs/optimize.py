@@ -36,8 +36,8 @@ from app.cli.verbs.optimize_refining import DEFAULT_FLOOR, optimize_refining, re
 
 if TYPE_CHECKING:
     from app.cli.cell_answers import CellAnswer
+    from costmodel.answers.workload import Limits
     from costmodel.configuration import DecodingConfiguration
-    from costmodel.optimizers.allowed import Limits
     from costmodel.optimizers.drafters.sources import Source
     from costmodel.optimizers.recommend import Recommendation
     from traces.importers.engines.running import Running
@@ -123,7 +123,7 @@ def optimize(
     from app.cli.cells import cells_of, names_of
     from app.cli.output import progress_line, require_folder
     from app.cli.question.counters import counters_source, running_engine, scrapes
-    from costmodel.optimizers.allowed import Limits
+    from costmodel.answers.workload import Limits
 
     if out is not None:
         require_folder(out)

@@ -62,6 +62,13 @@ class Joint:
     simulate: Annotated[
         bool, typer.Option("--simulate/--no-simulate", help="With --search full: confirm the best by simulation.")
     ] = True
+    good_share: Annotated[
+        float | None,
+        typer.Option(
+            "--good-share",
+            help="With --search full: share of the requests that must be within the limits. Default: their means.",
+        ),
+    ] = None
     requests: RequestFile = None
     rate: Rate = None
     prompt_tokens: PromptTokens = None
@@ -120,12 +127,16 @@ def full_search(
     from app.cli.progress import counting
     from app.cli.question.accepted import as_given
     from app.cli.shown.joint import print_joint
+    from app.figures.joint_words import uncarried_words, unmet_words
+    from hardware_profiles.errors import InfeasibleError
 
     question, traffic = joint_question(joint, given, accepted, drafts)
     with counting(shown["quiet"]) as report:
         answer = joint_answer(question, traffic, simulate=joint.simulate, report=report)
     out = shown["out"]
-    entries = joint_deployables(answer.finalists[0].design.configuration, draft=given["draft"])
+    winner = answer.finalists[0]
+    met = winner.meets(question.slo)  # engines get no files of what does not do what was asked
+    entries = joint_deployables(winner.design.configuration, draft=given["draft"]) if met else []
     inputs = {
         **given, **asdict(joint), "model": question.question.deployment.model, "method": drafts.method,
         "requests": None if joint.requests is None else str(joint.requests), "rate": joint.rate,
@@ -134,11 +145,14 @@ def full_search(
         "acceptance": as_given(accepted.acceptance), "tokens_per_step": accepted.tokens_per_step,
     }  # fmt: skip
     body = joint_object(answer, inputs, file_paths(entries, out) if out is not None else {})
-    return deliver(
+    delivered = deliver(
         body, name="recommendation", json=shown["json"], out=out, quiet=shown["quiet"], csv=shown["csv"],
         rows=["choices", "alternatives", "front", "unmet"], show=lambda: print_joint(body, entries, out),
         also=lambda folder: _write(body, entries, folder),
     )  # fmt: skip
+    if not met:
+        raise InfeasibleError(unmet_words(body) or uncarried_words(body))
+    return delivered
 
 
 def joint_question(
@@ -156,7 +170,7 @@ def joint_question(
         InputError: several models or engines, or values out of range.
     """
     from app.cli.options import MOST_DRAFT_TOKENS, milliseconds
-    from costmodel.answers.workload import Slo
+    from costmodel.answers.workload import Limits
     from costmodel.optimizers.joint.objective import objective_named
     from costmodel.optimizers.joint.space import BATCH_CAPS, TOKEN_BUDGETS, JointQuestion
 
@@ -171,7 +185,10 @@ def joint_question(
         batch_caps=whole_numbers(caps, "--batch-caps", least=1) if caps else BATCH_CAPS,
         token_budgets=whole_numbers(budgets, "--token-budgets", least=1) if budgets else TOKEN_BUDGETS, load=load,
         rate_stated=joint.rate is not None or joint.requests is not None,
-        slo=Slo(**{f"{name}_s": milliseconds(given[f"slo_{name}"], f"--slo-{name}") for name in ("ttft", "tpot")}),
+        slo=Limits(
+            ttft_s=milliseconds(given["slo_ttft"], "--slo-ttft"), share_ratio=joint.good_share,
+            tpot_s=milliseconds(given["slo_tpot"], "--slo-tpot"),
+        ),
         maximise=objective_named(joint.maximise), draft_tokens=drafts.lengths,
         tree_sizes=[n for n in whole_numbers(drafts.trees, "--tree-nodes", least=0, most=MOST_DRAFT_TOKENS) if n],
         seed=given["seed"],

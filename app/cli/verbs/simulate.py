@@ -279,6 +279,7 @@ def _highest(
     from app.answers.simulations.highest_rates import SHARE, highest_rates, settings_of
     from app.answers.simulations.runs import prepared_of
     from app.cli.progress import counting
+    from costmodel.answers.workload import Limits
     from hardware_profiles.errors import InputError
 
     share = SHARE if good_share is None else good_share
@@ -296,6 +297,7 @@ def _highest(
     answer = {
         "inputs": inputs,
         "good_share": share,
+        "limits": Limits(ttft_s=written.slo.ttft_s, tpot_s=written.slo.tpot_s, share_ratio=share).words,
         "highest_rates": [each.as_json() for each in highest],
         "load": rows,
     }

@@ -22,7 +22,7 @@ from app.figures.labels import label_places
 from costmodel.answers.capacity import Plan, plan
 from costmodel.answers.energy import step_draw, usd_per_million
 from costmodel.answers.estimate import estimate
-from costmodel.answers.workload import Slo, load_of_means
+from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.layouts import BATCHES, TENSOR, Layout, LayoutPoint, every_point, most_per_device
@@ -155,7 +155,7 @@ def plan_row(title: str, asked: DecodingConfiguration, chains: Sequence[Acceptan
     load = load_of_means(
         requests_per_s=state.rate, prompt_tokens=state.prompt_tokens, output_tokens=state.output_tokens
     )
-    slo = Slo(ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms))
+    slo = Limits(ttft_s=milliseconds(state.slo_ttft_ms), tpot_s=milliseconds(state.slo_tpot_ms))
     found: list[tuple[Layout, Plan]] = []
     reasons: list[str] = []
     for layout, a in product(map(_tensor, TENSOR), chains):

@@ -21,9 +21,10 @@ from app.figures.charts import NEUTRAL, PALETTE, digits, framed
 from costmodel.answers.estimate import Estimate, Setting, estimate, intervals, needed_bytes, step_cost
 from costmodel.answers.fit import fits
 from costmodel.answers.steps.step import StepCost
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, geometric
-from costmodel.optimizers.allowed import Contender, Limits, Unmet, allowed, unmet_at
+from costmodel.optimizers.allowed import Contender, Unmet, allowed, unmet_at
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.passes.ops import Array, Mask
 from hardware_profiles.units import GIB, MILLI

@@ -21,7 +21,7 @@ HELP = {
     "against": "Further drafters, which compete with the first. Pick one, or type METHOD:SOURCE, where SOURCE is a "
     "rate, rates by position, `length=2.4@3` (tokens per step at K = 3) or a recording.",
     "slo_tpot_ms": "What misses it is marked, and the nearest configuration that meets it is offered.",
-    "slo_ttft_ms": "A prompt of the context's length, processed alone, and one step.",
+    "slo_ttft_ms": "A prompt of the context's length; beside others it also waits for the steps that are under way.",
     "tree_nodes": "Drafts of a tree are verified together; a larger one keeps more and costs more.",
     "depth": "How many tokens deep the tree drafts, which is the most that a step can keep.",
     "draft_tokens": "Tokens drafted per request and step.",

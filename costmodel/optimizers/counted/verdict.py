@@ -14,8 +14,9 @@ import numpy as np
 
 from costmodel.answers.estimate import step_cost
 from costmodel.answers.uncertainty import draw_steps, interval
+from costmodel.answers.workload import Limits
 from costmodel.laws.claims import rate_claim
-from costmodel.optimizers.allowed import Contender, Limits
+from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.counted.lengths import KnownLength
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.search import rates_at

@@ -15,6 +15,7 @@ import numpy as np
 from costmodel.answers.chains import step_seconds
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import estimate
+from costmodel.answers.replicas import Loaded
 from costmodel.answers.uncertainty import DRAWS, HALF_WIDTH_SIGMA, draw_steps, interval
 from costmodel.optimizers.joint.evaluation import law, node_watts, served_value
 from costmodel.optimizers.joint.search import Design
@@ -116,17 +117,21 @@ def _drawn(question: JointQuestion, design: Design, place: int, errors: _SharedE
     capped = node.up_to(float(design.batch))
     step_s = step_seconds(setting, [a], batch=capped.batch, context=load.decode_context)
     budget = np.array([[float(design.token_budget)]])
-    speeds = law(question, capped, step_s, budget, tokens_per_step=_tokens(design, errors), slower=slower, shapes=[a])
+    curve, busy = law(
+        question, capped, step_s, budget, tokens_per_step=_tokens(design, errors), slower=slower, shapes=[a]
+    )
+    seen = Loaded(capped.batch, *busy[1:])
+    if question.rate_stated:
+        planned = question.utilisation * busy.requests_per_s
+        share = question.load.requests_per_s / design.replicas
+        seen = curve.under(np.minimum(share, planned), capped.batch)
     watts: Array | float = 0.0
     if question.maximise == "tokens-per-joule":
         spread = np.log1p(power_model(device).spread_ratio) / HALF_WIDTH_SIGMA
         model = errors.generator("power", device.kind).standard_normal((errors.draws, 1))
-        watts = node_watts(question, capped, [a], step_s, speeds.requests_per_s) * np.exp(spread * model)
-    value = served_value(question, node, speeds.requests_per_s, np.asarray(float(design.replicas)), watts)
-    meets = np.ones(value.shape, dtype=np.bool_)
-    for limit, seconds in ((question.slo.tpot_s, speeds.tpot_s), (question.slo.ttft_s, speeds.ttft_s)):
-        if limit is not None:
-            meets &= seconds <= limit
+        watts = node_watts(question, capped, [a], step_s, busy.requests_per_s) * np.exp(spread * model)
+    value = served_value(question, node, busy.requests_per_s, np.asarray(float(design.replicas)), watts)
+    meets = capped.is_cap & question.slo.met(ttft_s=seen.ttft_s, tpot_s=seen.tpot_s)
     return np.asarray(np.max(np.where(meets, value, 0.0), axis=1))
 
 

@@ -14,7 +14,18 @@ from costmodel.answers.chains import step_seconds
 from costmodel.answers.energy import idle_w, prefill_draw, step_watts
 from costmodel.answers.estimate import Setting, step_cost
 from costmodel.answers.fit import Room, rooms
-from costmodel.answers.replicas import Speeds, most_sharing, replica_prompts, replica_speeds, step_rows
+from costmodel.answers.replicas import (
+    Curve,
+    Loaded,
+    Speeds,
+    curve_of,
+    least_replicas,
+    most_sharing,
+    replica_prompts,
+    replica_speeds,
+    step_rows,
+)
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.optimizers.joint.floors import Floor
@@ -33,7 +44,9 @@ class Node:
         setting: of the configuration.
         shapes: what is compared.
         source: place of the drafter among those asked about; None: plain decoding.
-        batch: requests in flight of a replica, one for each batch cap.
+        batch: requests in flight of a replica, rising: those of the batch caps, and further ones that say what a
+            replica does under a load.
+        is_cap: which of them are those of batch caps.
         floor: of the placement; None where there is none.
     """
 
@@ -43,13 +56,14 @@ class Node:
     shapes: Sequence[Acceptance]
     source: int | None
     batch: Array
+    is_cap: Mask
     floor: Floor | None
 
     def up_to(self, batch: float) -> "Node":
         """The node with no larger batches than this one."""
         count = int((self.batch <= batch).sum())
         floor = None if self.floor is None else self.floor.first(count)
-        return replace(self, batch=self.batch[:count], floor=floor)
+        return replace(self, batch=self.batch[:count], is_cap=self.is_cap[:count], floor=floor)
 
     def with_budget(self, token_budget: int) -> Setting:
         """The setting whose engine sets buffers up for iterations of so many tokens."""
@@ -62,19 +76,37 @@ class Evaluation:
 
     Args:
         node: whose designs.
-        speeds: of a busy replica.
+        busy: a replica that is kept busy.
+        seen: what requests see: of the replicas under the stated rate, or of busy ones where none is stated.
         replicas: that are run.
         value: of the objective; -inf where a design does not fit or misses a limit.
+        unlimited: of the objective, whether or not a design fits and meets the limits.
         fits: where memory and token budget hold it.
-        meets: where it also meets the limits, and carries a stated rate whose price is asked about.
+        carries: where the replicas carry the stated rate; everywhere where none is stated.
+        meets: where it also meets the limits, and carries a stated rate that is limited or whose price is asked about.
     """
 
     node: Node
-    speeds: Speeds
+    busy: Speeds
+    seen: Loaded
     replicas: Array
     value: Array
+    unlimited: Array
     fits: Mask
+    carries: Mask
     meets: Mask
+
+    def excess(self, slo: Limits) -> Array:
+        """By how much the limits would have to be multiplied to be met; infinite where a design does not fit.
+
+        Args:
+            slo: limits on means.
+        """
+        ratio = np.zeros(self.fits.shape)
+        for limit, seconds in ((slo.ttft_s, self.seen.ttft_s), (slo.tpot_s, self.seen.tpot_s)):
+            if limit is not None:
+                ratio = np.maximum(ratio, seconds / limit)
+        return np.where(self.fits, ratio, np.inf)
 
 
 def budgeted(setting: Setting, token_budget: int) -> Setting:
@@ -105,22 +137,43 @@ def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) ->
     """
     budgets = np.array(question.token_budgets, dtype=np.float64)[None, :, None]
     steps = node_steps(question, node) if steps is None else steps
-    speeds = law(question, node, steps[:, None, :], budgets)
+    curve, busy = law(question, node, steps[:, None, :], budgets)
     copies = node.placement.layout.data
     rows = np.array([step_rows(a) for a in node.shapes])[:, None, None]
     most = np.array([[space.largest_batch for space in row] for row in _rooms(question, node)])[:, :, None]
     tokens = np.array([a.tokens_per_step for a in node.shapes])[:, None, None]
     room_for = most_sharing(question.load, rows, budgets, question.load.output_tokens / tokens)
-    fits = (node.batch <= most) & (node.batch / copies <= room_for)
-    meets = fits & _meets(question, node, speeds)
-    replicas = replicas_of(question, node, speeds.requests_per_s)
+    fits = node.is_cap & (node.batch <= most) & (node.batch / copies <= room_for)
+    replicas, carries, seen = _under_load(question, node, curve, busy)
+    within = question.slo.met(ttft_s=seen.ttft_s, tpot_s=seen.tpot_s)
+    # a part of a load would be served for less, and within limits that the rest of it misses
+    whole = question.rate_stated and (question.slo.limited or question.maximise in PER_COST)
+    meets = fits & within & (carries | (not whole))
     watts: Number = 0.0
     if question.maximise == "tokens-per-joule":
-        watts = node_watts(question, node, node.shapes, steps[:, None, :], speeds.requests_per_s)
-    value = served_value(question, node, speeds.requests_per_s, replicas, watts)
+        watts = node_watts(question, node, node.shapes, steps[:, None, :], busy.requests_per_s)
+    value = served_value(question, node, busy.requests_per_s, replicas, watts)
     return Evaluation(
-        node=node, speeds=speeds, replicas=replicas, value=np.where(meets, value, -np.inf), fits=fits, meets=meets
-    )
+        node=node, busy=busy, seen=seen, replicas=replicas, value=np.where(meets, value, -np.inf), unlimited=value,
+        fits=fits, carries=carries, meets=meets,
+    )  # fmt: skip
+
+
+def _under_load(
+    question: JointQuestion, node: Node, curve: Curve, busy: Speeds
+) -> tuple[Array, Mask, Loaded]:
+    """Replicas that are run, whether they carry a stated rate, and what requests see."""
+    held = question.most_devices // node.placement.layout.devices
+    shape = busy.requests_per_s.shape
+    if not question.rate_stated:
+        in_flight = np.broadcast_to(node.batch, shape)
+        return np.full(shape, float(held)), np.ones(shape, dtype=np.bool_), Loaded(in_flight, *busy[1:])
+    rate = question.load.requests_per_s
+    least = least_replicas(curve, rate, node.batch, question.slo, utilisation=question.utilisation, most=held)
+    replicas = np.where(np.isfinite(least), least, float(held))
+    planned = question.utilisation * busy.requests_per_s * (1.0 + 1e-9)
+    carries = np.asarray(rate / replicas <= planned)
+    return replicas, carries, curve.under(np.minimum(rate / replicas, planned), node.batch)
 
 
 def law(
@@ -132,8 +185,10 @@ def law(
     tokens_per_step: Array | None = None,
     slower: Number = 1.0,
     shapes: Sequence[Acceptance] | None = None,
-) -> Speeds:
-    """What a replica does, never faster than its floor; arrays broadcast to [shapes, budgets, caps].
+) -> tuple[Curve, Speeds]:
+    """What a replica does at every batch, and kept busy, never faster than its floor.
+
+    Arrays broadcast to [shapes, budgets, batches].
 
     Args:
         question: what is asked.
@@ -154,15 +209,17 @@ def law(
         node.setting, load, batch=node.batch, rows=rows, drafts=node.source is not None, token_budget=budgets
     ).slower(ratio)
     speeds = replica_speeds(
-        node.setting, node.batch, step_s * ratio, prompts, output_tokens=load.output_tokens, tokens_per_step=tokens,
-        utilisation=question.utilisation if question.rate_stated else None,
-    )  # fmt: skip
-    if node.floor is None:
-        return speeds
-    steps = load.output_tokens / tokens
-    most = node.batch / (node.floor.stay_s(steps) * np.minimum(ratio, 1.0))
-    least = node.floor.decode_s(steps) * np.minimum(ratio, 1.0) / load.output_tokens
-    return Speeds(np.minimum(speeds.requests_per_s, most), np.maximum(speeds.tpot_s, least), speeds.ttft_s)
+        node.setting, node.batch, step_s * ratio, prompts, output_tokens=load.output_tokens, tokens_per_step=tokens
+    )
+    if node.floor is not None:
+        steps = load.output_tokens / tokens
+        most = node.batch / (node.floor.stay_s(steps) * np.minimum(ratio, 1.0))
+        least = node.floor.decode_s(steps) * np.minimum(ratio, 1.0) / load.output_tokens
+        speeds = Speeds(np.minimum(speeds.requests_per_s, most), np.maximum(speeds.tpot_s, least), speeds.ttft_s)
+    curve = curve_of(node.setting, node.batch, step_s * ratio, prompts, speeds)
+    if question.rate_stated:  # a batch that is not filled is as fast as a smaller one
+        speeds = speeds._replace(requests_per_s=curve.highest_per_s(node.batch))
+    return curve, speeds
 
 
 def replicas_of(question: JointQuestion, node: Node, requests_per_s: Array) -> Array:
@@ -205,18 +262,6 @@ def served_value(
         question.maximise, node.setting.device, requests_per_s=served, output_tokens=question.load.output_tokens,
         devices=replicas * node.placement.layout.devices, watts=watts,
     )  # fmt: skip
-
-
-def _meets(question: JointQuestion, node: Node, speeds: Speeds) -> Mask:
-    slo, allowed = question.slo, np.ones(speeds.tpot_s.shape, dtype=np.bool_)
-    if question.rate_stated and question.maximise in PER_COST:  # a part of the load may be served for less
-        held = question.most_devices // node.placement.layout.devices
-        allowed &= _needed(question, speeds.requests_per_s) <= held
-    if slo.tpot_s is not None:
-        allowed &= speeds.tpot_s <= slo.tpot_s
-    if slo.ttft_s is not None:
-        allowed &= speeds.ttft_s <= slo.ttft_s
-    return allowed
 
 
 def _rooms(question: JointQuestion, node: Node) -> list[list[Room]]:

@@ -1,6 +1,6 @@
 """What is maximised, and what must be known for it?
 
-Leaves out latency limits, which say what is allowed (`costmodel.answers.workload.Slo`).
+Leaves out latency limits, which say what is allowed (`costmodel.answers.workload.Limits`).
 """
 
 from typing import Literal, get_args

@@ -29,8 +29,8 @@ from costmodel.optimizers.joint.evaluation import (
 from costmodel.optimizers.joint.floors import floor_of
 from costmodel.optimizers.joint.front import Front
 from costmodel.optimizers.joint.objective import refusal
-from costmodel.optimizers.joint.space import PLAIN, JointQuestion, Placement, batches_of
-from costmodel.passes.ops import Array
+from costmodel.optimizers.joint.space import BATCH_CAPS, PLAIN, JointQuestion, Placement, batches_of
+from costmodel.passes.ops import Array, Mask
 from hardware_profiles.errors import InfeasibleError, InputError, UnknownNameError
 
 RANKED_NODES = 8
@@ -49,10 +49,11 @@ class Design:
         batch_cap: most requests in flight of one scheduler.
         replicas: that are run.
         requests_per_s: that all replicas finish at most.
-        tpot_s: mean time per output token.
-        ttft_s: mean time to first token.
-        value: of the objective; -inf where it misses a limit.
+        tpot_s: mean time per output token under the stated rate, or of busy replicas where none is stated.
+        ttft_s: mean time to first token, of the same.
+        value: of the objective, whether or not limits are met.
         meets: whether it meets the limits.
+        carries: whether it carries the stated rate; True where none is stated.
     """
 
     node: Node
@@ -66,6 +67,7 @@ class Design:
     ttft_s: float
     value: float
     meets: bool
+    carries: bool
 
     @property
     def batch(self) -> int:
@@ -119,11 +121,14 @@ class NoDesignError(InfeasibleError):
     Args:
         unplaced: placements that cannot run.
         message: what the rest misses; empty where there is no rest.
+        excess_ratio: by how much the limits would have to be multiplied for one design to meet them; infinite where
+            that would not help.
     """
 
-    def __init__(self, unplaced: list[Unplaced], message: str) -> None:
+    def __init__(self, unplaced: list[Unplaced], message: str, excess_ratio: float = float("inf")) -> None:
         super().__init__(message or unplaced[0].reason)
         self.unplaced = unplaced
+        self.excess_ratio = excess_ratio
 
 
 def joint_search(
@@ -164,11 +169,13 @@ def joint_search(
         best = sorted([*best, (float(np.max(found.value)), at)], key=lambda pair: (-pair[0], pair[1]))
         _enter(question, front, at, found)
     if not best or best[0][0] == -np.inf:
-        raise NoDesignError(unplaced, _missed(question, seen) if seen else "")
-    sizes = {at: len(node.shapes) * len(question.token_budgets) * node.batch.size for at, node in enumerate(nodes)}
+        raise _no_design(question, unplaced, seen)
+    sizes = {
+        at: len(node.shapes) * len(question.token_budgets) * int(node.is_cap.sum()) for at, node in enumerate(nodes)
+    }
     return JointOptimum(
         ranked=_ranked(question, seen, [at for value, at in best[:ranked] if value > -np.inf]),
-        front=[design_at(question, seen[name[0]], name[1:]) for name in reversed(front.names)],
+        front=[design_at(question, seen[name[0]], name[1:], busy=True) for name in reversed(front.names)],
         unplaced=unplaced, considered=sum(sizes.values()), evaluated=sum(sizes[at] for at in seen), nodes=len(nodes),
         pruned=len(nodes) - len(seen),
     )  # fmt: skip
@@ -181,14 +188,14 @@ def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
     for placement in question.placements():
         try:
             plain = build_setting(placement.asked(question.question))
-            batch = _batches(question, placement, plain)
+            batch, is_cap = _batches(question, placement, plain)
             floor = floor_of(plain, question.load, batch)
             own = []
             for base, shapes, source in question.contenders:
                 asked = placement.asked(base)
                 setting = plain if source is None else build_setting(asked)
                 own.append(Node(placement=placement, asked=asked, setting=setting, shapes=shapes, source=source,
-                                batch=batch, floor=floor))  # fmt: skip
+                                batch=batch, is_cap=is_cap, floor=floor))  # fmt: skip
         except UnknownNameError:
             raise
         except (InputError, InfeasibleError) as error:
@@ -198,8 +205,10 @@ def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
     return nodes, unplaced
 
 
-def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> Array:
+def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> tuple[Array, Mask]:
     """Requests in flight of a replica at every cap that memory holds with plain decoding, which takes the least.
+
+    Under a stated rate, smaller batches come with them, and a mask says which are caps.
 
     Raises:
         InputError: the objective is not known on such a device.
@@ -212,7 +221,12 @@ def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> A
     batch = batches_of(placement.layout, question.batch_caps)
     if batch[0] > space.largest_batch:
         raise InfeasibleError(f"memory holds {space.largest_batch} requests, fewer than any of the batch caps")
-    return batch[batch <= space.largest_batch]
+    batch = batch[batch <= space.largest_batch]
+    if not question.rate_stated:
+        return batch, np.ones(batch.shape, dtype=np.bool_)
+    usual = batches_of(placement.layout, BATCH_CAPS)
+    every = np.union1d(batch, usual[usual < batch[-1]])
+    return every, np.isin(every, batch)
 
 
 def _bound(question: JointQuestion, node: Node) -> tuple[float, Array, Array]:
@@ -226,9 +240,14 @@ def _bound(question: JointQuestion, node: Node) -> tuple[float, Array, Array]:
     rate, user = node.batch / stay, load.output_tokens / decode
     watts = node.floor.joules(node.setting.device, steps, stay) / stay
     value = served_value(question, node, rate, replicas_of(question, node, rate), watts)
-    meets = np.ones(rate.shape, bool) if question.slo.tpot_s is None else 1.0 / user <= question.slo.tpot_s
+    meets = question.slo.met(ttft_s=np.zeros(()), tpot_s=_fastest(question, 1.0 / user))
     best = float(np.max(np.where(meets, value, -np.inf)))
     return best * (1.0 + 1e-9), user, rate * load.output_tokens / node.placement.layout.devices
+
+
+def _fastest(question: JointQuestion, tpot_s: Array) -> Array:
+    """The least time per token of every batch cap: under a stated rate, that of any smaller batch."""
+    return np.minimum.accumulate(tpot_s, axis=-1) if question.rate_stated else tpot_s
 
 
 def _bound_of_steps(question: JointQuestion, node: Node, steps: Array) -> tuple[float, Array, Array]:
@@ -243,8 +262,8 @@ def _bound_of_steps(question: JointQuestion, node: Node, steps: Array) -> tuple[
     if node.floor is not None:
         watts = node.floor.joules(node.setting.device, count, stay) / stay
     value = served_value(question, node, rate, replicas_of(question, node, rate), watts)
-    if question.slo.tpot_s is not None:
-        value = np.where(1.0 / user <= question.slo.tpot_s, value, -np.inf)
+    meets = question.slo.met(ttft_s=np.zeros(()), tpot_s=_fastest(question, 1.0 / user))
+    value = np.where(meets, value, -np.inf)
     device = rate * load.output_tokens / node.placement.layout.devices
     return float(np.max(value)) * (1.0 + 1e-9), user.reshape(-1), device.reshape(-1)
 
@@ -253,7 +272,7 @@ def _enter(question: JointQuestion, front: Front, at: int, evaluation: Evaluatio
     shape, budget, cap = np.nonzero(evaluation.fits)
     if not shape.size:
         return
-    speeds, fits = evaluation.speeds, evaluation.fits
+    speeds, fits = evaluation.busy, evaluation.fits
     devices = evaluation.node.placement.layout.devices
     x, y = 1.0 / speeds.tpot_s[fits], speeds.requests_per_s[fits] * question.load.output_tokens / devices
     front.add(x, y, [(at, *name) for name in zip(shape.tolist(), budget.tolist(), cap.tolist(), strict=True)])
@@ -274,20 +293,24 @@ def _shapes(evaluation: Evaluation) -> list[int]:
 
 def _best_design(question: JointQuestion, evaluation: Evaluation, shape: int) -> Design:
     """The best budget and cap of a shape; of equal ones that with the most to spare."""
-    values, rates = evaluation.value[shape], evaluation.speeds.requests_per_s[shape]
+    values, rates = evaluation.value[shape], evaluation.busy.requests_per_s[shape]
     equal = values >= values.max() * (1.0 - 1e-9)
     budget, cap = np.unravel_index(int(np.argmax(np.where(equal, rates, -np.inf))), values.shape)
     return design_at(question, evaluation, (shape, int(budget), int(cap)))
 
 
-def design_at(question: JointQuestion, evaluation: Evaluation, name: tuple[int, ...]) -> Design:
+def design_at(
+    question: JointQuestion, evaluation: Evaluation, name: tuple[int, ...], *, busy: bool = False
+) -> Design:
     """A design of an evaluated node.
 
     Args:
         question: what is asked.
         evaluation: designs of the node.
         name: places of its shape, token budget and batch cap.
+        busy: times are those of busy replicas, whatever rate is stated.
     """
+    times = evaluation.busy if busy else evaluation.seen
     shape, _, cap = name
     node, a = evaluation.node, evaluation.node.shapes[shape]
     batch, layout = int(node.batch[cap]), node.placement.layout
@@ -299,10 +322,17 @@ def design_at(question: JointQuestion, evaluation: Evaluation, name: tuple[int, 
     replicas = int(evaluation.replicas[name])
     return Design(
         node=node, acceptance=a, configuration=chosen, token_budget=budget, batch_cap=batch // layout.data,
-        replicas=replicas, requests_per_s=replicas * float(evaluation.speeds.requests_per_s[name]),
-        tpot_s=float(evaluation.speeds.tpot_s[name]), ttft_s=float(evaluation.speeds.ttft_s[name]),
-        value=float(evaluation.value[name]), meets=bool(evaluation.meets[name]),
+        replicas=replicas, requests_per_s=replicas * float(evaluation.busy.requests_per_s[name]),
+        tpot_s=float(times.tpot_s[name]), ttft_s=float(times.ttft_s[name]), value=float(evaluation.unlimited[name]),
+        meets=bool(evaluation.meets[name]), carries=bool(evaluation.carries[name]),
     )  # fmt: skip
+
+
+def _no_design(question: JointQuestion, unplaced: list[Unplaced], seen: dict[int, Evaluation]) -> NoDesignError:
+    if not seen:
+        return NoDesignError(unplaced, "")
+    excess = min(float(np.where(each.carries, each.excess(question.slo), np.inf).min()) for each in seen.values())
+    return NoDesignError(unplaced, _missed(question, seen), excess)
 
 
 def _missed(question: JointQuestion, seen: dict[int, Evaluation]) -> str:
@@ -310,14 +340,14 @@ def _missed(question: JointQuestion, seen: dict[int, Evaluation]) -> str:
     fitting = [found for found in seen.values() if found.fits.any()]
     if not fitting:
         return "no design fits: every batch cap or token budget is beyond what memory and passes hold"
-    served = [(each.replicas * each.speeds.requests_per_s)[each.fits].max() for each in fitting]
+    served = [(each.replicas * each.busy.requests_per_s)[each.fits].max() for each in fitting]
     most, rate = question.utilisation * float(max(served)), question.load.requests_per_s
     if question.rate_stated and most < rate:
         return (f"{rate:.4g} requests/s: no design carries them on {question.most_devices} devices of a kind, "
                 f"at most {most:.4g}")  # fmt: skip
     least = {
-        "TTFT": min(float(found.speeds.ttft_s[found.fits].min()) for found in fitting),
-        "TPOT": min(float(found.speeds.tpot_s[found.fits].min()) for found in fitting),
+        "TTFT": min(float(found.seen.ttft_s[found.fits].min()) for found in fitting),
+        "TPOT": min(float(found.seen.tpot_s[found.fits].min()) for found in fitting),
     }
     words = ", ".join(f"{name} {seconds * 1e3:.3g} ms" for name, seconds in least.items())
-    return f"SLO: no design meets the limits; the least means of any: {words}"
+    return f"SLO: no design meets the limits ({question.slo.words}); the least means of any: {words}"

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 
 from costmodel.answers.capacity import MOST_BATCH, UTILISATION
-from costmodel.answers.workload import Load, Slo
+from costmodel.answers.workload import Limits, Load
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, geometric
@@ -103,7 +103,7 @@ class JointQuestion:
     token_budgets: Sequence[int] = TOKEN_BUDGETS
     load: Load
     rate_stated: bool = False
-    slo: Slo = field(default_factory=Slo)
+    slo: Limits = field(default_factory=Limits)
     maximise: Maximise = "tokens"
     utilisation: float = UTILISATION
     draft_tokens: Sequence[int] | None = None

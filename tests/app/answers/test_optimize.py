@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from app.answers import optimize as answers
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.optimizers.allowed import Limits
 from costmodel.optimizers.recommend import recommend
 from traces.kinds.tree import Tree, chain_tree
 from traces.replay.walk import replay_chain, replay_tree

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.optimizers.allowed import Limits
 from costmodel.optimizers.device_choices import device_choices
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.recommend import recommend, recommend_among

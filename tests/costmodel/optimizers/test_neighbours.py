@@ -3,8 +3,8 @@
 import pytest
 
 from costmodel.answers.estimate import estimate
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
-from costmodel.optimizers.allowed import Limits
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.neighbours import TERMS, neighbourhoods
 from costmodel.optimizers.recommend import recommend

@@ -6,9 +6,10 @@ import pytest
 from costmodel.answers.estimate import estimate, needed_bytes
 from costmodel.answers.fit import fits
 from costmodel.answers.settings import build_setting
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
-from costmodel.optimizers.allowed import Contender, Limits, meets
+from costmodel.optimizers.allowed import Contender, meets
 from costmodel.optimizers.context_schedules import context_schedules
 from costmodel.optimizers.search import rates_at, search
 from hardware_profiles.errors import InfeasibleError

@@ -46,13 +46,13 @@ def one_server(rate_per_s):
         scheduler=SchedulerOptions(kv_blocks=8, token_budget=1, max_requests=1),
     )  # fmt: skip
     good = steady_window(simulate(scenario, machine=True), slo_ttft_s=LIMIT_S).good_ratio
-    return LoadPoint(name="one", rate_per_s=rate_per_s, metrics={"good_ratio": good})
+    return LoadPoint(name="one", rate_per_s=rate_per_s, metrics={"good_ratio": good, "is_kept": good >= SHARE})
 
 
 @pytest.mark.heavy
 def test_it_is_that_of_a_queue_with_a_known_law():
     known = brentq(lambda rate: waits_at_most(rate, LIMIT_S - SERVICE_S) - SHARE, 1.0, 99.0)
-    kept, lost = highest_rate(one_server, SHARE, 60.0)
+    kept, lost = highest_rate(one_server, 60.0)
     assert kept.rate_per_s == pytest.approx(known, rel=0.05)
     assert kept.metrics["good_ratio"] >= SHARE > lost.metrics["good_ratio"]
     assert 1.0 < lost.rate_per_s / kept.rate_per_s <= RESOLUTION
@@ -60,17 +60,18 @@ def test_it_is_that_of_a_queue_with_a_known_law():
 
 @pytest.mark.parametrize("start", [0.01, 7.0, 1e4])
 def test_it_is_found_from_any_start(start):
-    kept, lost = highest_rate(lambda rate: LoadPoint(name="", rate_per_s=rate, metrics={"good_ratio": rate < 40}),
-                              SHARE, start)  # fmt: skip
+    kept, lost = highest_rate(
+        lambda rate: LoadPoint(name="", rate_per_s=rate, metrics={"is_kept": rate < 40}), start
+    )
     assert kept.rate_per_s < 40 <= lost.rate_per_s <= RESOLUTION * kept.rate_per_s
 
 
 def test_what_is_always_or_never_kept_has_none():
     def always(good):
-        return lambda rate: LoadPoint(name="", rate_per_s=rate, metrics={"good_ratio": good})
+        return lambda rate: LoadPoint(name="", rate_per_s=rate, metrics={"is_kept": good})
 
-    assert highest_rate(always(1.0), SHARE, 1.0)[1] is None
-    assert highest_rate(always(0.0), SHARE, 1.0)[0] is None
+    assert highest_rate(always(True), 1.0)[1] is None
+    assert highest_rate(always(False), 1.0)[0] is None
 
 
 TRAFFIC = ("--count", "120", "--prompt-tokens", "uniform:50:800", "--output-tokens", "40", "--rate", "4")
@@ -95,10 +96,25 @@ def test_every_draft_length_has_its_rate_and_a_run_there_agrees(rooftree, tmp_pa
     at, above = (point["metrics"] for point in again["load"])
     assert (at["good_ratio"], at["goodput_per_s"]) == (drafted["good_ratio"], drafted["goodput_per_s"])
     assert at["good_ratio"] >= 0.9 > above["good_ratio"]
-    run = rooftree(*WORDS, "--draft-tokens", "3", *LIMITS, "--rate", repr(drafted["rate_per_s"]), "--json").answer
+    as_long = ("--rate", repr(drafted["rate_per_s"]), "--count", str(drafted["requests"]))
+    run = rooftree(*WORDS, "--draft-tokens", "3", *LIMITS, *as_long, "--json").answer
     assert run["metrics"]["goodput_per_s"] == drafted["goodput_per_s"]
     printed = rooftree(*WORDS, "--draft-tokens", "0,3", *LIMITS).out
     assert "highest rate/s" in printed and "90% of the requests" in printed
+
+
+@pytest.mark.parametrize("limits", [("--slo-tpot", "20"), ("--slo-ttft", "300", "--slo-tpot", "20")])
+def test_the_highest_rate_is_that_of_a_steady_state_however_few_requests_are_asked_for(rooftree, limits):
+    """A run that ends before its backlog has grown keeps limits at rates that do not last: 320 requests told 30.8/s
+    where 6,000 told 24.1."""
+    long = ("simulate", "--model", "llama-3.1-8b", "--drafter", "eagle-3:0.78,0.61,0.48", "--prompt-tokens", "1024",
+            "--output-tokens", "256", "--rate", "4", "--draft-tokens", "0,3", *limits, "--json")  # fmt: skip
+    few, many = (rooftree(*long, "--count", count).answer["highest_rates"] for count in ("320", "4000"))
+    for one, other in zip(few, many, strict=True):
+        assert one["rate_per_s"] == pytest.approx(other["rate_per_s"], rel=0.05)
+        assert one["requests"] > 320 and one["clock_s"] > 0.0 and not one["is_growing"]
+        low, high = one["good_ratio_interval"]
+        assert low <= one["good_ratio"] <= high
 
 
 def test_variants_have_rates_too_and_what_cannot_be_is_marked(rooftree):
@@ -108,7 +124,10 @@ def test_variants_have_rates_too_and_what_cannot_be_is_marked(rooftree):
     assert not any(row["feasible"] for row in rows) and "no rate keeps 50%" in rows[0]["reason"]
     free = ("--slo-tpot", "10000", "--good-share", "0.5")
     (row,) = rooftree(*WORDS, "--draft-tokens", "3", *free, "--json").answer["highest_rates"]
-    assert row["rate_per_s"] is None and "every rate keeps them" in row["reason"]
+    lasting = float(row["rate_per_s"])  # limits that any rate keeps leave the one from which on a backlog grows
+    at = rooftree(*WORDS, "--draft-tokens", "3", "--rate", str(1.1 * lasting), "--count", "4000", "--json").answer
+    assert row["feasible"] and row["good_ratio"] == 1.0
+    assert at["metrics"]["requests_per_s"] < 1.06 * lasting
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from costmodel.answers.workload import Slo, load_of_means
+from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.drafters.sources import rates_source
 from costmodel.optimizers.joint.space import JointQuestion, usual_layouts
@@ -24,4 +24,4 @@ def question(model="llama-3.1-8b", *, prompt=1024, output=256, rate=10.0, **chan
 
 def slo(tpot_ms=None, ttft_ms=None):
     """Limits in milliseconds."""
-    return Slo(tpot_s=tpot_ms and tpot_ms / 1e3, ttft_s=ttft_ms and ttft_ms / 1e3)
+    return Limits(tpot_s=tpot_ms and tpot_ms / 1e3, ttft_s=ttft_ms and ttft_ms / 1e3)

@@ -30,8 +30,8 @@ def test_floors_never_bind(model, device, formats, prompt, output):
         steps = node_steps(asked, node)
         assert np.all(node.floor.step_s <= steps)
         budgets = np.array(asked.token_budgets, dtype=float)[None, :, None]
-        free = law(asked, replace(node, floor=None), steps[:, None, :], budgets)
-        bound = law(asked, node, steps[:, None, :], budgets)
+        _, free = law(asked, replace(node, floor=None), steps[:, None, :], budgets)
+        _, bound = law(asked, node, steps[:, None, :], budgets)
         fits = evaluate(asked, node, steps).fits
         for one, other in zip(free, bound, strict=True):
             assert np.array_equal(np.broadcast_to(one, fits.shape)[fits], np.broadcast_to(other, fits.shape)[fits])

@@ -53,7 +53,7 @@ def test_bounds_are_never_below_what_designs_reach(asked):
     for node in _nodes(asked)[0]:
         steps = node_steps(asked, node)
         found = evaluate(asked, node, steps)
-        user, device = 1.0 / found.speeds.tpot_s, found.speeds.requests_per_s * asked.load.output_tokens
+        user, device = 1.0 / found.busy.tpot_s, found.busy.requests_per_s * asked.load.output_tokens
         device = device / node.placement.layout.devices
         for value, *most in (_bound(asked, node), _bound_of_steps(asked, node, steps)):
             assert value >= found.value.max()
@@ -78,7 +78,7 @@ def test_brute_force_over_a_small_grid(model):
                     prompts = replica_prompts(node.setting, asked.load, batch=b, rows=step_rows(a),
                                               drafts=a.draft_tokens > 0, token_budget=float(budget))  # fmt: skip
                     speeds = replica_speeds(node.setting, b, step, prompts, output_tokens=256.0,
-                                            tokens_per_step=a.tokens_per_step, utilisation=None)  # fmt: skip
+                                            tokens_per_step=a.tokens_per_step)  # fmt: skip
                     if speeds.tpot_s <= 0.03:
                         replicas = 2 // node.placement.layout.devices
                         key = (node.placement.device, str(node.placement.layout), node.asked.method, a.draft_tokens)
