@@ -156,16 +156,17 @@ def plain() -> "list[Acceptance]":
     return [geometric(0.0, 0)]
 
 
-def unknown(lengths: list[int], tree: Path | None) -> "list[Acceptance]":
+def unknown(lengths: list[int], tree: Path | None, match_rate: float = 1.0) -> "list[Acceptance]":
     """Chains of the lengths, or a tree, whose acceptance is asked for: nothing is taken to be accepted.
 
     Args:
         lengths: K of the chains.
         tree: file of a tree instead.
+        match_rate: share of steps with a proposal.
     """
     from costmodel.laws.acceptance import DepthRates, geometric, stated_tree
     from traces.kinds.tree import read_tree
 
     if tree is None:
-        return [geometric(0.0, k) for k in lengths]
-    return [stated_tree(DepthRates(by_depth=(0.0,)), read_tree(tree))]
+        return [geometric(0.0, k, match_rate=match_rate) for k in lengths]
+    return [stated_tree(DepthRates(by_depth=(0.0,), proposal_ratio=match_rate), read_tree(tree))]
