@@ -206,7 +206,7 @@ class _Curve:
         self._setting, self._law, self._at = setting, law, {"batch": batch, "context": context}
         self.plain = step_cost(setting, geometric(0.0, 0), batch=batch, context=context)
         self._steps: dict[tuple[float, ...], StepCost] = {}
-        values = np.linspace(law.least, law.most, _GRID).tolist()
+        values: list[float] = np.linspace(law.least, law.most, _GRID).tolist()
         self._points = [(value, self._speedup(value)) for value in values]
 
     def reaches(self, speedup: float) -> float | None:

@@ -64,16 +64,16 @@ def replayed(
     from costmodel.method_library import load_method
     from traces.kinds.naming import naming
     from traces.kinds.tree import read_tree
-    from traces.replay.statistics import resample_counts
+    from traces.replay.statistics import request_draws
 
-    counts = resample_counts(recorded.prompt_kinds, generator=np.random.default_rng(seed)).astype(np.float64)
+    draws = request_draws(recorded.prompt_kinds, generator=np.random.default_rng(seed))
     verify = load_method(method).verify
     shapes: list[int | Tree] = [*lengths]
     if tree is not None:
         shapes = [read_tree(tree) if isinstance(tree, Path) else tree]
     with naming(str(tree) if isinstance(tree, Path) else None):
         law = law_for(recorded, verify.rule, shapes, at=verify.at)
-        return [accepted_by(recorded, law, shape, counts) for shape in shapes]
+        return [accepted_by(recorded, law, shape, draws) for shape in shapes]
 
 
 def compared(
@@ -135,13 +135,13 @@ def prompted(source: "Source", sizes: list[int], seed: int) -> "list[Acceptance]
     import numpy as np
 
     from costmodel.optimizers.candidates.state_candidates import state_candidates
-    from traces.replay.statistics import resample_counts
+    from traces.replay.statistics import request_draws
 
     if source.positions is None:
         return state_candidates(source, sizes)
     kinds = source.positions.prompt_kinds
-    counts = resample_counts(kinds, generator=np.random.default_rng(seed)).astype(np.float64)
-    return state_candidates(source, sizes, counts)
+    draws = request_draws(kinds, generator=np.random.default_rng(seed))
+    return state_candidates(source, sizes, draws)
 
 
 def _by_rank(source: "Source") -> bool:
