@@ -20,10 +20,9 @@ from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.drafters.sources import Source, trace_source
-from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.library import recordings, shipped_traces, trace_file, trace_name
-from traces.replay.statistics import resample_counts
+from traces.replay.bootstrap import RequestDraws, request_draws
 
 PLAIN = "plain-decoding"
 UNNAMED = "speculative-decoding"  # of a recording that names no method
@@ -223,9 +222,9 @@ def _replayed(source: Source, draft_tokens: int, most: int, seed: int) -> Accept
     assert trace is not None
     verify = load_method(source.method).verify
     law = law_for(trace, verify.rule, (most,), at=verify.at)
-    return accepted_by(trace, law, draft_tokens, _counts(tuple(trace.prompt_kinds), seed))
+    return accepted_by(trace, law, draft_tokens, _draws(tuple(trace.prompt_kinds), seed))
 
 
 @lru_cache(maxsize=8)
-def _counts(kinds: tuple[str, ...], seed: int) -> Array:
-    return resample_counts(kinds, generator=np.random.default_rng(seed)).astype(np.float64)
+def _draws(kinds: tuple[str, ...], seed: int) -> RequestDraws:
+    return request_draws(kinds, generator=np.random.default_rng(seed))

@@ -1,28 +1,48 @@
 """At which acceptance, draft cost and batch does a method stop being faster than plain decoding?
 
-The cost of a step does not depend on what it emits, so the least tokens per step at which a method beats plain
-decoding is the ratio of the two steps; rates follow by inverting the acceptance law. Batches are tried one by one,
-because tiles and waves make the speedup a little jagged. Leaves out prompt processing and traffic.
+What a step costs may depend on what it accepts (drafts that are made during verification, passes in parts), so the
+speedup itself is solved for the acceptance rate, under the law that predictions take for a stated rate. Batches are
+tried one by one, because tiles and waves make the speedup a little jagged. Leaves out prompt processing and traffic.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from costmodel.answers.estimate import Setting, estimate
+from costmodel.answers.estimate import Setting, estimate, step_cost
+from costmodel.answers.steps.step import StepCost
 from costmodel.answers.uncertainty import DRAWS, draw_steps, interval, paired
-from costmodel.laws.acceptance import Acceptance, rank_rate
+from costmodel.laws.acceptance import Acceptance, geometric
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
-from traces.kinds.tree import Tree
 
 MOST_BATCH = 4096
 _DRAWN_BATCHES = 48  # points of the curve whose interval is drawn
-_GRID = 512  # rates at which the law is tabulated before it is refined
+_GRID = 33  # values at which the speedup is looked at before a crossing is refined
+_CLOSE = 1e-12  # width of the bracket, as a share of the range, at which it no longer is
 
 Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AcceptanceLaw:
+    """A configuration at every value of the one number that a break-even is solved for.
+
+    Args:
+        at: the configuration at a value: what it emits, and what its step verifies; more is emitted at a higher value.
+        least: smallest value.
+        most: largest value.
+        by_rate: the value is the acceptance rate of one token given that those before it were accepted; otherwise it is
+            the tokens per step themselves, of a shape or method that no single rate describes.
+    """
+
+    at: Callable[[float], Acceptance]
+    least: float
+    most: float
+    by_rate: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,8 +56,9 @@ class BreakEven:
         least_tokens_per_step: emitted tokens per step at which the speedup is 1.
         least_tokens_bounds: its interval.
         most_tokens_per_step: what the configuration emits where every draft token is accepted.
-        least_rate: constant acceptance rate of one token that emits as much; None: not even a rate of 1 does.
-        least_rate_bounds: its interval; None where no rate does.
+        least_rate: constant acceptance rate of one token at which the speedup is 1; None: not even a rate of 1 is
+            enough, or no rate describes the configuration.
+        least_rate_bounds: its interval; None where no rate is enough.
         draft_s: seconds of the draft passes of a step.
         pass_s: seconds of a plain pass of the target, the unit of ratios.
         greatest_draft_s: most seconds of draft passes per step at the known acceptance; negative where verifying
@@ -65,7 +86,7 @@ class BreakEven:
     @property
     def verdict(self) -> str:
         """`never` pays whatever is accepted, `always` pays, or pays from an acceptance `on`."""
-        if self.least_rate is None:
+        if self.least_tokens_per_step > self.most_tokens_per_step:
             return "never"
         return "always" if self.least_tokens_per_step <= 1.0 else "on"
 
@@ -99,6 +120,7 @@ class PayingBatches:
 def break_even(
     setting: Setting,
     acceptance: Acceptance,
+    law: AcceptanceLaw,
     *,
     batch: int,
     context: int,
@@ -108,12 +130,15 @@ def break_even(
     """Least acceptance and greatest draft cost of one configuration at one point.
 
     Example:
-        >>> from costmodel.laws.acceptance import geometric
+        >>> from costmodel.laws.claims import rate_claim
         >>> from costmodel.answers.settings import build_setting
         >>> from costmodel.configuration import DecodingConfiguration, DeploymentNames
         >>> where = DeploymentNames(model="llama-3.1-8b", engine="none")
         >>> setting = build_setting(DecodingConfiguration(method="n-gram", deployment=where))
-        >>> at = break_even(setting, geometric(0.5, 3), batch=1, context=1024, known=True,
+        >>> law = AcceptanceLaw(
+        ...     at=lambda rate: rate_claim(setting.drafter.method, rate, 3), least=0.0, most=1.0, by_rate=True
+        ... )
+        >>> at = break_even(setting, law.at(0.5), law, batch=1, context=1024, known=True,
         ...                 generator=np.random.default_rng(0))
         >>> bool(1.0 < at.least_tokens_per_step < 1.2), at.verdict
         (True, 'on')
@@ -121,6 +146,7 @@ def break_even(
     Args:
         setting: target, device, drafter and engine.
         acceptance: the configuration, with at least one draft token.
+        law: the configuration at every acceptance; predictions at a stated rate take the same one.
         batch: requests, >= 1.
         context: cached tokens per request, >= 0.
         known: `acceptance.tokens_per_step` is an answer, not a placeholder.
@@ -131,7 +157,10 @@ def break_even(
     """
     if acceptance.draft_tokens < 1:
         raise InputError("a break-even needs at least one draft token", key="draft_tokens", value=0)
-    result = estimate(setting, acceptance, batch=batch, context=context)
+    curve = _Curve(setting, law, batch=batch, context=context)
+    root = curve.reaches(1.0)
+    there = law.at(law.most if root is None else root)
+    result = estimate(setting, there, batch=batch, context=context, plain=curve.plain)
     drawn = draw_steps(
         result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
         generator=generator,
@@ -139,87 +168,73 @@ def break_even(
     plain, step = drawn.plain_s[:, 0], drawn.step_s[:, 0]
     least = float(result.step_s) / float(result.plain.total_s)
     needed = _bounds(step / plain)
-    law = RateLaw(acceptance)
-    found = BreakEven(
+    ends = [curve.reaches(bound / least) for bound in needed]
+    rated = law.by_rate
+    solved = BreakEven(
         batch=batch,
         context=context,
         acceptance=acceptance,
         least_tokens_per_step=least,
         least_tokens_bounds=needed,
-        most_tokens_per_step=float(law(1.0)),
-        least_rate=least_rate(acceptance, least),
-        least_rate_bounds=(least_rate(acceptance, needed[0]), least_rate(acceptance, needed[1])),
+        most_tokens_per_step=law.at(law.most).tokens_per_step,
+        least_rate=root if rated else None,
+        least_rate_bounds=(ends[0], ends[1]) if rated else (None, None),
         draft_s=float(result.step.draft_s),
         pass_s=float(result.plain.verify_s),
     )
     if not known:
-        return found
+        return solved
+    result = estimate(setting, acceptance, batch=batch, context=context, plain=curve.plain)
+    step = step * (float(result.step_s) / (least * float(result.plain.total_s)))  # errs as the step at the root does
     tokens = _tokens(acceptance, generator)
-    rest = step - _drawn_draft(float(result.step.draft_s), float(result.step_s), step)
-    beside = float(result.step_s) - found.draft_s
+    draft_s = float(result.step.draft_s)
+    rest = step - _drawn_draft(draft_s, float(result.step_s), step)
     return replace(
-        found,
-        greatest_draft_s=acceptance.tokens_per_step * float(result.plain.total_s) - beside,
+        solved,
+        draft_s=draft_s,
+        greatest_draft_s=acceptance.tokens_per_step * float(result.plain.total_s) - (float(result.step_s) - draft_s),
         greatest_draft_bounds=_bounds(tokens * plain - rest),
         speedup=float(result.speedup),
         speedup_bounds=_bounds(tokens * plain / step),
     )
 
 
-class RateLaw:
-    """Emitted tokens per step when every draft token is accepted with one probability, independently.
+class _Curve:
+    """The speedup of a configuration by the number that its law takes; steps of equal cost are priced once."""
 
-    Siblings of a tree are tried in the order of their ranks, the k-th with a k-th of that probability. A chain
-    whose proposals vary in length counts its mean length, the last token in part.
-    """
+    def __init__(self, setting: Setting, law: AcceptanceLaw, *, batch: int, context: int) -> None:
+        self._setting, self._law, self._at = setting, law, {"batch": batch, "context": context}
+        self.plain = step_cost(setting, geometric(0.0, 0), batch=batch, context=context)
+        self._steps: dict[tuple[float, ...], StepCost] = {}
+        values: list[float] = np.linspace(law.least, law.most, _GRID).tolist()
+        self._points = [(value, self._speedup(value)) for value in values]
 
-    def __init__(self, acceptance: Acceptance) -> None:
-        self._share = acceptance.proposal_ratio
-        self._tree: Tree | None = acceptance.tree
-        self._length = acceptance.proposed_tokens
-
-    def __call__(self, rate: float | Array) -> Array:
-        """Tokens per step at `rate` in [0, 1]; broadcasts."""
-        r = np.asarray(rate, dtype=np.float64)
-        if self._tree is None:
-            whole = int(self._length)
-            powers = sum((r**depth for depth in range(1, whole + 1)), start=np.zeros_like(r))
-            return np.asarray(1.0 + self._share * (powers + (self._length - whole) * r ** (whole + 1)))
-        reached = [np.ones_like(r)]
-        for parent, rank in zip(self._tree.parents[1:], self._tree.ranks[1:], strict=True):
-            reached.append(reached[parent] * rank_rate(r, rank))
-        return np.asarray(1.0 + sum(reached[1:], start=np.zeros_like(r)))
-
-
-def least_rate(acceptance: Acceptance, tokens_per_step: float) -> float | None:
-    """Least constant acceptance rate at which a configuration emits `tokens_per_step`; None where none does.
-
-    Args:
-        acceptance: the configuration; what it emits itself does not matter.
-        tokens_per_step: wanted; 1 or less needs no acceptance at all.
-
-    >>> from costmodel.laws.acceptance import geometric
-    >>> least_rate(geometric(0.0, 2), 1.75)
-    0.5
-    """
-    if tokens_per_step <= 1.0:
-        return 0.0
-    law = RateLaw(acceptance)
-    rates = np.linspace(0.0, 1.0, _GRID + 1)
-    enough = np.flatnonzero(law(rates) >= tokens_per_step)
-    if not enough.size:
+    def reaches(self, speedup: float) -> float | None:
+        """Least value at which the speedup is at least so much; None where it is at none."""
+        if self._points[0][1] >= speedup:
+            return self._points[0][0]
+        for (low, _), (high, reached) in pairwise(self._points):
+            if reached >= speedup:
+                return self._between(low, high, speedup)
         return None
-    high = int(enough[0])
-    low_rate, high_rate = float(rates[max(high - 1, 0)]), float(rates[high])
-    if float(law(high_rate)) == tokens_per_step:
-        return high_rate
-    while high_rate - low_rate > 1e-13:
-        middle = (low_rate + high_rate) / 2.0
-        if float(law(middle)) >= tokens_per_step:
-            high_rate = middle
-        else:
-            low_rate = middle
-    return high_rate
+
+    def _between(self, low: float, high: float, speedup: float) -> float:
+        """The crossing between a value that does not reach the speedup and one that does, which stays on its side."""
+        while high - low > _CLOSE * (self._law.most - self._law.least):
+            middle = (low + high) / 2.0
+            if self._speedup(middle) >= speedup:
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _speedup(self, value: float) -> float:
+        acceptance = self._law.at(value)
+        alike = acceptance.lengths is None and not self._setting.drafter.method.has_own_pace
+        key = (acceptance.proposal_ratio, acceptance.proposed_tokens, *(() if alike else (value,)))
+        if key not in self._steps:
+            self._steps[key] = step_cost(self._setting, acceptance, **self._at)
+        return float(acceptance.tokens_per_step * self.plain.total_s / self._steps[key].total_s)
 
 
 def paying_batches(

@@ -52,8 +52,10 @@ def rate_claim(method: Method, rates: DepthRates | float, draft_tokens: int) -> 
     rates = step_rates(method, rates, draft_tokens)
     serial = rates.chain(draft_tokens)
     b = method.batch
-    if not draft_tokens or draft_tokens in rates.means or rates.tokens_per_step == serial.tokens_per_step:
+    if not draft_tokens:
         return serial
+    if draft_tokens in rates.means or rates.tokens_per_step == serial.tokens_per_step:
+        return _overlapped(method, serial)
     if b.slots == "likeliest" and b.budget_per_request is not None:
         whole = int(min(b.budget_per_request, draft_tokens))
         share = min(b.budget_per_request, draft_tokens) - whole
@@ -111,7 +113,7 @@ def tokens_claim(
     if shape is None and own.nodes and own.kind in ("chain", "window"):
         shape = own.nodes
     if shape is not None:
-        return stated(tokens_per_step, shape, proposal_ratio=match_rate)
+        return _overlapped(method, stated(tokens_per_step, shape, proposal_ratio=match_rate))
     if not own.nodes or not own.depth:
         rule = "states no shape of its own: give draft tokens or a tree, a dynamic one with nodes and depth"
         raise InputError(rule, key="method", value=method.slug)
@@ -122,6 +124,24 @@ def tokens_claim(
         draft_tokens=own.nodes, tokens_per_step=tokens_per_step, proposed_tokens=float(own.nodes), shape=own,
         lengths=_tree_lengths(own),
     )  # fmt: skip
+
+
+def _overlapped(method: Method, chain: Acceptance) -> Acceptance:
+    """A chain of stated tokens per step that verifies, where phases overlap, what the law of one rate says.
+
+    The rate is the one at which the long run emits as many tokens; 1 where not even that does.
+    """
+    b = method.batch
+    if chain.tree is not None or not (b.drafts_during_verify or b.parts > 1):
+        return chain
+    low, high = 0.0, 1.0
+    while low < (middle := (low + high) / 2.0) < high:
+        if long_run(b, chain.draft_tokens, middle).tokens_per_step < chain.tokens_per_step:
+            low = middle
+        else:
+            high = middle
+    run = long_run(b, chain.draft_tokens, high)
+    return replace(chain, proposed_tokens=sum(run.query_tokens) - 1.0)
 
 
 def _tree_lengths(own: Shape) -> DraftLengths:

@@ -19,6 +19,7 @@ from costmodel.method import Stop
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.replay.bootstrap import RequestDraws
 from traces.replay.walk import Replay
 
 EMA_WEIGHT = 0.2  # of the latest step, where a stop rule names no other
@@ -28,14 +29,14 @@ _LEAST_STEPS = 256
 Whole = NDArray[np.int64]
 
 
-def ema_chain(trace: AcceptanceTrace, draft_tokens: int, stop: Stop, multiplicities: Array) -> Acceptance:
+def ema_chain(trace: AcceptanceTrace, draft_tokens: int, stop: Stop, draws: RequestDraws | None) -> Acceptance:
     """What a chain emits whose every request drafts one token more than it recently had accepted, by matching.
 
     Args:
         trace: level 1 or more.
         draft_tokens: K, most draft tokens and those of a request's first step, >= 1.
         stop: `ema`; `at` is the weight of the latest step, 0 for 0.2.
-        multiplicities: how often each request is drawn, shape [draws, requests].
+        draws: of the requests; None: no samples.
 
     Raises:
         InputError: another rule, a weight above 1, or a recording of too low a level.
@@ -58,14 +59,14 @@ def ema_chain(trace: AcceptanceTrace, draft_tokens: int, stop: Stop, multiplicit
         steps=by_request(np.ones(drafts.size)), proposed_steps=by_request(drafts > 0),
         drafted_tokens=by_request(drafts),
     )  # fmt: skip
-    return replace(from_replay(replay, multiplicities), stop=stop, lengths=draft_lengths(drafts, drafts))
+    return replace(from_replay(replay, draws), stop=stop, lengths=draft_lengths(drafts, drafts))
 
 
 def goodput_chain(
     trace: AcceptanceTrace,
     draft_tokens: int,
     stop: Stop,
-    multiplicities: Array,
+    draws: RequestDraws | None,
     *,
     seconds: Array,
     batch: int,
@@ -76,7 +77,7 @@ def goodput_chain(
         trace: level 1 or more.
         draft_tokens: K, most draft tokens, >= 1.
         stop: `goodput`; `at` is the weight of the latest step in the acceptance remembered, 0 for 0.2.
-        multiplicities: how often each request is drawn, shape [draws, requests].
+        draws: of the requests; None: no samples.
         seconds: of a step in which every request drafts 0, 1, .. K tokens; shape [K + 1].
         batch: requests that decode together, >= 1.
 
@@ -110,7 +111,7 @@ def goodput_chain(
     shares = DraftLengths(
         tokens=lengths / lengths.sum(), passes=chosen / chosen.sum(), rows=np.ones(chosen.size - 1), shared=True
     )
-    return replace(from_replay(replay, multiplicities), stop=stop, lengths=shares)
+    return replace(from_replay(replay, draws), stop=stop, lengths=shares)
 
 
 def _whole(trace: AcceptanceTrace, draft_tokens: int) -> tuple[Whole, Whole]:

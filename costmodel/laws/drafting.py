@@ -20,7 +20,7 @@ from costmodel.method import Shape, Stop
 from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
-from traces.replay.bootstrap import Replayed
+from traces.replay.bootstrap import Replayed, RequestDraws
 from traces.replay.dynamic import TreePolicy, walk_policy
 from traces.replay.walk import replay_chain, step_starts
 
@@ -55,7 +55,7 @@ def tree_policy(shape: Shape, stop: Stop | None = None) -> TreePolicy:
 
 
 def dynamic_tree(
-    trace: AcceptanceTrace, shape: Shape, multiplicities: Array, *, stop: Stop | None = None
+    trace: AcceptanceTrace, shape: Shape, draws: RequestDraws | None, *, stop: Stop | None = None
 ) -> Acceptance:
     """What dynamic trees emit and draft, by replay of the trees that the drafter expanded at every position.
 
@@ -67,7 +67,7 @@ def dynamic_tree(
     Args:
         trace: with expansions, at any temperature.
         shape: of kind `dynamic_tree`.
-        multiplicities: how often each request is drawn, shape [draws, requests].
+        draws: of the requests; None: no samples.
         stop: `gain` ends drafting after a level that adds no more than `stop.at` expected tokens.
 
     Returns:
@@ -89,7 +89,7 @@ def dynamic_tree(
     drafted = np.where(steps.exact, steps.nodes, policy.nodes)
     lengths = draft_lengths(drafted, steps.passes, steps.rows, ranked=True)
     return replace(
-        _with_lengths(from_replay(replay, multiplicities), lengths),
+        _with_lengths(from_replay(replay, draws), lengths),
         shape=shape,
         stop=stop,
         truncated_ratio=float(np.mean(~steps.exact)),
@@ -97,7 +97,7 @@ def dynamic_tree(
 
 
 def stopped_chain(
-    trace: AcceptanceTrace, draft_tokens: int, stop: Stop, multiplicities: Array, law: Law = MATCHING
+    trace: AcceptanceTrace, draft_tokens: int, stop: Stop, draws: RequestDraws | None, law: Law = MATCHING
 ) -> Acceptance:
     """What a chain emits and drafts that ends where the drafter is unsure.
 
@@ -108,7 +108,7 @@ def stopped_chain(
         trace: level 3 (probabilities).
         draft_tokens: K, most draft tokens, >= 1.
         stop: `probability` or `product`.
-        multiplicities: how often each request is drawn, shape [draws, requests].
+        draws: of the requests; None: no samples.
         law: how drafts are verified: by matching, or as one chain of draws.
 
     Raises:
@@ -127,7 +127,7 @@ def stopped_chain(
         raise InputError("is not known for drafts that end early", key="rule", value=law.rule)
     else:
         replay, often = _drawn(trace, draft_tokens, drafted, law)
-    accepted = from_replay(replay, multiplicities, rule=law.rule, note=law.note)
+    accepted = from_replay(replay, draws, rule=law.rule, note=law.note)
     return replace(_with_lengths(accepted, draft_lengths(drafted, passes, weights=often)), stop=stop)
 
 

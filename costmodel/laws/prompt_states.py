@@ -22,6 +22,7 @@ from costmodel.method import Shape
 from costmodel.passes.ops import Array
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.state_trees import StateTrees
+from traces.replay.bootstrap import RequestDraws
 from traces.replay.states import replay_states
 
 _SQUARINGS = 64
@@ -107,14 +108,14 @@ def state_acceptance(states: StateTrees, law: StateLaw, shape: Shape, *, note: s
 
 
 def recorded_acceptance(
-    trace: AcceptanceTrace, states: StateTrees, multiplicities: Array, shape: Shape, *, note: str = ""
+    trace: AcceptanceTrace, states: StateTrees, draws: RequestDraws | None, shape: Shape, *, note: str = ""
 ) -> Acceptance:
     """What steps emit and verify on a recording, by replay.
 
     Args:
         trace: level 2 or more.
         states: the trees.
-        multiplicities: how often each request is drawn, shape [draws, requests].
+        draws: of the requests; None: no samples.
         shape: of the method, of kind `state_trees`; its nodes are replaced.
         note: what has to be said beside the number.
 
@@ -122,7 +123,7 @@ def recorded_acceptance(
         InputError: trees that use ranks or levels that were not recorded.
     """
     replay, visits = replay_states(trace, states)
-    return _with_sizes(from_replay(replay, multiplicities, note=note), states, visits.astype(np.float64), shape)
+    return _with_sizes(from_replay(replay, draws, note=note), states, visits.astype(np.float64), shape)
 
 
 def _with_sizes(emitted: Acceptance, states: StateTrees, often: Array, shape: Shape) -> Acceptance:

@@ -32,7 +32,7 @@ from costmodel.optimizers.drafters.named_drafters import names_of
 from costmodel.optimizers.drafters.sources import Source, trace_source
 from costmodel.optimizers.search import Choice, Optimum, search
 from hardware_profiles.errors import InputError
-from traces.replay.statistics import resample_counts
+from traces.replay.statistics import request_draws
 
 DRAWS = 1000
 DEFAULT_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -313,22 +313,22 @@ def candidates_of(
         if method.shape.kind == "state_trees" and source.rates is not None:
             return state_candidates(source, [0, *(draft_tokens or SIZES)])
         return stated_candidates(source, lengths, every=draft_tokens is not None)
-    counts = resample_counts(trace.prompt_kinds, generator=generator, resamples=DRAWS).astype(np.float64)
+    draws = request_draws(trace.prompt_kinds, generator=generator, draws=DRAWS)
     if method.shape.kind == "state_trees" and trace.level >= 2:
-        return state_candidates(source, [0, *(draft_tokens or SIZES)], counts)
+        return state_candidates(source, [0, *(draft_tokens or SIZES)], draws)
     if trace.depth is not None:
         lengths = [k for k in lengths if k <= trace.depth] or [trace.depth]
     law = law_for(trace, method.verify.rule, lengths, at=method.verify.at)
-    found = chain_candidates(trace, lengths, counts, law)
+    found = chain_candidates(trace, lengths, draws, law)
     trees = tree_sizes and trace.level >= 2 and trace.requests >= 2
     if trees and law.judges_trees and (method.drafts_trees or trace.expansions is not None):
-        found += tree_candidates(trace, tree_sizes, counts, generator, law, progress=progress)
-    found += dynamic_candidates(trace, tree_sizes, counts)
+        found += tree_candidates(trace, tree_sizes, draws, generator, law, progress=progress)
+    found += dynamic_candidates(trace, tree_sizes, draws)
     if stop_on is None:
         return found
     stop, batches, contexts = stop_on
     most = [max(lengths)] if stop.rule == "goodput" else lengths  # that controller picks the shorter ones itself
-    return found + stopped_candidates(setting, trace, most, stop, counts, law, batches=batches, contexts=contexts)
+    return found + stopped_candidates(setting, trace, most, stop, draws, law, batches=batches, contexts=contexts)
 
 
 def _check_grid(batches: Sequence[int], contexts: Sequence[int]) -> None:

@@ -17,7 +17,7 @@ from hardware_profiles.errors import InputError
 from hardware_profiles.loader import device_names
 from hardware_profiles.profile import RESIDUAL_RANGE
 from traces.kinds.acceptance import AcceptanceTrace
-from traces.replay.bootstrap import bootstrap_tokens_per_step, resample_counts
+from traces.replay.bootstrap import bootstrap_tokens_per_step, request_draws
 from traces.replay.walk import replay_chain
 
 MODELS = ("vicuna-7b", "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b", "deepseek-v3", "gemma-2-9b", "nemotron-h-8b")
@@ -63,16 +63,17 @@ def test_a_surer_interval_holds_a_less_sure_one(values, less, more):
 @given(trace=recordings(), draft_tokens=st.integers(1, 8), seed=seeds)
 def test_intervals_of_a_recording_nest_hold_their_point_and_narrow_with_more_requests(trace, draft_tokens, seed):
     replay, kinds, generator = replay_chain(trace, draft_tokens), trace.prompt_kinds, np.random.default_rng(seed)
-    counts = resample_counts(kinds, generator=generator, resamples=2000)
+    draws = request_draws(kinds, generator=generator, draws=2000)
     widest, usual, narrow = (
-        bootstrap_tokens_per_step(replay, kinds, generator=generator, coverage=coverage, counts=counts)
+        bootstrap_tokens_per_step(replay, kinds, generator=generator, coverage=coverage, draws=draws)
         for coverage in (0.95, 0.8, 0.5)
     )
     assert 1.0 <= widest[0] <= usual[0] <= narrow[0] <= narrow[1] <= usual[1] <= widest[1] <= 1.0 + draft_tokens
     assert usual[0] <= replay.tokens_per_step <= usual[1]
     more = repeated(trace, 4)
     low, high = bootstrap_tokens_per_step(
-        replay_chain(more, draft_tokens), more.prompt_kinds, generator=generator, coverage=0.8, resamples=2000
+        replay_chain(more, draft_tokens), more.prompt_kinds, generator=generator, coverage=0.8,
+        draws=request_draws(more.prompt_kinds, generator=generator, draws=2000),
     )
     # half as wide; less where a kind of one request, which is drawn with others, has become one of four
     assert high - low <= 0.65 * (usual[1] - usual[0]) + 1e-9

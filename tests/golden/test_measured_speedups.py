@@ -15,7 +15,7 @@ from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import from_replay
 from traces.importers.formats import import_trace
-from traces.replay.statistics import resample_counts
+from traces.replay.statistics import request_draws
 from traces.replay.walk import replay_chain
 
 Row = namedtuple("Row", "dataset method batch measured predicted low high")
@@ -45,8 +45,8 @@ def rows(reference_data):
 
 def _row(row, trace, setting):
     generator = np.random.default_rng(0)
-    counts = resample_counts(trace.prompt_kinds, generator=generator).astype(float)
-    accepted = from_replay(replay_chain(trace, int(row["k"])), counts)
+    draws = request_draws(trace.prompt_kinds, generator=generator)
+    accepted = from_replay(replay_chain(trace, int(row["k"])), draws)
     lengths = {
         "prompt_tokens": float(trace.prompt_tokens.mean()),
         "output_tokens": float(trace.output_tokens.mean()),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
-from traces.replay.bootstrap import bootstrap_tokens_per_step, resample_counts, resampled_tokens_per_step
+from traces.replay.bootstrap import bootstrap_tokens_per_step, drawn_tokens_per_step, request_draws
 from traces.replay.walk import replay_chain, step_starts
 
 Starts = Literal["walk", "all"]
@@ -25,10 +25,10 @@ __all__ = [
     "autocorrelation",
     "bootstrap_tokens_per_step",
     "by_kind",
+    "drawn_tokens_per_step",
     "fitted_acceptance",
     "geometric_tokens_per_step",
-    "resample_counts",
-    "resampled_tokens_per_step",
+    "request_draws",
     "sibling_vector",
     "sibling_vectors",
     "start_positions",

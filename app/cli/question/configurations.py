@@ -64,16 +64,16 @@ def replayed(
     from costmodel.method_library import load_method
     from traces.kinds.naming import naming
     from traces.kinds.tree import read_tree
-    from traces.replay.statistics import resample_counts
+    from traces.replay.statistics import request_draws
 
-    counts = resample_counts(recorded.prompt_kinds, generator=np.random.default_rng(seed)).astype(np.float64)
+    draws = request_draws(recorded.prompt_kinds, generator=np.random.default_rng(seed))
     verify = load_method(method).verify
     shapes: list[int | Tree] = [*lengths]
     if tree is not None:
         shapes = [read_tree(tree) if isinstance(tree, Path) else tree]
     with naming(str(tree) if isinstance(tree, Path) else None):
         law = law_for(recorded, verify.rule, shapes, at=verify.at)
-        return [accepted_by(recorded, law, shape, counts) for shape in shapes]
+        return [accepted_by(recorded, law, shape, draws) for shape in shapes]
 
 
 def compared(
@@ -135,13 +135,13 @@ def prompted(source: "Source", sizes: list[int], seed: int) -> "list[Acceptance]
     import numpy as np
 
     from costmodel.optimizers.candidates.state_candidates import state_candidates
-    from traces.replay.statistics import resample_counts
+    from traces.replay.statistics import request_draws
 
     if source.positions is None:
         return state_candidates(source, sizes)
     kinds = source.positions.prompt_kinds
-    counts = resample_counts(kinds, generator=np.random.default_rng(seed)).astype(np.float64)
-    return state_candidates(source, sizes, counts)
+    draws = request_draws(kinds, generator=np.random.default_rng(seed))
+    return state_candidates(source, sizes, draws)
 
 
 def _by_rank(source: "Source") -> bool:
@@ -156,16 +156,17 @@ def plain() -> "list[Acceptance]":
     return [geometric(0.0, 0)]
 
 
-def unknown(lengths: list[int], tree: Path | None) -> "list[Acceptance]":
+def unknown(lengths: list[int], tree: Path | None, match_rate: float = 1.0) -> "list[Acceptance]":
     """Chains of the lengths, or a tree, whose acceptance is asked for: nothing is taken to be accepted.
 
     Args:
         lengths: K of the chains.
         tree: file of a tree instead.
+        match_rate: share of steps with a proposal.
     """
     from costmodel.laws.acceptance import DepthRates, geometric, stated_tree
     from traces.kinds.tree import read_tree
 
     if tree is None:
-        return [geometric(0.0, k) for k in lengths]
-    return [stated_tree(DepthRates(by_depth=(0.0,)), read_tree(tree))]
+        return [geometric(0.0, k, match_rate=match_rate) for k in lengths]
+    return [stated_tree(DepthRates(by_depth=(0.0,), proposal_ratio=match_rate), read_tree(tree))]

@@ -106,19 +106,19 @@ def varying(
     from costmodel.laws.drafting import dynamic_tree
     from costmodel.optimizers.candidates.dynamic_candidates import stopped_candidates
     from hardware_profiles.errors import InputError
-    from traces.replay.statistics import resample_counts
+    from traces.replay.statistics import request_draws
     from traces.replay.walk import replay_chain
 
-    counts = resample_counts(recorded.prompt_kinds, generator=np.random.default_rng(seed)).astype(np.float64)
+    draws = request_draws(recorded.prompt_kinds, generator=np.random.default_rng(seed))
     if dynamic is not None:
-        return [dynamic_tree(recorded, dynamic, counts, stop=stop)]
+        return [dynamic_tree(recorded, dynamic, draws, stop=stop)]
     assert stop is not None
     if at is None and stop.rule == "goodput":
         raise InputError("weighs seconds, which `predict` and `optimize` know", key="--stop", value=stop.rule)
     setting, batches, contexts = at or (None, [], [])
-    plain = [from_replay(replay_chain(recorded, 0), counts)] if 0 in lengths else []
+    plain = [from_replay(replay_chain(recorded, 0), draws)] if 0 in lengths else []
     most = [k for k in lengths if k]
-    return plain + stopped_candidates(setting, recorded, most, stop, counts, law, batches=batches, contexts=contexts)
+    return plain + stopped_candidates(setting, recorded, most, stop, draws, law, batches=batches, contexts=contexts)
 
 
 def _numbers(text: str, keys: dict[str, str], option: str) -> dict[str, float]:

@@ -22,6 +22,7 @@ from app.cli.options import (
     Trace,
     TreeFile,
     method_slug,
+    ratio,
     whole_numbers,
 )
 from app.cli.output import Answered
@@ -65,6 +66,7 @@ def breakeven(
     from app.reports.explain_report import write_break_even
     from app.reports.page import plots_available
     from costmodel.answers.settings import build_setting
+    from costmodel.optimizers.drafters.sources import proposal_share
 
     deliver_as: dict[str, Any] = {"json": json, "out": out, "csv": csv, "quiet": quiet}
     asked_lengths, cells = draft_lengths(draft_tokens, least=1), cells_of({**asdict(placed), "model": model})
@@ -79,7 +81,11 @@ def breakeven(
     base = asked(None, {**asdict(placed), **named, "model": model, "method": slug, "fidelity": fidelity})
     settings = runnable(cells, lambda cell: build_setting(with_options(base, cell)))
     lengths = lengths_for(source, asked_lengths, [3])
-    found = unknown(lengths, tree) if source is None else compared(source, lengths, tree, seed)
+    if source is None:
+        share = proposal_share(slug, ratio(accepted.match_rate, "--match-rate"))
+        found = unknown(lengths, tree, share)
+    else:
+        found = compared(source, lengths, tree, seed)
     found, known = [each for each in found if each.draft_tokens], source is not None
     contexts = whole_numbers(context, "--context", least=0)
     places = [(b, c) for c in contexts for b in whole_numbers(batch, "--batch", least=1)]
@@ -136,6 +142,7 @@ def _point(
     from app.answers.explanations import break_even as as_json
     from app.answers.feasible import require_cell
     from costmodel.answers.breakeven import break_even
+    from costmodel.optimizers.candidates.acceptance_law import acceptance_law
     from hardware_profiles.errors import InfeasibleError
 
     try:
@@ -144,7 +151,8 @@ def _point(
         mark = marked(asked, a, str(error), batch=batch, context=context)
         return {"batch": batch, "context": context, "draft_tokens": a.draft_tokens} | mark
     generator = np.random.default_rng(seed)
-    found = break_even(setting, a, batch=batch, context=context, known=known, generator=generator)
+    law = acceptance_law(setting.drafter.method, a)
+    found = break_even(setting, a, law, batch=batch, context=context, known=known, generator=generator)
     return {"feasible": True} | as_json(found)
 
 
@@ -171,6 +179,8 @@ def _print(answer: dict[str, Any]) -> None:
     names = [name for name in LISTED if "," in inputs[name]]
 
     def rate(p: dict[str, Any]) -> str:
+        if p["verdict"] == "on" and p["least_acceptance"] is None:
+            return ""  # its tokens per step say all
         if p["verdict"] == "on":
             return ranged(p["least_acceptance"], p["least_acceptance_interval"], 2)
         return "always" if p["verdict"] == "always" else f"never ({p['most_tokens_per_step']:.2f} at most)"

@@ -27,9 +27,9 @@ from app.cli.question.drafts import DynamicTree, StopRule, dynamic_shape, stop_r
 
 if TYPE_CHECKING:
     from costmodel.laws.acceptance import Acceptance, Law
-    from costmodel.passes.ops import Array
     from traces.kinds.acceptance import AcceptanceTrace
     from traces.kinds.tree import Tree
+    from traces.replay.bootstrap import RequestDraws
 
 ROWS = ("chains", "trees", "varying")
 _OF_SPEEDS = ("model", "device", "engine", "tp", "batch", "context", "splits")
@@ -90,7 +90,7 @@ def replay(
     from traces.kinds.naming import naming
     from traces.kinds.tree import read_tree
     from traces.library import read_trace, trace_file
-    from traces.replay.statistics import resample_counts
+    from traces.replay.statistics import request_draws
 
     lengths = whole_numbers(draft_tokens, "--draft-tokens", least=0, most=MOST_DRAFT_TOKENS)
     trace = trace_file(trace)
@@ -111,15 +111,15 @@ def replay(
     if rate is not None and recorded.drafted is None:
         recorded = replace(recorded, match_rate=rate)
     shapes = [(path, read_tree(path)) for path in tree or []]
-    counts = resample_counts(recorded.prompt_kinds, generator=np.random.default_rng(seed)).astype(np.float64)
+    draws = request_draws(recorded.prompt_kinds, generator=np.random.default_rng(seed))
 
     law = _law(recorded, method, verifier, lengths)
-    chains = [_row(recorded, law, k, counts) for k in lengths]
+    chains = [_row(recorded, law, k, draws) for k in lengths]
     trees = []
     for path, shape in shapes:
         with naming(str(path)):
             own = _law(recorded, method, verifier, [shape])
-            trees.append({"tree": str(path), "depth": shape.depth, **_row(recorded, own, shape, counts)})
+            trees.append({"tree": str(path), "depth": shape.depth, **_row(recorded, own, shape, draws)})
     shape_of_steps, rule = dynamic_shape(dynamic_tree), stop_rule(stop)
     found = varying(recorded, law, lengths, shape_of_steps, rule, seed) if shape_of_steps or rule else []
     varied = [_varied(a, recorded) for a in found]
@@ -190,12 +190,12 @@ def _held_out(
                    rows=["held_out"], show=lambda: print_policies(rows, inputs))  # fmt: skip
 
 
-def _row(recorded: "AcceptanceTrace", law: "Law", shape: "int | Tree", counts: "Array") -> dict[str, Any]:
+def _row(recorded: "AcceptanceTrace", law: "Law", shape: "int | Tree", draws: "RequestDraws") -> dict[str, Any]:
     """A row of a chain or a static tree."""
     from costmodel.answers.uncertainty import interval
     from costmodel.laws.acceptance import accepted_by, replay_by
 
-    played, accepted = replay_by(recorded, law, shape), accepted_by(recorded, law, shape, counts)
+    played, accepted = replay_by(recorded, law, shape), accepted_by(recorded, law, shape, draws)
     low, high = interval(accepted.samples)
     return {
         "draft_tokens": accepted.draft_tokens, "tokens_per_step": accepted.tokens_per_step,

@@ -12,7 +12,7 @@ from costmodel.laws.draft_lengths import DraftLengths
 from costmodel.method import Shape, Stop
 from costmodel.passes.ops import Array
 from traces.kinds.tree import Tree
-from traces.replay.bootstrap import Replayed, resampled_tokens_per_step
+from traces.replay.bootstrap import Replayed, RequestDraws, drawn_tokens_per_step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -87,7 +87,7 @@ def remark(rule: str, note: str, *, lossy: bool) -> str:
 
 def from_replay(
     replay: Replayed,
-    multiplicities: Array,
+    draws: RequestDraws | None,
     tree: Tree | None = None,
     *,
     tree_source: str = "",
@@ -99,8 +99,7 @@ def from_replay(
 
     Args:
         replay: counts per request, shape [requests].
-        multiplicities: how often each request is drawn, shape [draws, requests]; shared between replays so that
-            comparisons are paired.
+        draws: of the requests, shared between replays so that comparisons are paired; None: no samples.
         tree: the tree that was replayed.
         tree_source: what the tree was built from.
         rule: how drafts were verified.
@@ -113,7 +112,7 @@ def from_replay(
         tokens_per_step=float(replay.tokens_per_step),
         proposal_ratio=ratio,
         proposed_tokens=replay.drafted_per_step / ratio if ratio > 0 else 0.0,
-        samples=resampled_tokens_per_step(replay, multiplicities),
+        samples=np.zeros(0) if draws is None else drawn_tokens_per_step(replay, draws),
         tree=tree,
         tree_source=tree_source,
         rule=rule,

@@ -16,6 +16,7 @@ from costmodel.laws.acceptance.rules import SAMPLED, Law, Shape
 from costmodel.passes.ops import Array
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
+from traces.replay.bootstrap import RequestDraws
 from traces.replay.statistics import start_positions
 from traces.replay.walk import Replay, replay_chain, replay_tree
 
@@ -72,23 +73,23 @@ def drawn_lengths(trace: AcceptanceTrace, law: Law, shape: Shape, generator: np.
     return lossy_lengths(trace, shape, _candidates(trace, law)).astype(np.int32)
 
 
-def accepted_by(trace: AcceptanceTrace, law: Law, shape: Shape, multiplicities: Array) -> Acceptance:
+def accepted_by(trace: AcceptanceTrace, law: Law, shape: Shape, draws: RequestDraws | None) -> Acceptance:
     """What a shape emits on a recording, by a law that several shapes share (see `acceptance`).
 
     Args:
         trace: the recording that the law is for.
         law: from `law_for`.
         shape: as in `replay_by`.
-        multiplicities: bootstrap counts [draws, requests].
+        draws: of the requests; None: no samples.
 
     Raises:
         InputError: as `replay_by`.
     """
     replay = replay_by(trace, law, shape)
     if shape == 0:
-        return from_replay(replay, multiplicities, rule="none")
+        return from_replay(replay, draws, rule="none")
     tree = shape if isinstance(shape, Tree) else None
-    return from_replay(replay, multiplicities, tree, rule=law.rule, lossy=law.lossy, note=law.note)
+    return from_replay(replay, draws, tree, rule=law.rule, lossy=law.lossy, note=law.note)
 
 
 def sibling_law(trace: AcceptanceTrace, law: Law) -> Array | None:

@@ -15,9 +15,9 @@ from costmodel.laws.acceptance import MATCHING, Acceptance, Law, geometric
 from costmodel.laws.controllers import ema_chain, goodput_chain
 from costmodel.laws.drafting import dynamic_tree, stopped_chain
 from costmodel.method import Shape, Stop
-from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
+from traces.replay.bootstrap import RequestDraws
 
 _LIKELIEST = Shape(kind="dynamic_tree")
 POLICIES: tuple[tuple[Shape, Stop | None], ...] = (
@@ -28,19 +28,19 @@ POLICIES: tuple[tuple[Shape, Stop | None], ...] = (
 )
 
 
-def dynamic_candidates(trace: AcceptanceTrace, sizes: Sequence[int], multiplicities: Array) -> list[Acceptance]:
+def dynamic_candidates(trace: AcceptanceTrace, sizes: Sequence[int], draws: RequestDraws | None) -> list[Acceptance]:
     """Every policy at every size that the recording holds; none where it has no trees.
 
     Args:
         trace: level 1 or higher.
         sizes: draft tokens, root excluded; those beyond the recorded nodes are left out.
-        multiplicities: bootstrap counts [draws, requests].
+        draws: of the requests; None: no samples.
     """
     trees = trace.expansions
     if trees is None or not trees.size:
         return []
     return [
-        dynamic_tree(trace, replace(shape, nodes=nodes), multiplicities, stop=stop)
+        dynamic_tree(trace, replace(shape, nodes=nodes), draws, stop=stop)
         for nodes in sizes
         for shape, stop in POLICIES
         if nodes <= trees.nodes and shape.depth <= trees.depth and shape.width <= trees.width
@@ -52,7 +52,7 @@ def stopped_candidates(
     trace: AcceptanceTrace,
     lengths: Sequence[int],
     stop: Stop,
-    multiplicities: Array,
+    draws: RequestDraws | None,
     law: Law = MATCHING,
     *,
     batches: Sequence[int],
@@ -65,7 +65,7 @@ def stopped_candidates(
         trace: level 3 for `probability` and `product`, 1 for controllers.
         lengths: most draft tokens K >= 1.
         stop: the rule.
-        multiplicities: bootstrap counts [draws, requests].
+        draws: of the requests; None: no samples.
         law: how drafts are verified; controllers are replayed by matching, and say so.
         batches: requests that decode together.
         contexts: cached tokens per request.
@@ -74,10 +74,10 @@ def stopped_candidates(
         InputError: a rule that no law knows, or more than the recording tells.
     """
     if stop.rule in ("probability", "product"):
-        return [stopped_chain(trace, k, stop, multiplicities, law) for k in lengths]
+        return [stopped_chain(trace, k, stop, draws, law) for k in lengths]
     note = "" if law.by_matching else f"{law.rule} is not replayed under a controller; candidates are matched instead"
     if stop.rule == "ema":
-        return [replace(ema_chain(trace, k, stop, multiplicities), note=note) for k in lengths]
+        return [replace(ema_chain(trace, k, stop, draws), note=note) for k in lengths]
     if stop.rule != "goodput" or setting is None:
         raise InputError("must be probability, product, ema or goodput for chains", key="stop.rule", value=stop.rule)
     found = []
@@ -86,6 +86,6 @@ def stopped_candidates(
             float(step_cost(setting, geometric(0.0, k), batch=float(batch), context=float(context)).total_s)
             for k in range(most + 1)
         ]
-        chain = goodput_chain(trace, most, stop, multiplicities, seconds=np.array(seconds), batch=batch)
+        chain = goodput_chain(trace, most, stop, draws, seconds=np.array(seconds), batch=batch)
         found.append(replace(chain, holds_at=(batch, context), note=note))
     return found

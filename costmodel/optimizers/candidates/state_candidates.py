@@ -6,25 +6,23 @@ by level under the law of siblings. Leaves out the search for the trees (`costmo
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from costmodel.laws.acceptance import ASSUMED_SIBLINGS, Acceptance, geometric, sibling_rates
 from costmodel.laws.prompt_states import recorded_acceptance, state_acceptance
 from costmodel.method import Method
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.trees.state_trees import best_state_trees
-from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.state_trees import StateTrees
+from traces.replay.bootstrap import RequestDraws
 from traces.replay.statistics import sibling_vectors
 
 SIZES = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 WIDTH = 10  # candidates of a level that are looked at, as in the published code
 
 
-def state_candidates(source: Source, sizes: Sequence[int], multiplicities: Array | None = None) -> list[Acceptance]:
+def state_candidates(source: Source, sizes: Sequence[int], draws: RequestDraws | None = None) -> list[Acceptance]:
     """Trees of the given sizes for a method whose shape is `state_trees`; size 0 is plain decoding.
 
     Trees of a recording are built from its ranks and replayed on all of it, as chains are.
@@ -32,7 +30,7 @@ def state_candidates(source: Source, sizes: Sequence[int], multiplicities: Array
     Args:
         source: where acceptance is known from.
         sizes: most candidates and prompt tokens behind them.
-        multiplicities: bootstrap counts [draws, requests], for recordings; None: no draws.
+        draws: of the requests, for recordings; None: no samples.
 
     Raises:
         InputError: a size out of range, or nothing known of the candidates.
@@ -48,8 +46,7 @@ def state_candidates(source: Source, sizes: Sequence[int], multiplicities: Array
         if source.positions is None:
             found.append(state_acceptance(chosen.states, chosen.law, method.shape, note=remark))
         else:
-            counts = np.ones((1, source.positions.requests)) if multiplicities is None else multiplicities
-            found.append(recorded_acceptance(source.positions, chosen.states, counts, method.shape, note=remark))
+            found.append(recorded_acceptance(source.positions, chosen.states, draws, method.shape, note=remark))
     return found
 
 

@@ -28,10 +28,10 @@ from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.trees.static_tree import optimal_trees
 from costmodel.optimizers.trees.trace_tree import trace_tree
-from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.tree import Tree
+from traces.replay.bootstrap import RequestDraws
 from traces.replay.sampled import ExpectedReplay
 from traces.replay.walk import Replay
 
@@ -46,14 +46,14 @@ Indices = npt.NDArray[np.int64]
 
 
 def chain_candidates(
-    trace: AcceptanceTrace, lengths: Sequence[int], multiplicities: Array, law: Law = MATCHING
+    trace: AcceptanceTrace, lengths: Sequence[int], draws: RequestDraws | None, law: Law = MATCHING
 ) -> list[Acceptance]:
     """No speculation and chains of the given lengths, by replay of all requests.
 
     Args:
         trace: level 1 or higher.
         lengths: draft tokens K >= 1.
-        multiplicities: bootstrap counts [draws, requests].
+        draws: of the requests; None: no samples.
         law: how drafts are verified; where it judges several chains at once, two to four of them are compared too.
 
     Raises:
@@ -61,7 +61,7 @@ def chain_candidates(
     """
     several = SEVERAL_CHAINS if law.judges_several_chains else ()
     shapes: list[int | Tree] = [0, *lengths, *(several_chains(paths, k) for paths in several for k in lengths)]
-    return [accepted_by(trace, law, shape, multiplicities) for shape in shapes]
+    return [accepted_by(trace, law, shape, draws) for shape in shapes]
 
 
 def stated_candidates(source: Source, lengths: Sequence[int], *, every: bool) -> list[Acceptance]:
@@ -96,7 +96,7 @@ def stated_candidates(source: Source, lengths: Sequence[int], *, every: bool) ->
 def tree_candidates(
     trace: AcceptanceTrace,
     sizes: Sequence[int],
-    multiplicities: Array,
+    draws: RequestDraws | None,
     generator: np.random.Generator,
     law: Law = MATCHING,
     *,
@@ -111,7 +111,7 @@ def tree_candidates(
     Args:
         trace: level 2 or higher.
         sizes: draft tokens of each tree, root excluded.
-        multiplicities: bootstrap counts [draws, requests].
+        draws: of the requests; None: no samples.
         generator: splits the requests into halves, by prompt kind.
         law: how drafts are verified.
         progress: called with a line of text per build.
@@ -139,9 +139,7 @@ def tree_candidates(
         for size, tree in enumerate(trees):
             pooled = _cross_fitted(trace, law, halves, (chosen[0][kind][size], chosen[1][kind][size]))
             scored.append(
-                from_replay(
-                    pooled, multiplicities, tree, tree_source=kind, rule=law.rule, lossy=law.lossy, note=law.note
-                )
+                from_replay(pooled, draws, tree, tree_source=kind, rule=law.rule, lossy=law.lossy, note=law.note)
             )
     return scored
 

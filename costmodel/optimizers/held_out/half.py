@@ -181,17 +181,17 @@ class Half:
         return float(self._rates[key][place])
 
     def _replay(self, draft: Draft, place: int) -> Acceptance:
-        counts, stop = np.ones((1, self.trace.requests)), draft.stop
+        stop = draft.stop
         if isinstance(draft.shape, StateTrees):
-            return recorded_acceptance(self.trace, draft.shape, counts, self.method.shape)
+            return recorded_acceptance(self.trace, draft.shape, None, self.method.shape)
         if isinstance(draft.shape, Shape):
-            return dynamic_tree(self.trace, draft.shape, counts, stop=stop)
+            return dynamic_tree(self.trace, draft.shape, None, stop=stop)
         if stop is None:
-            return accepted_by(self.trace, self.law, draft.shape, counts)
+            return accepted_by(self.trace, self.law, draft.shape, None)
         assert isinstance(draft.shape, int)
         if stop.rule == "goodput":
             seconds, batch = self.costs.chain_seconds(draft.shape)[:, place], int(self.costs.batches[place])
-            return goodput_chain(self.trace, draft.shape, stop, counts, seconds=seconds, batch=batch)
+            return goodput_chain(self.trace, draft.shape, stop, None, seconds=seconds, batch=batch)
         if stop.rule == "ema":
-            return ema_chain(self.trace, draft.shape, stop, counts)
-        return stopped_chain(self.trace, draft.shape, stop, counts, self.law)
+            return ema_chain(self.trace, draft.shape, stop, None)
+        return stopped_chain(self.trace, draft.shape, stop, None, self.law)

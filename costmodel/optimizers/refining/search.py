@@ -22,7 +22,7 @@ from costmodel.passes.ops import Array
 from hardware_profiles.errors import InfeasibleError, InputError
 from traces.kinds.confidence import ConfidenceTrace
 from traces.kinds.refine_policy import RefinePolicy
-from traces.replay.bootstrap import resample_counts
+from traces.replay.bootstrap import RequestDraws, drawn_ratios, request_draws
 from traces.replay.confidence.anchors import Anchors, pooled
 from traces.replay.confidence.grid import replay_policies
 from traces.replay.confidence.walk import RefineReplay
@@ -34,7 +34,7 @@ ESTIMATED = (
     "most; the form of the estimate was chosen on these): check a choice live, as `rooftree validate --method` does"
 )
 _DOES_NOT_FIT = "does not fit the memory"
-_RESAMPLES = 400
+_DRAWS = 400
 
 Bounds = tuple[float, float]
 
@@ -214,21 +214,19 @@ def played_policies(
             found |= {each: Played(policy=each, replay=None, reason=f"cache: {reason}, got {cache!r}") for each in mine}
             continue
         replays = replay_policies(recorded[cache], mine)
-        counts = resample_counts(
-            recorded[cache].prompt_kinds, generator=np.random.default_rng(seed), resamples=_RESAMPLES
-        ).astype(np.float64)
-        found |= {policy: _played(policy, replay, counts) for policy, replay in zip(mine, replays, strict=True)}
+        draws = request_draws(recorded[cache].prompt_kinds, generator=np.random.default_rng(seed), draws=_DRAWS)
+        found |= {policy: _played(policy, replay, draws) for policy, replay in zip(mine, replays, strict=True)}
     return [found[policy] for policy in policies]
 
 
-def _played(policy: RefinePolicy, replay: RefineReplay | InputError, counts: Array) -> Played:
+def _played(policy: RefinePolicy, replay: RefineReplay | InputError, draws: RequestDraws) -> Played:
     if isinstance(replay, InputError):
         return Played(policy=policy, replay=None, reason=str(replay))
     shares = replay.agreement
     if np.isnan(shares.mean):
         return Played(policy=policy, replay=replay)
     low, high = (
-        float(np.quantile(counts @ bound / counts.sum(axis=1), q))
+        float(np.quantile(drawn_ratios(bound, np.ones(bound.size), draws, bounds=(0.0, 1.0)), q))
         for bound, q in ((shares.lower, 0.1), (shares.upper, 0.9))
     )
     return Played(policy=policy, replay=replay, agreement=shares.mean, agreement_bounds=(low, high))

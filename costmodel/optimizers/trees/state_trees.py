@@ -81,13 +81,21 @@ def best_state_trees(acceptance: AcceptanceVectors, size: int, levels: int) -> S
     vectors = acceptance_levels(acceptance, levels + 1)[0]
     gain, worth = -np.inf, np.zeros(len(vectors))
     for _ in range(_MOST_ROUNDS):
-        found = [_best_tree(vectors[:state], worth, size) for state in range(1, len(vectors) + 1)]
-        states = StateTrees(trees=tuple(tree for _, tree, _ in found), prompt_tokens=tuple(each for *_, each in found))
-        law = state_law(states, vectors)
+        states, law = _improved(vectors, worth, size, ties=0.0)
         if np.all(law.emitted + law.moves @ worth - worth <= gain + _EQUAL):  # no state's tree is better than before
+            fewest, same = _improved(vectors, worth, size, ties=_EQUAL)
+            if same.tokens_per_step >= law.tokens_per_step - _EQUAL:
+                states, law = fewest, same
             return StateChoice(states=states, law=law, certificate=EXACT)
         gain, worth = _worth(law)
     raise InfeasibleError("no best trees were found: acceptance leaves states apart", key="acceptance")
+
+
+def _improved(vectors: Sequence[Values], worth: Values, size: int, *, ties: float) -> tuple[StateTrees, StateLaw]:
+    """Every state's best tree at these worths, the smallest of those within `ties` tokens per step, and their law."""
+    best = [_best_tree(vectors[:state], worth, size, ties) for state in range(1, len(vectors) + 1)]
+    states = StateTrees(trees=tuple(tree for tree, _ in best), prompt_tokens=tuple(prompts for _, prompts in best))
+    return states, state_law(states, vectors)
 
 
 def _worth(law: StateLaw) -> tuple[float, Values]:
@@ -98,16 +106,16 @@ def _worth(law: StateLaw) -> tuple[float, Values]:
     return gain, np.array([*others, 0.0])
 
 
-def _best_tree(vectors: Sequence[Values], worth: Values, size: int) -> tuple[float, Tree, tuple[int, ...]]:
-    """Value of a state's best tree with at least one candidate, the tree, and prompt tokens behind each candidate."""
+def _best_tree(vectors: Sequence[Values], worth: Values, size: int, ties: float) -> tuple[Tree, tuple[int, ...]]:
+    """A state's best tree with at least one candidate, and the prompt tokens behind each candidate."""
     tables: list[_Level] = []
     for vector in [*vectors[1:], None][::-1]:
         tables.append(_level(vector, tables[-1].best if tables else None, worth, size))
     tables.reverse()
     roots = _forests(vectors[0], tables[0].best, 0.0, size)  # the root leads to the last state, which is worth nothing
-    used = 1 + int(np.argmax(roots[0][1:]))
-    tree, prompts = _grow(vectors, tables, roots, worth, used)
-    return 1.0 + float(roots[0][used]), tree, prompts
+    values = roots[0][1:]
+    used = 1 + int(np.argmax(values >= values.max() - ties))
+    return _grow(vectors, tables, roots, worth, used)
 
 
 def _level(vector: Values | None, below: Values | None, worth: Values, size: int) -> _Level:

@@ -7,12 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.answers.breakeven import MOST_BATCH, RateLaw, break_even, least_rate, paying_batches
+from costmodel.answers.breakeven import MOST_BATCH, break_even, paying_batches
 from costmodel.answers.estimate import estimate
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.drafters.drafter import custom_drafter
-from costmodel.laws.acceptance import Acceptance, geometric
+from costmodel.laws.acceptance import Acceptance, DepthRates, geometric, stated_tree
+from costmodel.laws.claims import rate_claim, tokens_claim
+from costmodel.laws.own_pace import own_pace
+from costmodel.method_library import load_method, method_names
+from costmodel.optimizers.candidates.acceptance_law import acceptance_law
+from costmodel.optimizers.candidates.state_candidates import state_candidates
+from costmodel.optimizers.drafters.sources import proposal_share, rates_source
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree, chain_tree
 
@@ -34,9 +40,10 @@ SLOW = replace(EAGLE, drafter=CUSTOM)
 
 
 def at(setting, acceptance, batch=1, context=1024, known=True):
+    law = acceptance_law(setting.drafter.method, acceptance)
     return break_even(
-        setting, acceptance, batch=batch, context=context, known=known, generator=np.random.default_rng(0)
-    )  # fmt: skip
+        setting, acceptance, law, batch=batch, context=context, known=known, generator=np.random.default_rng(0)
+    )
 
 
 def speedup(setting, acceptance, batch=1, context=1024):
@@ -109,10 +116,14 @@ def test_a_drafter_slower_than_its_target_never_pays():
 
 
 def test_what_costs_nothing_always_pays():
-    assert least_rate(geometric(0.5, 3), 1.0) == 0.0
-    assert least_rate(geometric(0.5, 3), 0.97) == 0.0
-    assert least_rate(geometric(0.5, 3), 4.0) == 1.0
-    assert least_rate(geometric(0.5, 3), 4.0001) is None
+    """Superposed decoding writes further drafts in the rows of the first: any pace of more than one token is a gain."""
+    setting = build_setting(
+        DecodingConfiguration(
+            method="superposed-decoding", deployment=DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+        )
+    )
+    free = at(setting, own_pace(setting.drafter.method))
+    assert free.verdict == "always" and free.least_tokens_per_step == 1.0 and free.least_rate is None
 
 
 def test_without_an_acceptance_only_the_least_is_answered():
@@ -125,28 +136,103 @@ def test_no_draft_has_no_break_even():
         at(EAGLE, geometric(0.5, 0))
 
 
+CHAINS = load_method("speculative-decoding")
+
+
+def emits(acceptance, rate):
+    return acceptance_law(CHAINS, acceptance).at(rate).tokens_per_step
+
+
 @given(rate=st.floats(0.0, 1.0), k=st.integers(1, 10), share=st.floats(0.0, 1.0))
 def test_the_law_is_the_geometric_one(rate, k, share):
     accepted = geometric(rate, k, match_rate=share)
-    assert float(RateLaw(accepted)(rate)) == pytest.approx(accepted.tokens_per_step)
+    assert emits(accepted, rate) == pytest.approx(accepted.tokens_per_step)
 
 
 @given(rate=st.floats(0.0, 1.0), k=st.integers(1, 10))
 def test_a_tree_that_is_a_chain_has_the_chain_s_law(rate, k):
     shape = Acceptance(draft_tokens=k, tokens_per_step=1.0, proposed_tokens=float(k), tree=chain_tree(k))
-    assert float(RateLaw(shape)(rate)) == pytest.approx(geometric(rate, k).tokens_per_step)
+    assert emits(shape, rate) == pytest.approx(geometric(rate, k).tokens_per_step)
 
 
 def test_siblings_help_by_hand():
     tree = Tree.from_paths([(0,), (1,), (0, 0)])
     shape = Acceptance(draft_tokens=3, tokens_per_step=1.0, proposed_tokens=3.0, tree=tree)
-    assert float(RateLaw(shape)(0.5)) == pytest.approx(1 + 0.5 + 0.25 * 0.5 + 0.25)
-    assert least_rate(shape, 1.875) == pytest.approx(0.5)
+    assert emits(shape, 0.5) == pytest.approx(1 + 0.5 + 0.25 * 0.5 + 0.25)
+
+
+def test_a_tree_that_is_not_always_there_emits_its_share():
+    tree = Tree.from_paths([(0,), (1,)])
+    seldom = stated_tree(DepthRates(by_depth=(0.5,), proposal_ratio=0.25), tree)
+    assert emits(seldom, 0.5) == pytest.approx(seldom.tokens_per_step) == pytest.approx(1 + 0.25 * 0.625)
 
 
 def test_proposals_of_mean_length_count_the_last_token_in_part():
     resting = Acceptance(draft_tokens=4, tokens_per_step=1.2, proposal_ratio=0.4, proposed_tokens=1.5)
-    assert float(RateLaw(resting)(0.5)) == pytest.approx(1 + 0.4 * (0.5 + 0.5 * 0.25))
+    assert emits(resting, 0.5) == pytest.approx(1 + 0.4 * (0.5 + 0.5 * 0.25))
+
+
+PRICED = [load_method(slug) for slug in method_names() if not load_method(slug).refusal]
+DRAFTING = [method.slug for method in PRICED if method.drafts]
+OWN_PACE = [method.slug for method in PRICED if method.advance is not None]
+
+
+def named(slug):
+    draft = "llama-3.2-1b" if load_method(slug).needs_draft_model else None
+    where = DeploymentNames(model="llama-3.1-8b", device="h100-sxm")
+    return build_setting(DecodingConfiguration(method=slug, draft_model=draft, deployment=where))
+
+
+def claimed(method, rate, share, k):
+    """What `predict` takes for a stated rate."""
+    source = rates_source(method.slug, (rate,), match_rate=share)
+    if method.shape.kind == "state_trees":
+        return state_candidates(source, [k])[0]
+    return rate_claim(method, source.rates, k)
+
+
+@pytest.mark.parametrize("slug", DRAFTING)
+def test_at_its_root_a_stated_rate_is_predicted_to_break_even(slug):
+    setting, method = named(slug), load_method(slug)
+    shares = (1.0, 0.3) if method.may_propose_nothing else (1.0,)
+    for share in shares:
+        for batch, k in ((1, 4), (64, 3)):
+            unknown = geometric(0.0, k, match_rate=proposal_share(slug, share))
+            solved = at(setting, unknown, batch, known=False)
+            if solved.verdict != "on":
+                end = 1.0 if solved.verdict == "never" else 0.0
+                pays = speedup(setting, claimed(method, end, share, k), batch) >= 1.0
+                assert pays == (solved.verdict == "always")
+                continue
+            reached = speedup(setting, claimed(method, solved.least_rate, share, k), batch)
+            assert reached == pytest.approx(1.0, abs=1e-3)
+            if method.shape.kind == "state_trees":
+                continue  # whose trees have sizes, and no draft length to state tokens at
+            stated = tokens_claim(method, solved.least_tokens_per_step, k, match_rate=proposal_share(slug, share))
+            assert speedup(setting, stated, batch) == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("slug", OWN_PACE)
+def test_a_pace_of_its_own_is_predicted_to_break_even(slug):
+    setting, method = named(slug), load_method(slug)
+    solved = at(setting, own_pace(method), 8)
+    assert solved.least_rate is None
+    ends = [speedup(setting, own_pace(method, tokens), 8) >= 1.0 for tokens in (1.0, 4095.0)]
+    assert solved.verdict == ("always" if ends[0] else "on" if ends[1] else "never")
+    if solved.verdict == "on":
+        reached = speedup(setting, own_pace(method, solved.least_tokens_per_step), 8)
+        assert reached == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_tree_known_by_its_tokens_breaks_even_in_tokens():
+    """EAGLE-2's own tree of 59 nodes is no chain of 59: no single rate of a token describes it."""
+    setting = named("eagle-2")
+    own = tokens_claim(setting.drafter.method, 4.0)
+    solved = at(setting, own)
+    assert solved.verdict == "on" and solved.least_rate is None
+    assert solved.most_tokens_per_step == 1.0 + own.shape.depth
+    stated = tokens_claim(setting.drafter.method, solved.least_tokens_per_step)
+    assert speedup(setting, stated) == pytest.approx(1.0, abs=1e-3)
 
 
 def batches(setting, acceptance, context=1024, largest=512):

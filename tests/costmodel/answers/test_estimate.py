@@ -12,7 +12,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, DepthRates, from_replay, geometric
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
-from traces.replay.statistics import resample_counts
+from traces.replay.statistics import request_draws
 from traces.replay.walk import replay_chain
 
 EAGLE = build_setting(
@@ -112,8 +112,8 @@ def test_more_requests_narrow_the_interval(generator):
         lengths = np.full(requests, 100)
         emitted = np.concatenate([np.random.default_rng(r).integers(1, 6, 100) for r in range(requests)])
         trace = AcceptanceTrace(offsets=np.concatenate([[0], np.cumsum(lengths)]), emitted=emitted)
-        counts = resample_counts(trace.prompt_kinds, generator=generator).astype(float)
-        low, high = interval(from_replay(replay_chain(trace, 3), counts).samples)
+        draws = request_draws(trace.prompt_kinds, generator=generator)
+        low, high = interval(from_replay(replay_chain(trace, 3), draws).samples)
         return float(high - low)
 
     assert width(64) < width(8)

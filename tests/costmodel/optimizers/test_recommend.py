@@ -12,7 +12,7 @@ from costmodel.optimizers.drafters.sources import is_borrowed
 from costmodel.optimizers.recommend import recommend
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
-from traces.replay.statistics import resample_counts
+from traces.replay.statistics import request_draws
 from traces.replay.walk import replay_chain, replay_tree
 from traces.storage.acceptance_file import write_acceptance
 
@@ -85,8 +85,8 @@ def test_halves_share_every_kind_and_no_request(generator):
 
 def test_trees_are_scored_on_requests_that_did_not_choose_them(generator):
     trace = recording(length=60)
-    counts = resample_counts(trace.prompt_kinds, generator=generator).astype(float)
-    both = tree_candidates(trace, (6,), counts, generator)
+    draws = request_draws(trace.prompt_kinds, generator=generator)
+    both = tree_candidates(trace, (6,), draws, generator)
     assert [c.tree_source for c in both] == ["trace", "vector"]
     scored = both[0]
     on_itself = replay_tree(trace, scored.tree).tokens_per_step
@@ -97,8 +97,8 @@ def test_trees_are_scored_on_requests_that_did_not_choose_them(generator):
 
 def test_chains_are_replayed_exactly(generator):
     trace = recording()
-    counts = resample_counts(trace.prompt_kinds, generator=generator).astype(float)
-    found = chain_candidates(trace, (2, 5), counts)
+    draws = request_draws(trace.prompt_kinds, generator=generator)
+    found = chain_candidates(trace, (2, 5), draws)
     assert [c.draft_tokens for c in found] == [0, 2, 5]
     assert found[2].tokens_per_step == replay_chain(trace, 5).tokens_per_step
     assert np.mean(found[2].samples) == pytest.approx(found[2].tokens_per_step, rel=0.02)

@@ -19,7 +19,7 @@ import numpy as np
 from costmodel.laws.acceptance import from_replay
 from tests.golden import chosen_shapes, test_measured_speedups
 from traces.importers.formats import import_trace
-from traces.replay.statistics import resample_counts
+from traces.replay.statistics import request_draws
 from traces.replay.walk import replay_chain
 
 Row = Mapping[str, Any]
@@ -54,8 +54,8 @@ def _vllm(row: Any, folder: Path) -> dict[str, Any]:
     path = folder / "acceptance" / f"position_trace_llama31_8b_{row.dataset}.json"
     rate = {} if match_rate is None else {"match_rate": match_rate}
     trace = import_trace("specdecode-bench", path, drafter=drafter, **rate)
-    counts = resample_counts(trace.prompt_kinds, generator=np.random.default_rng(0)).astype(float)
-    accepted = from_replay(replay_chain(trace, 3), counts).tokens_per_step - 1.0
+    draws = request_draws(trace.prompt_kinds, generator=np.random.default_rng(0))
+    accepted = from_replay(replay_chain(trace, 3), draws).tokens_per_step - 1.0
     return {
         "source": f"vLLM, {row.method}", "id": f"{row.dataset}, {row.method}, {row.batch}",
         "model_path": PATHS["llama-3.1-8b"], "system_name": "h100_sxm", "backend_name": "vllm", "tp_size": 1,

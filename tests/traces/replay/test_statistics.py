@@ -14,10 +14,10 @@ from traces.replay.statistics import (
     autocorrelation,
     bootstrap_tokens_per_step,
     by_kind,
+    drawn_tokens_per_step,
     fitted_acceptance,
     geometric_tokens_per_step,
-    resample_counts,
-    resampled_tokens_per_step,
+    request_draws,
     sibling_vector,
     sibling_vectors,
     start_positions,
@@ -32,32 +32,6 @@ def independent_texts(generator, requests, tokens, acceptance, most=8):
     return AcceptanceTrace(offsets=np.arange(requests + 1) * tokens, emitted=emitted)
 
 
-@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=12), st.integers(1, 20), st.integers(0, 2**32))
-def test_resamples_keep_the_strata(kinds, resamples, seed):
-    counts = resample_counts(kinds, generator=np.random.default_rng(seed), resamples=resamples)
-    assert counts.shape == (resamples, len(kinds)) and counts.min() >= 0
-    assert np.all(counts.sum(axis=1) == len(kinds))
-    sizes = {kind: kinds.count(kind) for kind in kinds}
-    alone = [kind for kind, size in sizes.items() if size == 1]
-    if len(alone) != 1:
-        for kind, size in sizes.items():
-            if size > 1:
-                assert np.all(counts[:, [each == kind for each in kinds]].sum(axis=1) == size)
-
-
-def test_single_kinds_are_drawn_together(generator):
-    counts = resample_counts(["a", "b", "c"], generator=generator, resamples=200)
-    assert counts.max() > 1
-    counts = resample_counts(["a", "b", "b", "c", "c", "c"], generator=generator, resamples=200)
-    assert counts[:, 0].max() > 1 and np.all(counts[:, 3:].sum(axis=1) == 3)
-
-
-def test_resamples_are_uniform_draws(generator):
-    counts = resample_counts(["x"] * 5, generator=generator, resamples=40_000)
-    assert counts.mean(axis=0) == pytest.approx(np.ones(5), abs=0.02)
-    assert counts.var(axis=0) == pytest.approx(np.full(5, 1 - 1 / 5), abs=0.03)
-
-
 def test_same_seed_same_interval():
     trace = independent_texts(np.random.default_rng(3), 40, 50, 0.6)
     replay = replay_chain(trace, 3)
@@ -65,19 +39,6 @@ def test_same_seed_same_interval():
         bootstrap_tokens_per_step(replay, trace.prompt_kinds, generator=np.random.default_rng(7)) for _ in range(2)
     )
     assert first == second and first[0] < replay.tokens_per_step < first[1]
-
-
-def test_interval_covers_the_truth_about_as_often_as_it_says():
-    """The truth is the mean over all recordings: texts end, so it is a little below the law's 1.96."""
-    means, intervals = [], []
-    for seed in range(200):
-        generator = np.random.default_rng(seed)
-        replay = replay_chain(independent_texts(generator, 40, 60, 0.6), 2)
-        means.append(replay.tokens_per_step)
-        intervals.append(bootstrap_tokens_per_step(replay, [""] * 40, generator=generator, resamples=300))
-    truth = np.mean(means)
-    assert 1.92 < truth < 1.96
-    assert 0.70 < np.mean([low < truth < high for low, high in intervals]) < 0.90
 
 
 def test_strata_narrow_the_interval_where_kinds_differ(generator):
@@ -91,13 +52,13 @@ def test_strata_narrow_the_interval_where_kinds_differ(generator):
 
 def test_shared_resamples_pair_the_configurations(generator):
     trace = independent_texts(generator, 30, 40, 0.7)
-    counts = resample_counts(trace.prompt_kinds, generator=generator, resamples=500)
-    short, long = (resampled_tokens_per_step(replay_chain(trace, k), counts) for k in (2, 3))
-    assert np.array_equal(short, resampled_tokens_per_step(replay_chain(trace, 2), counts))
-    others = resample_counts(trace.prompt_kinds, generator=generator, resamples=500)
-    apart = resampled_tokens_per_step(replay_chain(trace, 3), others)
+    draws = request_draws(trace.prompt_kinds, generator=generator, draws=500)
+    short, long = (drawn_tokens_per_step(replay_chain(trace, k), draws) for k in (2, 3))
+    assert np.array_equal(short, drawn_tokens_per_step(replay_chain(trace, 2), draws))
+    others = request_draws(trace.prompt_kinds, generator=generator, draws=500)
+    apart = drawn_tokens_per_step(replay_chain(trace, 3), others)
     assert np.std(long - short) < 0.85 * np.std(apart - short)
-    interval = bootstrap_tokens_per_step(replay_chain(trace, 2), trace.prompt_kinds, generator=generator, counts=counts)
+    interval = bootstrap_tokens_per_step(replay_chain(trace, 2), trace.prompt_kinds, generator=generator, draws=draws)
     assert interval == pytest.approx(tuple(np.quantile(short, [0.1, 0.9])))
 
 
@@ -109,10 +70,10 @@ def test_bootstrap_refusals(generator):
             bootstrap_tokens_per_step(replay, kinds, generator=generator, coverage=coverage)
     with pytest.raises(InputError, match="kinds"):
         bootstrap_tokens_per_step(replay, kinds[:2], generator=generator)
-    with pytest.raises(InputError, match="counts"):
-        resampled_tokens_per_step(replay, np.ones((4, 2), dtype=np.int32))
-    with pytest.raises(InputError, match="resample"):
-        resample_counts(kinds, generator=generator, resamples=0)
+    with pytest.raises(InputError, match="draws"):
+        drawn_tokens_per_step(replay, request_draws(["", ""], generator=generator))
+    with pytest.raises(InputError, match="draws"):
+        request_draws(kinds, generator=generator, draws=0)
     nothing = np.zeros(2, dtype=np.int64)
     still = Replay(draft_tokens=1, tokens=nothing, steps=nothing, proposed_steps=nothing, drafted_tokens=nothing)
     with pytest.raises(InputError, match="no decoding step"):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from traces.kinds.confidence import FORWARDS, ConfidenceTrace
 from traces.kinds.refine_policy import RefinePolicy
-from traces.replay.bootstrap import resample_counts
+from traces.replay.bootstrap import drawn_ratios, request_draws
 
 Counts = NDArray[np.int64]
 
@@ -72,8 +72,8 @@ def _row(
 ) -> RecordedPolicy:
     tokens, steps = trace.committed_tokens[runs], trace.steps[runs]
     kinds = [trace.prompt_kinds[run] for run in runs]
-    counts = resample_counts(kinds, generator=np.random.default_rng(seed))
-    ratios = (counts @ tokens) / np.maximum(counts @ steps, 1)
+    draws = request_draws(kinds, generator=np.random.default_rng(seed))
+    ratios = drawn_ratios(tokens, steps, draws, bounds=(0.0, float(trace.final_ids.shape[1])))
     low, high = np.quantile(ratios, [0.1, 0.9])
     same = [
         float((trace.final_ids[run] == static[name]).mean())

@@ -12,9 +12,9 @@ import numpy as np
 from app.dashboard.answer import Row
 from app.figures.charts import digits
 from traces.kinds.acceptance import AcceptanceTrace
-from traces.replay.bootstrap import resample_counts
+from traces.replay.bootstrap import drawn_tokens_per_step, request_draws
 from traces.replay.comparison import ALL, compare
-from traces.replay.walk import Replay, replay_chain
+from traces.replay.walk import replay_chain
 
 LEVELS = (0.1, 0.9)
 
@@ -55,17 +55,12 @@ def pair_of(first: AcceptanceTrace, second: AcceptanceTrace, draft_tokens: int, 
     """
     replays = [replay_chain(each, draft_tokens) for each in (first, second)]
     paired = first.request_ids == second.request_ids and first.prompt_kinds == second.prompt_kinds
-    counts = [resample_counts(each.prompt_kinds, generator=np.random.default_rng([seed, 0 if paired else place]))
+    draws = [request_draws(each.prompt_kinds, generator=np.random.default_rng([seed, 0 if paired else place]))
               for place, each in enumerate((first, second))]  # fmt: skip
-    one, other = (_rates(replay, drawn) for replay, drawn in zip(replays, counts, strict=True))
+    one, other = (drawn_tokens_per_step(replay, each) for replay, each in zip(replays, draws, strict=True))
     low, high = np.quantile(one / other, LEVELS)
     return Pair(first=replays[0].tokens_per_step, second=replays[1].tokens_per_step,
                 ratio_interval=(float(low), float(high)), paired=paired)  # fmt: skip
-
-
-def _rates(replay: Replay, counts: np.ndarray) -> np.ndarray:
-    tokens, steps = counts @ replay.tokens.astype(np.float64), counts @ replay.steps.astype(np.float64)
-    return np.asarray(tokens / np.maximum(steps, 1.0))
 
 
 def pair_words(names: Sequence[str], pair: Pair, draft_tokens: int) -> str:

@@ -42,6 +42,25 @@ def test_the_least_rate_is_predicted_to_break_even(rooftree):
     assert predicted["speedup"] == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("pearl", ("--draft", "llama-3.2-1b")),
+        ("specbranch", ("--draft", "llama-3.2-1b")),
+        ("lookahead", ()),
+        ("ppd", ()),
+        ("n-gram", ("--match-rate", "0.3")),
+    ],
+)
+def test_every_way_of_drafting_is_predicted_to_break_even(rooftree, method, words):
+    asked = ("--model", "llama-3.1-8b", "--method", method, "--batch", "8", "--draft-tokens", "4", *words)
+    point = rooftree("breakeven", *asked, "--json").answer["points"][0]
+    least = point["least_acceptance"]
+    predicted = rooftree("predict", *asked, "--acceptance", repr(least), "--json").answer["predictions"][-1]
+    assert predicted["speedup"] == pytest.approx(1.0, abs=1e-3)
+    assert predicted["tokens_per_step"] == pytest.approx(point["least_tokens_per_step"], rel=1e-3)
+
+
 def test_without_an_acceptance_only_the_least_is_answered(rooftree):
     answer = rooftree(*WORDS, "--json").answer
     assert "batches" not in answer and not set(answer["points"][0]) & KNOWN

@@ -11,7 +11,7 @@ from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.kinds.tree import Tree
 from traces.library import read_trace
-from traces.replay.statistics import resample_counts
+from traces.replay.statistics import drawn_tokens_per_step, request_draws
 from traces.replay.walk import replay_chain, replay_tree
 
 DRAFTERS = ("draft-model", "early-exit", "feature-head", "layer-skip", "medusa-heads")
@@ -111,18 +111,18 @@ def test_lossy_rules_keep_more_and_say_that_they_are_lossy(recorded):
 
 def test_a_methods_own_verifier_decides(recorded):
     trace = recorded("layer-skip", "t1")
-    counts = resample_counts(trace.prompt_kinds, generator=np.random.default_rng(0), resamples=50).astype(float)
+    draws = request_draws(trace.prompt_kinds, generator=np.random.default_rng(0), draws=50)
     verify = load_method("layer-skip").verify
-    found = accepted_by(trace, law_for(trace, verify.rule, (3,), at=verify.at), 3, counts)
+    found = accepted_by(trace, law_for(trace, verify.rule, (3,), at=verify.at), 3, draws)
     assert (found.rule, found.note, found.lossy) == ("token_rejection", "", False)
     assert found.tokens_per_step == pytest.approx(1.8052, abs=5e-5)
     assert (found.draft_tokens, found.proposed_tokens, found.proposal_ratio) == (3, 3.0, 1.0)
     counted = replay_by(trace, law_for(trace, "token_rejection"), 3)
-    drawn = (counts @ counted.tokens) / (counts @ counted.steps)
+    drawn = drawn_tokens_per_step(counted, draws)
     np.testing.assert_allclose(found.samples, drawn, err_msg="the draws are those of the requests handed in")
     assert counted.steps.shape == (trace.requests,) and np.ptp(drawn) > 0
     lossy = law_for(trace, "typical", (BUSH,), at={"posterior_threshold": 0.09, "entropy_factor": 0.3})
-    assert accepted_by(trace, lossy, BUSH, counts).lossy
+    assert accepted_by(trace, lossy, BUSH, draws).lossy
 
 
 def test_siblings_of_sampled_drafts_exclude_each_other(recorded):

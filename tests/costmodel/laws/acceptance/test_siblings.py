@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.answers.breakeven import RateLaw
 from costmodel.laws.acceptance import DepthRates, rank_rate, sibling_rates, stated, stated_tree
+from costmodel.method_library import load_method
+from costmodel.optimizers.candidates.acceptance_law import acceptance_law
 from costmodel.optimizers.trees.static_tree import optimal_trees
 from traces.kinds.tree import Tree, chain_tree
 
@@ -27,7 +28,8 @@ def test_a_chain_is_a_tree_without_siblings(by_depth, draft_tokens, share):
 @given(st.floats(0, 1))
 def test_one_rate_is_the_law_of_break_evens(rate):
     found = stated_tree(DepthRates(by_depth=(rate,)), BUSH)
-    assert found.tokens_per_step == pytest.approx(float(RateLaw(stated(1.0, BUSH))(rate)))
+    law = acceptance_law(load_method("medusa"), stated(1.0, BUSH))
+    assert law.at(rate).tokens_per_step == pytest.approx(found.tokens_per_step)
 
 
 @given(falling, st.integers(2, 12))
