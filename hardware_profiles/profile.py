@@ -277,6 +277,9 @@ class Device:
         power_w: board power limit.
         price_usd_per_hour: rent, or None where unknown.
         link_devices: devices that this link joins; None: those of one server.
+        direct_devices: most devices of which every two have a link of their own (NVLink, Infinity Fabric) or reach
+            each other through switches of such links; 1: devices meet over the host's links (PCIe) alone. None: all
+            that the link joins.
         constants: fitted constants of the operation models.
         formats: constants of operations that compute in fewer than 16 bits, by format and operation.
         provenance: where each number comes from, by dotted name ("bandwidth_bytes_per_s",
@@ -303,6 +306,7 @@ class Device:
     power_w: float = bounded(0.1, 1e6)
     price_usd_per_hour: float | None = field(default=None, metadata={"range": (0.0, 1e6)})
     link_devices: int | None = field(default=None, metadata={"range": (2, 1_000_000)})
+    direct_devices: int | None = field(default=None, metadata={"range": (1, 1_000_000)})
     constants: Constants
     provenance: Mapping[str, Provenance]
     calibrated: bool

@@ -142,7 +142,10 @@ def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, pref
     if d.tensor_parallel > 1:
         one_shot = rows <= d.one_shot_rows if d.one_shot_rows else None
         message = rows * hidden * p.residual_bytes
-        timing = kernels.allreduce(d.device, message, d.tensor_parallel, graphs=d.graphs, one_shot=one_shot)
+        backend = d.reductions.on(d.device, d.tensor_parallel)
+        timing = kernels.allreduce(
+            d.device, message, d.tensor_parallel, graphs=d.graphs, backend=backend, one_shot=one_shot
+        )
         for _ in range(block.sublayers):
             yield distinct.of(Operation("allreduce", timing, Work(np.zeros(()), np.zeros(()))))
 
