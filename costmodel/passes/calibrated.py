@@ -354,6 +354,7 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
         width=feed_forward.width / d.tensor_parallel,
         matrices=3 if feed_forward.gated else 2, experts_per_token=feed_forward.experts_per_token,
         weight_bytes=p.read_weight_bytes, experts=feed_forward.experts,
+        many_rows=d.device.constants.moe_many_rows,
         activation_bytes=(p.residual_bytes + p.activation_bytes) / 2.0,  # read as products are, written in 16 bits
     )  # fmt: skip
     if p.arithmetic_ratio < 1.0:
