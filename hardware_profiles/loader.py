@@ -47,6 +47,7 @@ SCALARS = {
     "power_w": ("power", "W", 1),
     "price_usd_per_hour": ("price", "usd_per_hour", 1),
     "link_devices": ("link_devices", "count", 1),
+    "direct_devices": ("direct_devices", "count", 1),
 }
 
 

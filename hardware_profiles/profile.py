@@ -119,6 +119,7 @@ class Constants:
         moe_bandwidth_efficiency: its share of the bandwidth.
         moe_compute_efficiency: its share of the peak, rows padded per expert.
         moe_norm: p of the p-norm that joins both roofs.
+        moe_many_rows: rows of a tile once there are more tokens than experts; 16 where the kernels go by the load.
         prefill_compute_efficiency: share of the peak in passes of many hundred tokens; at most 1.
         elementwise_kernel_s: fixed cost of a norm, rotation, activation or residual kernel.
         elementwise_kernels_per_layer: how many of those a layer runs.
@@ -202,6 +203,7 @@ class Constants:
     moe_bandwidth_efficiency: float = efficiency()
     moe_compute_efficiency: float = efficiency()
     moe_norm: float = bounded(1.0, math.inf)
+    moe_many_rows: float = neutral(16.0, 1024.0, 16.0)
     prefill_compute_efficiency: float = bounded(1e-3, 1.0)
     elementwise_kernel_s: float = launch()
     elementwise_kernels_per_layer: float = bounded(0.0, 1000.0)
@@ -277,6 +279,9 @@ class Device:
         power_w: board power limit.
         price_usd_per_hour: rent, or None where unknown.
         link_devices: devices that this link joins; None: those of one server.
+        direct_devices: most devices of which every two have a link of their own (NVLink, Infinity Fabric) or reach
+            each other through switches of such links; 1: devices meet over the host's links (PCIe) alone. None: all
+            that the link joins.
         constants: fitted constants of the operation models.
         formats: constants of operations that compute in fewer than 16 bits, by format and operation.
         provenance: where each number comes from, by dotted name ("bandwidth_bytes_per_s",
@@ -303,6 +308,7 @@ class Device:
     power_w: float = bounded(0.1, 1e6)
     price_usd_per_hour: float | None = field(default=None, metadata={"range": (0.0, 1e6)})
     link_devices: int | None = field(default=None, metadata={"range": (2, 1_000_000)})
+    direct_devices: int | None = field(default=None, metadata={"range": (1, 1_000_000)})
     constants: Constants
     provenance: Mapping[str, Provenance]
     calibrated: bool

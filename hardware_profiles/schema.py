@@ -256,6 +256,7 @@ class DeviceFile(_FileModel):
     power: Watts
     price: DollarsPerHour | None = None
     link_devices: Count | None = None
+    direct_devices: Count | None = None
     peak: Peaks
     constants: ConstantsFile
     formats: FormatsFile = FormatsFile()

@@ -12,7 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from costmodel.calibration.measurements import Measurements
-from costmodel.calibration.parameters import CONTEXT_ROW_TILES, GROUPS, TRTLLM_MOST_BYTES, Parameter, group_of
+from costmodel.calibration.parameters import (
+    CONTEXT_ROW_TILES,
+    GROUPS,
+    MOE_MANY_ROWS,
+    TRTLLM_MOST_BYTES,
+    Parameter,
+    group_of,
+)
 from costmodel.calibration.timing import VerifyForm, timed
 from costmodel.passes.kernels.communication import VLLM_MOST_BYTES
 from costmodel.passes.ops import Array
@@ -60,6 +67,8 @@ def fitted(
     def predict(d: Device) -> Array:
         return timed(d, rows, dtype=dtype, verify=form, matrices=matrices)[0]
 
+    if rows.operation == "moe":
+        return _stepped(device, parameters, rows.seconds, predict, "moe_many_rows", MOE_MANY_ROWS)[0]
     steps = CONTEXT_ROW_TILES if rows.operation == "attention_context" else ()
     return _fewest(device, parameters, rows.seconds, predict, "context_row_tile", steps)
 

@@ -157,22 +157,24 @@ def _latent(r: Reader) -> list[Measurements]:
 def _expert_layers(r: Reader) -> list[Measurements]:
     tokens, experts, chosen = r.sizes("t"), r.sizes("E"), r.sizes("topk")
     spread = r.texts("dist")
-    seen: dict[tuple[str, float, float, float], tuple[float, float]] = {}
-    visited, padded = np.empty(len(tokens)), np.empty(len(tokens))
+    seen: dict[tuple[str, float, float, float], tuple[float, float, float]] = {}
+    visited, few, many = np.empty((3, len(tokens)))
     for row, key in enumerate(zip(spread.tolist(), tokens, experts, chosen, strict=True)):
         if key not in seen:
             seen[key] = _visited(r.file, row, *key)
-        visited[row], padded[row] = seen[key]
+        visited[row], few[row], many[row] = seen[key]
     sizes: dict[str, npt.ArrayLike] = {
         "tokens": tokens, "hidden": r.sizes("h"), "width": r.sizes("f") / r.sizes("tp"), "experts": experts,
-        "experts_per_token": chosen, "visited": visited, "padded_rows": padded,
+        "experts_per_token": chosen, "visited": visited, "padded_rows": few, "padded_many_rows": many,
     }  # fmt: skip
     seconds = r.seconds("us", MICRO)
     return [measurements("moe", sizes, seconds, file=r.file, dtype=_formats(r), part=spread)]
 
 
-def _visited(file: str, row: int, spread: str, tokens: float, experts: float, chosen: float) -> tuple[float, float]:
-    """Distinct experts, and rows of all experts after padding."""
+def _visited(
+    file: str, row: int, spread: str, tokens: float, experts: float, chosen: float
+) -> tuple[float, float, float]:
+    """Distinct experts, and rows of all experts in small tiles and in those of kernels that go by the tokens."""
     if chosen > experts or tokens * chosen > MOST_SLOTS:
         rule = f"must not exceed E, and {MOST_SLOTS} choices in all"
         raise InputError(rule, file=file, key=f"topk, row {row + 1}", value=chosen)
@@ -186,8 +188,9 @@ def _visited(file: str, row: int, spread: str, tokens: float, experts: float, ch
         raise InputError(
             "must be balanced or power_law_<exponent>", file=file, key=f"dist, row {row + 1}", value=spread
         )
-    tile = MANY_ROWS if tokens > experts else FEW_ROWS
-    return float(np.count_nonzero(loads)), float((np.ceil(loads / tile - 1e-9) * tile).sum())
+    tiles = (FEW_ROWS, MANY_ROWS if tokens > experts else FEW_ROWS)
+    few, many = (float((np.ceil(loads / tile - 1e-9) * tile).sum()) for tile in tiles)
+    return float(np.count_nonzero(loads)), few, many
 
 
 def _reductions(r: Reader) -> list[Measurements]:

@@ -75,11 +75,12 @@ def _experts(rows: list[KernelRow], file: str) -> Measurements:
         for r in rows
     ])  # fmt: skip
     tile = np.where(tokens > np.array([float(r.experts) for r in rows]), MANY_ROWS, FEW_ROWS)
-    padded = np.ceil(slots / np.maximum(visited, 1.0) / tile - 1e-9) * tile * visited
+    load = slots / np.maximum(visited, 1.0)
+    few, many = (np.ceil(load / rows_of - 1e-9) * rows_of * visited for rows_of in (FEW_ROWS, tile))
     columns = {
         "tokens": tokens, "hidden": [float(r.inputs) for r in rows], "width": [float(r.outputs) for r in rows],
         "experts": [float(r.experts) for r in rows], "experts_per_token": [float(r.experts_per_token) for r in rows],
-        "visited": visited, "padded_rows": padded,
+        "visited": visited, "padded_rows": few, "padded_many_rows": many,
     }  # fmt: skip
     seconds, part = [r.median_s for r in rows], [r.mask for r in rows]
     return measurements("moe", columns, seconds, part=part, **_rest(rows, file))  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ Leaves out the search (`fit`).
 from dataclasses import dataclass
 
 from costmodel.calibration.timing import VerifyForm
+from costmodel.passes.ops import FEW_ROWS, MANY_ROWS
 from hardware_profiles.units import MICRO
 
 
@@ -88,6 +89,7 @@ GROUPS: dict[str, tuple[Parameter, ...]] = {
 }  # fmt: skip
 
 CONTEXT_ROW_TILES = (64.0, 128.0, 256.0)  # query rows of a block of prompt attention that a fit tries
+MOE_MANY_ROWS = (FEW_ROWS, MANY_ROWS)  # rows of expert tiles beyond a token an expert that a fit tries
 TRTLLM_MOST_BYTES = tuple(2.0**power for power in range(18, 25))  # thresholds that a fit tries, 256 KiB to 16 MiB
 
 

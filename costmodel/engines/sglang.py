@@ -8,6 +8,7 @@ from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
+from costmodel.passes.kernels.communication import Reductions
 from hardware_profiles.units import MIB
 
 _READ = Gate(first="0.5.23")
@@ -36,9 +37,12 @@ ENGINE = Engine(
     kernels=Kernels(
         merges_experts=frozenset({"deepseek_v3", "deepseek_v32"}),
         prompt_attention="flash-attention-3",
+        reductions=Reductions(backend="vllm", most_over_host=2),
         source="fa3 on Hopper (server_args.py, attention_backend); ASSUMED: its kernels split the cache; one kernel "
         "for both norms (qknorm.cuh); inputs are quantised apart (before its pull request 32994); the "
-        "shared expert of DeepSeek-V3 is a routed one (models/deepseek_v2.py, determine_num_fused_shared_experts)",
+        "shared expert of DeepSeek-V3 is a routed one (models/deepseek_v2.py, determine_num_fused_shared_experts); "
+        "custom all-reduce is vLLM's and off on more than two GPUs over PCIe alone (custom_all_reduce_utils.py, "
+        "can_use_custom_all_reduce_with_nvlink)",
     ),
     host=Host(
         idle_s=0.3e-3,

@@ -8,6 +8,7 @@ from costmodel.engines.record.memory import PROCESS_BYTES, Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
+from costmodel.passes.kernels.communication import Reductions
 
 _READ = Gate(first="1.3.0rc27")
 _BEFORE_1_4 = Gate(first="1.3.0rc27", last="1.3.0rc27", why="later releases were not read for it")
@@ -40,14 +41,15 @@ ENGINE = Engine(
         one_shot_rows=128,
         quantised_inputs=frozenset({"output", "down"}),
         products="trtllm",
-        reductions="trtllm",
+        reductions=Reductions(backend="trtllm", most_over_host=1),
         fp8_cache=True,
         source=(
             "norms of queries and keys fused (its pull request 4611); attention and activation write fp8 "
             "(_torch/modules/attention.py, out_scale; gated_mlp.py, swiglu with quant_scale); Llama above a width of "
             "4096 and DeepSeek reduce and normalise in one kernel, Llama quantises there too (its pull request 6205; "
             "EagerFusionConfig), in one shot up to 128 tokens (allreduceOp.cpp: MIN_LATENCY where it quantises, "
-            "kOneShotMaxToken), Qwen3 does not (modeling_qwen3.py); kv_cache_config.dtype `auto` follows the "
+            "kOneShotMaxToken), Qwen3 does not (modeling_qwen3.py); without NVLink its strategy AUTO is NCCL "
+            "(cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation); kv_cache_config.dtype `auto` follows the "
             "checkpoint, and NVIDIA's fp8 checkpoints carry kv_cache_quant_algo FP8; the PyTorch backend captures "
             "graphs of generation-only batches (cuda_graph_config); ASSUMED: its kernels split the cache"
         ),

@@ -8,6 +8,7 @@ from costmodel.engines.record.memory import Memory
 from costmodel.engines.record.options import Drafting, Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.engines.record.releases import Gate
+from costmodel.passes.kernels.communication import Reductions
 from hardware_profiles.units import GIB
 
 _READ = Gate(first="5.23.0")
@@ -56,7 +57,9 @@ ENGINE = Engine(
             "v100",
         ),
         graphs=False,
-        source="FlashAttention-2's variable-length kernel, which never splits the cache for more than one query token",
+        reductions=Reductions(backend="nccl"),
+        source="FlashAttention-2's variable-length kernel, which never splits the cache for more than one query token; "
+        "tensor parallelism reduces through torch.distributed (transformers/integrations/tensor_parallel.py)",
     ),
     host=Host(
         layer_ratio=1.63,

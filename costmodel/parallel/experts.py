@@ -109,6 +109,7 @@ def busiest_work(
     group_tokens: Number,
     independent_tokens: Number,
     hidden: int,
+    many_rows: float = ops.FEW_ROWS,
 ) -> tuple[Work, Array]:
     """FLOPs and bytes of the busiest expert device, and the experts it reads.
 
@@ -119,6 +120,7 @@ def busiest_work(
         group_tokens: tokens of the whole expert group.
         independent_tokens: as many as these choose their experts independently of each other.
         hidden: width of a token's vector.
+        many_rows: rows of a tile once there are more tokens than experts.
     """
     share, own = plan.imbalance / plan.expert, precision.of("experts")
     held = feed_forward.experts / plan.expert
@@ -129,6 +131,6 @@ def busiest_work(
         width=feed_forward.width, matrices=3 if feed_forward.gated else 2,
         experts_per_token=feed_forward.experts_per_token,
         weight_bytes=own.read_weight_bytes, activation_bytes=own.activation_bytes,
-        experts=max(1, round(held)),
+        experts=max(1, round(held)), many_rows=many_rows,
     )  # fmt: skip
     return work, np.asarray(visited)

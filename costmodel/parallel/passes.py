@@ -229,7 +229,7 @@ class _Spread:
         independent = ops.independent_tokens(requests * plan.expert, n, d.expert_correlation)
         work, visited = busiest_work(
             plan, feed_forward, precision, group_tokens=requests * n * plan.expert, independent_tokens=independent,
-            hidden=hidden,
+            hidden=hidden, many_rows=d.device.constants.moe_many_rows,
         )  # fmt: skip
         if d.fidelity == "calibrated":
             timing = kernels.experts(d.device, work, visited, computed)

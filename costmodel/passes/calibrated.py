@@ -148,7 +148,10 @@ def _block(d: Deployment, block: Block, b: Array, n: Array, context: Array, pref
     if d.tensor_parallel > 1:
         one_shot = rows <= d.one_shot_rows if d.one_shot_rows else None
         message = rows * hidden * p.residual_bytes
-        timing = kernels.allreduce(d.device, message, d.tensor_parallel, graphs=d.graphs, one_shot=one_shot)
+        backend = d.reductions.on(d.device, d.tensor_parallel)
+        timing = kernels.allreduce(
+            d.device, message, d.tensor_parallel, graphs=d.graphs, backend=backend, one_shot=one_shot
+        )
         for _ in range(block.sublayers):
             yield distinct.of(Operation("allreduce", timing, Work(np.zeros(()), np.zeros(()))))
 
@@ -359,6 +362,7 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
         width=feed_forward.width / d.tensor_parallel,
         matrices=3 if feed_forward.gated else 2, experts_per_token=feed_forward.experts_per_token,
         weight_bytes=p.read_weight_bytes, experts=feed_forward.experts,
+        many_rows=d.device.constants.moe_many_rows,
         activation_bytes=(p.residual_bytes + p.activation_bytes) / 2.0,  # read as products are, written in 16 bits
     )  # fmt: skip
     if p.arithmetic_ratio < 1.0:

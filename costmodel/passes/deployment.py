@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from costmodel.architectures.architecture import Architecture
+from costmodel.passes.kernels.communication import Reductions
 from costmodel.passes.ops import Array
 from costmodel.passes.precision import Precision
 from costmodel.passes.state_update import Rollback
@@ -40,6 +41,7 @@ class Deployment:
         head_norm_kernels: launches per layer to normalise queries and keys, where the model does; 0 where that is
             part of the rotation.
         norms_in_reductions: the all-reduce also adds the residual and normalises, so that no kernel of its own does.
+        reductions: whose all-reduce kernels run, and up to how many devices.
         one_shot_rows: rows up to which the all-reduce exchanges whole messages at once, whatever would be faster.
         merges_experts: shared experts run in the kernels of the routed ones.
         quantised_inputs: inputs of quantised products that arrive quantised, so that no kernel of their own does it:
@@ -72,6 +74,7 @@ class Deployment:
     host_pass_s: float = 0.0
     head_norm_kernels: int = 1
     norms_in_reductions: bool = False
+    reductions: Reductions = Reductions()
     one_shot_rows: int = 0
     merges_experts: bool = False
     quantised_inputs: frozenset[str] = frozenset()

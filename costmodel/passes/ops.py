@@ -17,7 +17,7 @@ Mask = npt.NDArray[np.bool_]
 Number = float | int | Array
 
 NOTHING: Array = np.zeros(())
-FEW_ROWS, MANY_ROWS = 16.0, 64.0  # rows of a grouped product's tile, below and above one token per expert
+FEW_ROWS, MANY_ROWS = 16.0, 64.0  # rows of a grouped product's tile; some kernels have the second past a token an expert
 
 
 class Work(NamedTuple):
@@ -158,11 +158,13 @@ def experts(
     weight_bytes: float,
     activation_bytes: float,
     experts: int | None = None,
+    many_rows: float = FEW_ROWS,
     padded_rows: Number | None = None,
 ) -> Work:
     """Expert layers: the weights of the visited experts once, rows per expert padded to tiles.
 
-    Tiles hold 16 rows, or 64 once there are more tokens than experts: that is where grouped kernels change over.
+    Tiles hold 16 rows, the least padding that there is. Kernels whose configuration goes by the number of tokens alone
+    take larger ones once there are more tokens than experts, however few rows each of them has.
 
     Args:
         rows: tokens T.
@@ -174,11 +176,12 @@ def experts(
         weight_bytes: bytes of one weight.
         activation_bytes: bytes of one activation.
         experts: experts of the layer E; None keeps tiles of 16 rows.
+        many_rows: rows of a tile once there are more tokens than experts.
         padded_rows: rows of all experts after padding, where the load of each is known; None takes equal loads.
     """
     t, d = (np.asarray(x, dtype=np.float64) for x in (rows, visited))
     if padded_rows is None:
-        tile = FEW_ROWS if experts is None else np.where(t > experts, MANY_ROWS, FEW_ROWS)
+        tile = FEW_ROWS if experts is None else np.where(t > experts, many_rows, FEW_ROWS)
         per_expert = t * experts_per_token / np.maximum(d, 1e-9)
         padded = np.ceil(per_expert / tile - 1e-9) * tile * d
     else:

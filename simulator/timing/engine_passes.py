@@ -21,11 +21,9 @@ from costmodel.parallel.plan import ParallelPlan
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.eight_bit import with_eight_bit_products
 from costmodel.passes.forward import Logits, pass_cost
-from costmodel.passes.kernels.communication import Backend
 from costmodel.passes.ops import Array, Number
 from costmodel.passes.precision import Precision
 
-_REDUCTIONS = ("launch_s", "hop_s", "two_shot_s", "one_shot_efficiency", "two_shot_efficiency")
 _PRODUCTS = ("gemm", "moe", "elementwise")  # and the quantisation of their inputs
 _ATTENTION = ("attention", "mla", "state")  # what depends on requests and contexts, not on rows alone
 _EXCHANGED = ("exchange",)  # tokens go to their experts in the format in which these compute
@@ -70,7 +68,7 @@ class EnginePasses:
     ) -> None:
         self.plan = plan
         held = _sustained(deployment, engine.kernels.sustained_ratio)
-        reduced = engine.running(_with_reductions(held, engine.kernels.reductions))
+        reduced = engine.running(held)
         self.others = self.products = _between_products(reduced)
         if self.others is not reduced:
             alone = replace(reduced, quantised_inputs=reduced.quantised_inputs | _ALONE)
@@ -163,15 +161,6 @@ def _sustained(deployment: Deployment, ratio: float) -> Deployment:
         return deployment
     peaks = {name: rate * ratio for name, rate in device.peak_flops_per_s.items()}
     return replace(deployment, device=replace(device, peak_flops_per_s=peaks))
-
-
-def _with_reductions(deployment: Deployment, backend: Backend) -> Deployment:
-    """The deployment with the all-reduce constants of a library; vLLM's are those that it has by itself."""
-    if backend != "trtllm":
-        return deployment
-    constants = deployment.device.constants
-    theirs = {f"allreduce_{name}": getattr(constants, f"trtllm_{name}") for name in _REDUCTIONS}
-    return replace(deployment, device=replace(deployment.device, constants=replace(constants, **theirs)))
 
 
 def _between_products(deployment: Deployment) -> Deployment:

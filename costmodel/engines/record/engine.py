@@ -18,7 +18,7 @@ from costmodel.engines.record.options import Options
 from costmodel.engines.record.overhead import Overhead
 from costmodel.passes.deployment import Deployment
 from costmodel.passes.eight_bit import Products
-from costmodel.passes.kernels.communication import Backend
+from costmodel.passes.kernels.communication import Reductions
 from costmodel.passes.memory import activation_bytes
 from costmodel.passes.ops import Array, Number
 from costmodel.passes.precision import Precision
@@ -64,7 +64,7 @@ class Kernels:
             activation). Scales by block are always made by a kernel of their own.
         products: whose 8-bit products it runs.
         prompt_attention: whose attention over prompts it runs.
-        reductions: whose all-reduce kernels it runs.
+        reductions: whose all-reduce kernels it runs, and up to how many devices.
         fp8_cache: models with fp8 weights keep their cache in fp8 too.
         release: that runs, as (major, minor).
         quantised_cache: least time of decode attention over an 8-bit cache on Hopper, as a share of that over a 16-bit
@@ -86,7 +86,7 @@ class Kernels:
     quantised_inputs: frozenset[str] = frozenset()
     products: Products = "cutlass"
     prompt_attention: PromptAttention = "profile"
-    reductions: Backend = "vllm"
+    reductions: Reductions = Reductions()
     fp8_cache: bool = False
     release: tuple[float, float] = (float("inf"), 0.0)
     quantised_cache: tuple[tuple[tuple[int, int], float], ...] = ()
@@ -261,6 +261,7 @@ class Engine:
             with_prompt_attention(deployment, k.prompt_attention),
             head_norm_kernels=k.head_norm_kernels,
             norms_in_reductions=fused,
+            reductions=k.reductions,
             merges_experts=model.model_type in k.merges_experts,
             one_shot_rows=k.one_shot_rows if fused and deployment.precision.quantises and by_tensor else 0,
             quantised_inputs=done if by_tensor else frozenset(),

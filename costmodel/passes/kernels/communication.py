@@ -4,6 +4,7 @@ Small messages go through an engine's own kernels, large ones through NCCL. Leav
 traffic and groups that span several servers.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,31 @@ from hardware_profiles.profile import Device
 Backend = Literal["vllm", "trtllm", "nccl"]
 BACKENDS: tuple[Backend, ...] = ("vllm", "trtllm", "nccl")
 VLLM_MOST_BYTES = 16 * 2**20  # messages of this size and more leave vLLM's own kernels
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reductions:
+    """Whose all-reduce kernels an engine runs, and up to how many devices.
+
+    An engine's own kernels write into the memory of every peer. Where more devices take part than have direct links
+    to each other (NVLink, Infinity Fabric), engines leave the call to NCCL.
+
+    Args:
+        backend: library of the calls that are not left to NCCL.
+        most_over_host: devices that its kernels serve over links of the host (PCIe), >= 1.
+
+    >>> from hardware_profiles.loader import load_device
+    >>> [Reductions().on(load_device(name), 4) for name in ("h100-sxm", "l40s")]
+    ['vllm', 'nccl']
+    """
+
+    backend: Backend = "vllm"
+    most_over_host: int = 2
+
+    def on(self, device: Device, devices: int) -> Backend:
+        """The library that reduces over `devices` devices of a kind."""
+        direct = device.direct_devices
+        return self.backend if direct is None or devices <= max(self.most_over_host, direct) else "nccl"
 
 
 def allreduce(
@@ -39,7 +65,8 @@ def allreduce(
 
     Returns:
         min[a + b·log2 N + (N-1)B/(e1·link), a + g + b·log2 N + 2(N-1)/N·B/(e2·link)] below the backend's largest
-        message, and from there on a' + b'·N + 2(N-1)/N·B/(e'·link).
+        message, and from there on a' + b'·N + 2(N-1)/N·B/(e'·link). A message just below takes no longer than that
+        largest one, to which an engine may pad it.
 
     Raises:
         InputError: an unknown backend.
@@ -54,8 +81,10 @@ def allreduce(
         launch, moved = ring_launch, ring
     else:
         own_launch, own = _own_kernels(device, size, devices, backend, one_shot)
-        large = size >= (VLLM_MOST_BYTES if backend == "vllm" else device.constants.trtllm_most_bytes)
-        launch, moved = np.where(large, ring_launch, own_launch), np.where(large, ring, own)
+        most = VLLM_MOST_BYTES if backend == "vllm" else device.constants.trtllm_most_bytes
+        _, padded = _ring(device, np.maximum(size, most), devices)
+        handed = (size >= most) | (ring_launch + padded < own_launch + own)
+        launch, moved = np.where(handed, ring_launch, own_launch), np.where(handed, padded, own)
     if not graphs:
         launch = np.maximum(launch, device.constants.allreduce_eager_s - moved)
     return Timing(np.asarray(launch + moved), np.zeros(()), np.asarray(moved), np.asarray(launch))
