@@ -22,6 +22,7 @@ from app.cli.options import (
     Draft,
     DraftBytes,
     Drafters,
+    DraftName,
     DraftPasses,
     Dtype,
     Engine,
@@ -79,6 +80,7 @@ class Drafting:
     draft: Draft = None
     draft_passes: DraftPasses = None
     draft_bytes: DraftBytes = None
+    draft_name: DraftName = None
     exit_layer: ExitLayer = None
 
 

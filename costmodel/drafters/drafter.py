@@ -106,13 +106,14 @@ def build_drafter(
 
 
 def custom_drafter(
-    method: Method, target: Architecture, *, passes: int, bytes_read: float, weight_bytes: float
+    method: Method, target: Architecture, *, name: str, passes: int, bytes_read: float, weight_bytes: float
 ) -> Drafter:
     """An unpublished drafter given only by what a pass reads.
 
     Args:
         method: the method whose verifier and shape it drafts for.
         target: the model that verifies.
+        name: what it is called.
         passes: of a step, whatever its length.
         bytes_read: weights that a pass reads, in bytes.
         weight_bytes: bytes of one weight.
@@ -127,5 +128,5 @@ def custom_drafter(
     values = round(bytes_read / weight_bytes)
     matrix = ("weights", max(1, values // target.hidden), target.hidden)
     draft = Draft(by="model", passes=passes)
-    stage = Stage(draft=draft, name="custom", projections=(matrix,), resident_values=values)
+    stage = Stage(draft=draft, name=name, projections=(matrix,), resident_values=values)
     return Drafter(method=replace(method, draft=(draft,)), stages=(stage,))
