@@ -271,6 +271,11 @@ class Method:
         )
 
     @property
+    def drafts_with_target_layers(self) -> bool:
+        """Whether layers of the target's own checkpoint draft, which are trained with it and run for drafts alone."""
+        return any(stage.by == "head" for stage in self.stages) and not self.needs_trained_weights
+
+    @property
     def exits_early(self) -> bool:
         """Whether the target's own first layers draft."""
         first = self.draft[0] if self.draft else None

@@ -31,15 +31,14 @@ class Deployable:
     reason: str = ""
 
 
-def deployables(answer: Recommendation, *, draft: str | None, context: int) -> list[Deployable]:
+def deployables(answer: Recommendation, *, context: int) -> list[Deployable]:
     """One entry per engine, for the choices at `context`.
 
     Args:
         answer: what was found.
-        draft: hub id or path of the draft model or head, where the method has one.
         context: the context whose schedule is exported.
     """
-    return [deployable(answer, engine, draft=draft, context=context) for engine in ENGINES]
+    return [deployable(answer, engine, context=context) for engine in ENGINES]
 
 
 def file_paths(entries: list[Deployable], folder: Path) -> dict[str, list[str]]:
@@ -55,13 +54,12 @@ def write_all(entries: list[Deployable], folder: Path) -> dict[str, list[str]]:
     return file_paths(entries, folder)
 
 
-def deployable(answer: Recommendation, engine: str, *, draft: str | None, context: int) -> Deployable:
+def deployable(answer: Recommendation, engine: str, *, context: int) -> Deployable:
     """What one engine can load of the choices at a context.
 
     Args:
         answer: what was found.
         engine: one that configurations are exported to.
-        draft: as for `deployables`.
         context: as for `deployables`.
     """
     reasons = []
@@ -70,7 +68,7 @@ def deployable(answer: Recommendation, engine: str, *, draft: str | None, contex
         if choice.topology != "off" and engine not in method.engines:
             reasons.append(f"{method.slug}: not in {engine}")
             continue
-        for candidate, approximate in product(_variants(answer, choice, draft), (False, True)):
+        for candidate, approximate in product(_variants(answer, choice), (False, True)):
             try:
                 found = export(_at_one_context(candidate, answer), engine, approximate=approximate)
             except InputError as error:
@@ -104,17 +102,17 @@ def _by_speed(answer: Recommendation, context: int) -> list[Choice]:
     return list(next(ranked for ranked in answer.optimum.ranked if ranked[0].context == context))
 
 
-def _variants(answer: Recommendation, choice: Choice, draft: str | None) -> Iterator[DecodingConfiguration]:
+def _variants(answer: Recommendation, choice: Choice) -> Iterator[DecodingConfiguration]:
     """The choice as a schedule over batches, then as one tree or draft length for its batch.
 
     First of all the best tree that engines build at run time, where it beats the schedule at every batch.
     """
-    alone = loadable(answer.configuration(choice), draft)
+    alone = answer.configuration(choice)
     scheduled = answer.scheduled(choice)
     if (built := _built_by_engines(answer, choice, scheduled)) is not None:
-        yield loadable(built, draft)
+        yield built
     if scheduled is not None and scheduled.speculates:
-        yield loadable(scheduled, draft)
+        yield scheduled
     yield alone
     if choice.topology not in ("off", "chain") and (length := _best_chain(choice)):
         yield replace(alone, draft_tokens=length, shape=None, stop=Stop())
@@ -127,17 +125,6 @@ def _at_one_context(chosen: DecodingConfiguration, answer: Recommendation) -> De
     asked = ", ".join(map(str, answer.optimum.contexts))
     words = f"chosen at {chosen.context} tokens alone, of the {asked} that were asked about"
     return replace(chosen, provenance={**chosen.provenance, "context": words})
-
-
-def loadable(chosen: DecodingConfiguration, draft: str | None) -> DecodingConfiguration:
-    """A configuration whose draft model or head is `draft`, where its method loads one and `draft` names one.
-
-    Args:
-        chosen: any configuration.
-        draft: hub id or path; None keeps the configuration's own, and leaves the rest to the exporters.
-    """
-    named = draft if load_method(chosen.method).drafts_with_weights else None
-    return chosen if named is None else replace(chosen, draft_model=named)
 
 
 def _best_chain(choice: Choice) -> int:
@@ -174,6 +161,6 @@ def _built_by_engines(
     whole = answer.configuration(choice)
     stated = {"tokens_per_step": round(best.tokens_per_step, 3), "speedup": round(speedup, 3)}
     return replace(
-        whole, draft_tokens=best.draft_tokens, shape=best.shape, stop=Stop(), max_batch=max(batches),
+        whole, draft_tokens=best.draft_tokens, shape=best.shape, stop=Stop(),
         provenance={**whole.provenance, **stated},
     )  # fmt: skip

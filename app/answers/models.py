@@ -1,6 +1,5 @@
 """What is a model made of, and what of that was assumed? The answer of `models inspect`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,14 +37,11 @@ def inspected(name: str, family: str | None = None) -> dict[str, Any]:
 
 
 def _head(name: str) -> "DraftHead | None":
-    from costmodel.architectures.hf.draft_head import draft_head
-    from costmodel.architectures.hf.files import json_object
+    from costmodel.architectures.library import head_of
     from hardware_profiles.errors import InputError
 
-    path = Path(name)
     try:
-        path = path / "config.json" if path.is_dir() else path
-        return draft_head(json_object(path)) if path.suffix.casefold() == ".json" else None
+        return head_of(name)
     except (InputError, OSError, ValueError):
         return None  # reading it as a model says what is wrong
 

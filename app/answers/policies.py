@@ -41,6 +41,7 @@ def held_out_rows(
         InputError: a recording without positions, of one request, names that make no sense, or no split.
     """
     from costmodel.answers.settings import build_setting
+    from costmodel.optimizers.drafters.competing import competing
     from costmodel.optimizers.drafters.sources import trace_source
     from costmodel.optimizers.held_out.comparison import SPLITS, compare_policies
     from costmodel.optimizers.recommend import drafter_question
@@ -48,8 +49,8 @@ def held_out_rows(
     source = trace_source(file, question.method if question.method != "plain-decoding" else "", match_rate)
     model = question.deployment.model or source.model
     known = replace(question, deployment=replace(question.deployment, model=model))
-    source = source.asked_on(model)
-    setting = build_setting(drafter_question(known, source, draft_models=False))
+    (source,) = competing(known, [source])
+    setting = build_setting(drafter_question(known, source))
     times = SPLITS if splits is None else splits
     found = compare_policies(source, setting, batches=batches, context=context, splits=times, seed=seed)
     return [_row(each, source.method, model) for each in found]

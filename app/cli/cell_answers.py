@@ -58,7 +58,6 @@ def cell_answer(
     out: Path | None,
     *,
     several: bool,
-    draft: str | None,
     counters: Row | None = None,
 ) -> CellAnswer:
     """An answer with its object and its files.
@@ -69,7 +68,6 @@ def cell_answer(
         unmet: marked rows of all cells.
         out: folder of the whole answer, or None.
         several: there are other cells.
-        draft: hub id or path of the draft model or head.
         counters: what an engine's counters say of what runs, where they were given.
     """
     from app.answers.deployables import deployables, file_paths
@@ -78,7 +76,7 @@ def cell_answer(
     where = answer.question.deployment
     mine = {"model": where.model, "device": where.device, "engine": where.engine}
     name = re.sub(r"[^\w.+-]+", "_", "--".join(Path(each).name for each in mine.values())) if several else ""
-    entries = deployables(answer, draft=draft, context=answer.winners[0].context)
+    entries = deployables(answer, context=answer.winners[0].context)
     paths = file_paths(entries, out / name) if out is not None else {}
     rows = [row for row in unmet if all(row.get(key) == each for key, each in mine.items())]
     body = recommendation(answer, {**inputs, **mine}, paths, rows)

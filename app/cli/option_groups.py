@@ -23,6 +23,7 @@ from app.cli.options import (
     DraftBytes,
     DraftDtype,
     Drafters,
+    DraftName,
     DraftPasses,
     Dtype,
     Engine,
@@ -81,6 +82,7 @@ class Drafting:
     draft: Draft = None
     draft_passes: DraftPasses = None
     draft_bytes: DraftBytes = None
+    draft_name: DraftName = None
     exit_layer: ExitLayer = None
 
 

@@ -176,9 +176,17 @@ Canvas = Annotated[
     typer.Option("--canvas", min=1, help="Tokens behind the prompt that are refined; default: as recorded."),
 ]
 DraftPasses = Annotated[
-    int | None, typer.Option("--draft-passes", min=1, help="Passes per step of an unpublished drafter.")
+    int | None,
+    typer.Option(
+        "--draft-passes",
+        min=1,
+        help="Passes per step of a drafter of your own: the first whose acceptance is stated or recorded.",
+    ),
 ]
 DraftBytes = Annotated[float | None, typer.Option("--draft-bytes", help="Bytes that one of its passes reads.")]
+DraftName = Annotated[
+    str | None, typer.Option("--draft-name", help="What it is called; default: own-drafter. --draft is its checkpoint.")
+]
 ExitLayer = Annotated[int | None, typer.Option("--exit-layer", help="Layers that an early-exit drafter runs.")]
 Trace = Annotated[
     Path | None, typer.Option("--trace", help="Acceptance trace: a recording to replay, or an engine's counters.")

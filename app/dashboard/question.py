@@ -17,6 +17,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import Acceptance, accepted_by, law_for
 from costmodel.laws.claims import rate_claim
 from costmodel.method_library import load_method
+from costmodel.optimizers.drafters.competing import competing
 from costmodel.optimizers.drafters.default_drafters import default_drafters
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.drafters.sources import Source, trace_source
@@ -171,10 +172,9 @@ def scenario(state: State, *, method: str | None = None, changed: bool = False) 
         return DecodingConfiguration(
             method=method, draft_model=(state.draft or None) if needs else None, deployment=where
         )
-    first = drafters(state)[0]
-    takes = load_method(first.method).drafts_with_weights
-    draft = (state.draft or first.draft_model or None) if takes else None
-    return DecodingConfiguration(method=first.method, draft_model=draft, deployment=where)
+    asked = DecodingConfiguration(method=PLAIN, draft_model=state.draft or None, deployment=where)
+    first = competing(asked, drafters(state))[0]
+    return DecodingConfiguration(method=first.method, draft_model=first.draft_model, deployment=where)
 
 
 def chain(source: Source, draft_tokens: int, *, most: int = 0, seed: int = 0) -> Acceptance:

@@ -46,7 +46,8 @@ def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | N
     """The draft model or head as engines load it.
 
     Args:
-        chosen: what to run; without `draft_model` a published drafter of its target and method is named.
+        chosen: what to run; without `draft_model` a published drafter of its target and method is named, unless a
+            drafter is described that nobody published.
         notes: what a reader must know is added here.
 
     Returns:
@@ -61,6 +62,13 @@ def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | N
         elif found == DRAFT_PLACEHOLDER:
             notes.append(f"replace {DRAFT_PLACEHOLDER}, or name the draft model or head with --draft")
         return found or DRAFT_PLACEHOLDER
+    if chosen.own_drafter is not None:
+        read = f"{chosen.draft_passes} passes a step of {chosen.draft_bytes:g} bytes each"
+        notes.append(
+            f"replace {DRAFT_PLACEHOLDER} by the checkpoint of {chosen.own_drafter} ({read}), or name it with --draft; "
+            f"it is started as what {chosen.method} drafts with"
+        )
+        return DRAFT_PLACEHOLDER
     if not load_method(chosen.method).needs_trained_weights:
         return None
     published = published_drafter(_loadable(chosen.deployment.model) or "", chosen.method)

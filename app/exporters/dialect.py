@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from app.exporters.checkpoints import draft_checkpoint, target_checkpoint
 from app.exporters.tree_paths import draft_paths
+from costmodel.drafters.checkpoint import brings_its_head, loads
 from costmodel.engine_library import engine_names, load_engine
 from costmodel.engines.record.options import Capability, Drafting, Options
 from costmodel.engines.record.releases import releases_for
+from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -132,8 +134,9 @@ class Dialect:
                 self.synthetic_rates(chosen)
             return
         own = self.drafting(chosen)
+        self._check_drafter(chosen)
         if (chosen.largest_batch or 1) > 1:
-            key = "max_batch" if chosen.max_batch is not None else "schedule"
+            key = "max_batch" if chosen.max_batch is not None else "schedule" if chosen.schedule else "batch"
             self.require(key, options.several_requests, chosen.largest_batch)
         if self.threshold(chosen):
             self.require("stop", own.stop, chosen.stop.at)
@@ -145,6 +148,19 @@ class Dialect:
             self.require("schedule", own.schedule, f"{chosen.method} {chosen.schedule}")
         if synthetic:
             self.require("synthetic", own.synthetic, synthetic)
+
+    def _check_drafter(self, chosen: DecodingConfiguration) -> None:
+        """Refuse a drafter that the engine would put another one in the place of."""
+        named, method = chosen.draft_model, load_method(chosen.method)
+        if (named is not None or chosen.own_drafter is not None) and not method.drafts_with_weights:
+            rule = f"{method.slug} drafts without weights of its own"
+            raise self.refusal("draft_model", rule, named or chosen.own_drafter)
+        if named is not None and not loads(method.slug, named):
+            rule = f"{method.slug} drafts with a head that was trained for its target, and this is a whole model"
+            raise self.refusal("draft_model", rule, named)
+        if named is None and chosen.own_drafter is None and brings_its_head(method.slug, chosen.deployment.model):
+            rule = f"the checkpoint of {chosen.deployment.model} holds no layers that {method.slug} drafts with; name "
+            raise self.refusal("method", f"{rule}a head with --draft", method.slug)
 
     def _check_plan(self, chosen: DecodingConfiguration, options: Options) -> None:
         where = chosen.deployment
@@ -254,8 +270,21 @@ class Dialect:
         return target_checkpoint(chosen.deployment.model, notes)
 
     def draft(self, chosen: DecodingConfiguration, notes: list[str]) -> str | None:
-        """The draft model or head as the engine loads it; None for methods that draft without."""
+        """The draft model or head as the engine loads it; None for methods that draft without.
+
+        A published one is named where the configuration names none and describes none.
+        """
         return draft_checkpoint(chosen, notes)
+
+    def limits(self, chosen: DecodingConfiguration) -> list[str]:
+        """What a reader must know of limits that the configuration leaves to the engine."""
+        if chosen.max_batch is not None or not chosen.schedule:
+            return []
+        (*_, last, tokens) = chosen.schedule[-1]
+        return [
+            f"no limit of requests at once was stated, so the engine's own holds; batches above {last} were not asked "
+            f"about and keep K={tokens}"
+        ]
 
     def threshold(self, chosen: DecodingConfiguration) -> float:
         """The draft probability below which a draft ends; 0 where it always has K tokens.

@@ -79,11 +79,14 @@ def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str
         dialect.weight_format(chosen, {}, notes)
     if (cache := dialect.cache_format(chosen, _CACHE)) is not None:
         flags += ["--cache-type-k", cache, "--cache-type-v", cache]
+    slots = chosen.largest_batch
     if chosen.max_length is not None:
         # one cache is shared by all slots
-        flags += ["--ctx-size", str(chosen.max_length * (chosen.max_batch or 1))]
-    if chosen.max_batch is not None:
-        flags += ["--parallel", str(chosen.max_batch)]
+        flags += ["--ctx-size", str(chosen.max_length * (slots or 1))]
+    if slots is not None:
+        flags += ["--parallel", str(slots)]
+    if slots is not None and chosen.max_batch is None:
+        notes.append(f"--parallel {slots} is the largest batch that was asked about: llama.cpp has few slots unasked")
     return flags
 
 

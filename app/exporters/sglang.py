@@ -46,24 +46,25 @@ def export_sglang(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic:
     Synthetic acceptance forces the mean length of `chosen.acceptance_by_depth`; `approximate` replaces a static tree
     by a dynamic one of the same size and depth. Arguments and errors as of `app.exporters.registry.Exporter`.
     """
-    notes: list[str] = []
+    notes = dialect.limits(chosen)
     files: dict[str, str] = {}
     environment: dict[str, str] = {}
     arguments = ["python3", "-m", "sglang.launch_server", "--model-path", dialect.target(chosen, notes)]
     arguments += deployment_flags(chosen, dialect, notes)
+    if chosen.max_batch is not None:
+        arguments += ["--max-running-requests", str(chosen.max_batch)]
     if chosen.token_budget is not None:
         arguments += ["--chunked-prefill-size", str(chosen.token_budget)]
     if chosen.speculates:
         _check_spread(chosen, dialect)
-        arguments += _running_requests(chosen, notes)
+        if chosen.max_batch is None:
+            notes.append(_silent_limit(chosen))
         arguments += _speculation(chosen, dialect, notes, approximate=approximate)
         if chosen.varies:
             files[ADAPTIVE_FILE] = json_lines(adaptive_config(chosen))
             arguments += _schedule_flags(chosen, notes)
     else:
         notes.append("nothing is drafted, so no speculative flag is set: the script starts plain decoding")
-        if chosen.max_batch is not None:
-            arguments += ["--max-running-requests", str(chosen.max_batch)]
     if synthetic:
         environment = _simulation(chosen, dialect, notes)
         if DRAFT_PLACEHOLDER in arguments and (head := untrained_head(chosen)) is not None:
@@ -128,10 +129,10 @@ def captured_batches(chosen: DecodingConfiguration, largest: int) -> list[int]:
     return sorted({size for size in (*common, *ends, largest) if size <= largest})
 
 
-def _running_requests(chosen: DecodingConfiguration, notes: list[str]) -> list[str]:
-    if chosen.largest_batch is None:
-        notes.append(f"max running requests is {_SILENT_REQUESTS}, what SGLang sets unasked when it speculates")
-    return ["--max-running-requests", str(chosen.largest_batch or _SILENT_REQUESTS)]
+def _silent_limit(chosen: DecodingConfiguration) -> str:
+    words = f"SGLang runs at most {_SILENT_REQUESTS} requests at once when it speculates and --max-running-requests"
+    asked = chosen.largest_batch or 0
+    return f"{words} is not set" + (f"; batches to {asked} were asked about" if asked > _SILENT_REQUESTS else "")
 
 
 def _speculation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:
@@ -190,7 +191,7 @@ def _ngram(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *,
 
 
 def _schedule_flags(chosen: DecodingConfiguration, notes: list[str]) -> list[str]:
-    sizes = captured_batches(chosen, chosen.largest_batch or _SILENT_REQUESTS)
+    sizes = captured_batches(chosen, chosen.max_batch or _SILENT_REQUESTS)
     notes.append(
         "K is looked up by the batch size after padding to a captured CUDA graph: keep the last batch of "
         "every range among --cuda-graph-bs-decode. Attention data parallelism, two-batch overlap and "

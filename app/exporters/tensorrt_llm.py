@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from app.exporters.dialect import Dialect, above_one
 from app.exporters.result import Written, command_line, comments, script
 from app.exporters.tree_paths import Path, depth, draft_paths, widest
+from costmodel.engines.tensorrt_llm import ENGINE
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
@@ -36,12 +37,12 @@ def export_tensorrt_llm(
     `approximate` takes a dynamic one of its size and depth; it looks up n-grams that are shorter than asked. Arguments
     and errors as of `app.exporters.registry.Exporter`.
     """
-    notes: list[str] = []
+    notes = dialect.limits(chosen)
     files: dict[str, str] = {}
     environment = _forced(chosen, dialect, notes) if synthetic else {}
     arguments = [*_launcher(chosen, dialect, notes), "trtllm-serve", dialect.target(chosen, notes), *_spread(chosen)]
-    if chosen.largest_batch is not None:
-        arguments += ["--max_batch_size", str(dialect.per_copy(chosen, chosen.largest_batch))]
+    if chosen.max_batch is not None:
+        arguments += ["--max_batch_size", str(dialect.per_copy(chosen, chosen.max_batch))]
     if chosen.max_length is not None:
         arguments += ["--max_seq_len", str(chosen.max_length)]
     if chosen.token_budget is not None:
@@ -113,7 +114,7 @@ def draft_len_schedule(chosen: DecodingConfiguration, dialect: Dialect) -> dict[
     """The schedule as {largest batch: draft length}; above the largest key nothing is drafted.
 
     Ranges without drafts at the end are left to that rule, and a last range with drafts is carried to the
-    largest batch that the server is started with.
+    largest batch that the server takes: the one that it is started with, or its own limit.
 
     Raises:
         InputError: the first range does not hold the largest K, which TensorRT-LLM insists on.
@@ -125,7 +126,7 @@ def draft_len_schedule(chosen: DecodingConfiguration, dialect: Dialect) -> dict[
         )
         raise dialect.refusal("draft_len_schedule", rule, chosen.schedule)
     ends = [start - 1 for start, _ in chosen.steps[1:]]
-    last = max(chosen.schedule[-1][1], chosen.largest_batch or 0)
+    last = max(chosen.schedule[-1][1], chosen.max_batch or ENGINE.scheduler.requests)
     schedule = {end: tokens for end, (_, tokens) in zip([*ends, last], chosen.steps, strict=True)}
     if chosen.steps[-1][1] == 0:
         del schedule[last]

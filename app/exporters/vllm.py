@@ -66,7 +66,7 @@ def export_vllm(chosen: DecodingConfiguration, dialect: Dialect, *, synthetic: b
     and errors as of `app.exporters.registry.Exporter`.
     """
     files: dict[str, str] = {}
-    notes: list[str] = []
+    notes = dialect.limits(chosen)
     arguments = ["vllm", "serve", dialect.target(chosen, notes), *_deployment(chosen, dialect, notes)]
     if chosen.speculates:
         config = _config(chosen, dialect, notes, synthetic=synthetic)
@@ -104,8 +104,8 @@ def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str
     flags += dialect.cache_format(chosen, _CACHE) or ()
     if chosen.max_length is not None:
         flags += ["--max-model-len", str(chosen.max_length)]
-    if (most := chosen.largest_batch) is not None:  # beyond a schedule's last batch nothing was compared
-        flags += ["--max-num-seqs", str(dialect.per_copy(chosen, most))]
+    if chosen.max_batch is not None:
+        flags += ["--max-num-seqs", str(dialect.per_copy(chosen, chosen.max_batch))]
     if chosen.token_budget is not None:
         flags += ["--max-num-batched-tokens", str(chosen.token_budget)]
     return flags

@@ -10,6 +10,7 @@ from costmodel.answers.estimate import Setting
 from costmodel.architectures.architecture import Architecture
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.drafters.checkpoint import loads
 from costmodel.drafters.drafter import Drafter, build_drafter, custom_drafter
 from costmodel.drafters.formats import drafter_kv_bytes_per_token
 from costmodel.engine_library import load_engine
@@ -188,6 +189,7 @@ def _drafter(
         return custom_drafter(
             method,
             d.architecture,
+            name=str(configuration.own_drafter),
             passes=configuration.draft_passes,
             bytes_read=configuration.draft_bytes,
             weight_bytes=precision(draft_dtype or d.precision.wide, model=d.architecture).weight_bytes,
@@ -196,6 +198,9 @@ def _drafter(
     name = configuration.draft_model
     if name is not None and not method.drafts_with_weights:
         raise InputError(f"{method.slug} drafts without a model of its own", key="draft", value=name)
+    if name is not None and not loads(method.slug, name):
+        rule = f"is a whole model, and {method.slug} drafts with a head that was trained for its target"
+        raise InputError(rule, key="draft", value=name)
     draft = load_model(name) if name and method.needs_draft_model else None  # a head's price follows from the target
     return build_drafter(
         method, d.architecture, draft=draft, exit_layer=configuration.exit_layers, transforms=transforms,

@@ -17,6 +17,8 @@ from typing import Any
 from costmodel.architectures.architecture import Architecture
 from costmodel.architectures.gguf.model import read_gguf_model
 from costmodel.architectures.hf.config import Reading, read_config, read_hf_config
+from costmodel.architectures.hf.draft_head import DraftHead, draft_head
+from costmodel.architectures.hf.files import json_object
 from costmodel.architectures.name_parts import name_parts
 from costmodel.architectures.sized import sized_reading
 from hardware_profiles.errors import InputError, UnknownNameError, joined
@@ -111,6 +113,40 @@ def named_model(name: str) -> Architecture:
     """
     card = _shipped_as(name)
     return (_relative(name) if card is None else card.reading).architecture
+
+
+def stands_for_a_model(name: str) -> bool:
+    """Whether a name or path is that of a whole model; a draft head, or what is not known here, is none.
+
+    >>> stands_for_a_model("llama-3.2-1b"), stands_for_a_model("yuhuili/EAGLE3-LLaMA3.1-Instruct-8B")
+    (True, False)
+    """
+    if _shipped_as(name) is not None or not _is_path(name):
+        return _is_known(name)
+    try:
+        return head_of(name) is None and load_model(name).layers > 0
+    except InputError:
+        return False
+
+
+@lru_cache(maxsize=256)
+def _is_known(name: str) -> bool:
+    try:
+        load_model(name)
+    except InputError:
+        return False
+    return True
+
+
+def head_of(place: str | Path) -> DraftHead | None:
+    """The draft head that a `config.json`, or a folder that holds one, describes; None for a model and other files.
+
+    Raises:
+        InputError: No such file, or no JSON.
+    """
+    path = Path(split_family(place)[0])
+    path = path / "config.json" if is_folder(path) else path
+    return draft_head(json_object(path)) if path.suffix.casefold() == ".json" else None
 
 
 def load_reading(name_or_path: str | Path) -> Reading:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any
 
 from costmodel.configuration.deployment import MOST_NAMES, DeploymentNames, require_name
 from costmodel.configuration.typed import known_fields, require_types
 from costmodel.method import Shape, Stop
-from costmodel.method_library import load_method
+from costmodel.method_library import load_method, method_names
 from hardware_profiles.errors import InputError
 from traces.kinds.naming import naming
 from traces.kinds.refine_policy import MOST_CANVAS_TOKENS, RefinePolicy, policy_of
@@ -25,6 +25,8 @@ from traces.kinds.tree import Tree
 SCHEMA = 1
 MOST_DRAFT_TOKENS = 4095
 MOST_RANGES = 4096
+OWN_DRAFTER = "own-drafter"
+"""What a drafter is called that is described by its passes and has no other name."""
 _MOST_REQUESTS = 1 << 30
 _RANGES: Mapping[str, tuple[float, float]] = {
     "draft_tokens": (0, MOST_DRAFT_TOKENS),
@@ -80,7 +82,9 @@ class DecodingConfiguration:
             and do not overlap. A gap, and every batch past the end, keeps the K of the range before it.
         draft_model: drafter or draft head, as a shipped name, hub id or path.
         exit_layers: layers of the target that draft, where the method leaves the target early.
-        draft_passes: passes of an unpublished drafter, with `draft_bytes`.
+        draft_name: what a drafter is called that `draft_passes` and `draft_bytes` describe, which is neither a method
+            nor a model that is shipped; None: `OWN_DRAFTER`.
+        draft_passes: passes per step of such a drafter, with `draft_bytes`; `draft_model` then names its checkpoint.
         draft_bytes: bytes that one of its passes reads.
         ngram_min: shortest n-gram that is looked up, in tokens.
         ngram_max: longest n-gram that is looked up, in tokens.
@@ -113,6 +117,7 @@ class DecodingConfiguration:
     schedule: tuple[tuple[int, int, int], ...] = ()
     draft_model: str | None = None
     exit_layers: int | None = None
+    draft_name: str | None = None
     draft_passes: int | None = None
     draft_bytes: float | None = None
     ngram_min: int = 1
@@ -178,10 +183,22 @@ class DecodingConfiguration:
 
     @property
     def largest_batch(self) -> int | None:
-        """`max_batch`, else the end of the schedule, else None."""
+        """Largest batch that was asked about: `max_batch`, else the end of the schedule, else `batch`.
+
+        It limits nothing: of these `max_batch` alone is a limit that a server is started with.
+        """
         if self.max_batch is not None:
             return self.max_batch
-        return self.schedule[-1][1] if self.schedule else None
+        return self.schedule[-1][1] if self.schedule else self.batch
+
+    @property
+    def own_drafter(self) -> str | None:
+        """Name of the drafter that is described by its passes; None where the method's own drafts."""
+        return None if self.draft_bytes is None else self.draft_name or OWN_DRAFTER
+
+    def without_drafter(self) -> DecodingConfiguration:
+        """The configuration with nothing that belongs to one drafter alone: its checkpoint, exit or description."""
+        return replace(self, draft_model=None, exit_layers=None, draft_name=None, draft_passes=None, draft_bytes=None)
 
     def draft_tokens_at(self, batch: int) -> int:
         """K at a batch size of at least 1."""
@@ -257,7 +274,7 @@ def _check_types(given: DecodingConfiguration) -> None:
     require_types(given.stop, under="stop")
     if isinstance(given.shape, Shape):
         require_types(given.shape, under="shape")
-    for name in ("draft_model", "trace"):
+    for name in ("draft_model", "draft_name", "trace"):
         require_name(getattr(given, name), name)
     if len(given.provenance) > MOST_NAMES:
         raise InputError(f"must hold at most {MOST_NAMES} entries", key="provenance", value=len(given.provenance))
@@ -284,6 +301,12 @@ def _check_numbers(given: DecodingConfiguration) -> None:
         raise InputError(f"must not exceed ngram_max = {given.ngram_max}", key="ngram_min", value=given.ngram_min)
     if (given.draft_passes is None) != (given.draft_bytes is None):
         raise InputError("--draft-passes and --draft-bytes go together", key="draft_passes", value=given.draft_passes)
+    if given.draft_name is not None and given.draft_bytes is None:
+        rule = "names a drafter that --draft-passes and --draft-bytes describe"
+        raise InputError(rule, key="draft_name", value=given.draft_name)
+    if given.draft_name is not None and given.draft_name.casefold() in method_names():
+        rule = "is a published method: a drafter that is described by its bytes has another name"
+        raise InputError(rule, key="draft_name", value=given.draft_name)
 
 
 def _check_shape(given: DecodingConfiguration) -> None:

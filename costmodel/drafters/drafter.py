@@ -114,6 +114,7 @@ def custom_drafter(
     method: Method,
     target: Architecture,
     *,
+    name: str,
     passes: int,
     bytes_read: float,
     weight_bytes: float,
@@ -124,6 +125,7 @@ def custom_drafter(
     Args:
         method: the method whose verifier and shape it drafts for.
         target: the model that verifies.
+        name: what it is called.
         passes: of a step, whatever its length.
         bytes_read: weights that a pass reads, in bytes.
         weight_bytes: bytes of one weight.
@@ -139,5 +141,5 @@ def custom_drafter(
     values = round(bytes_read / weight_bytes)
     matrix = ("weights", max(1, values // target.hidden), target.hidden)
     draft = Draft(by="model", passes=passes)
-    stage = Stage(draft=draft, name="custom", projections=(matrix,), resident=WeightValues(matrices=values))
+    stage = Stage(draft=draft, name=name, projections=(matrix,), resident=WeightValues(matrices=values))
     return Drafter(method=replace(method, draft=(draft,)), stages=(stage,), dtype=dtype)

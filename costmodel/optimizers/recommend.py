@@ -28,6 +28,7 @@ from costmodel.optimizers.candidates.static_candidates import (
     stated_candidates,
     tree_candidates,
 )
+from costmodel.optimizers.drafters.competing import carried, competing
 from costmodel.optimizers.drafters.named_drafters import names_of
 from costmodel.optimizers.drafters.sources import Source, trace_source
 from costmodel.optimizers.search import Choice, Optimum, search
@@ -189,14 +190,13 @@ def compare(
         InputError: bad values, a method that a trace contradicts, or no model to ask about.
     """
     known, sources = _on_one_model(question, drafters, match_rate)
-    shared = any(load_method(source.method).needs_draft_model for source in sources)
     seeds = _seeds(seed, len(sources))
     contenders = []
     for index, source in enumerate(sources):
         generator = np.random.default_rng(seeds[index])
         if progress:
             progress(f"replaying {source.reference}" if source.positions else f"costing {source.method}")
-        asked = drafter_question(known, source, draft_models=shared)
+        asked = drafter_question(known, source)
         setting = build_setting(asked)
         asked = replace(asked, exit_layers=setting.drafter.exit_layers)
         candidates = candidates_of(source, setting, draft_tokens, tree_sizes, stop_on, generator, progress)
@@ -254,27 +254,17 @@ def _on_one_model(
     if not model:
         raise InputError("must be named: no trace says on which model it was recorded", key="model")
     known = replace(question, deployment=replace(question.deployment, model=model))
-    return known, [source.asked_on(model) for source in sources]
+    return known, competing(known, sources)
 
 
-def drafter_question(question: DecodingConfiguration, source: Source, *, draft_models: bool) -> DecodingConfiguration:
-    """What is asked of one drafter; a named draft model goes to those that need one, else to every head.
-
-    Where none is named, a published figure's own stands in.
+def drafter_question(question: DecodingConfiguration, source: Source) -> DecodingConfiguration:
+    """What is asked of one drafter, which brings its draft model, or what was described in its place.
 
     Args:
-        question: deployment, and what is known of the drafter.
-        source: the drafter, on the model that is asked about.
-        draft_models: some drafter that competes needs a draft model.
+        question: deployment, and the exit of a target that drafts itself.
+        source: the drafter as it competes (`competing`).
     """
-    method = load_method(source.method)
-    takes = method.needs_draft_model if draft_models else method.drafts_with_weights
-    named = question.draft_model if takes else None
-    known = replace(
-        question, method=source.method, draft_model=named or source.draft_model, trace=source.recorded_as,
-        match_rate=source.match_rate, acceptance_by_depth=source.carried_rates,
-        tokens_per_step=source.own_tokens_per_step,
-    )  # fmt: skip
+    known = replace(question, **carried(source))
     recorded = source.trained_layers
     if known.exit_layers is None and recorded is not None and not source.borrowed:
         return replace(known, exit_layers=recorded)

@@ -34,14 +34,14 @@ def limits_of(chosen: DecodingConfiguration, written: ScenarioFile) -> dict[str,
     """The limits of a scheduler that a configuration states, as keys of the section `scheduler`.
 
     Args:
-        chosen: whose `largest_batch` counts the requests of all data copies, and `token_budget` the tokens of one; the
+        chosen: whose `max_batch` counts the requests of all data copies, and `token_budget` the tokens of one; the
             exporters write both for every copy.
         written: the scenario; copies that it simulates as one scheduler have the limits of all of them.
     """
     copies = written.deployment.data_parallel
     together = copies if copies_of(written, None).schedulers == 1 else 1
     limits = {
-        "max_requests": chosen.largest_batch and -(-chosen.largest_batch // copies) * together,
+        "max_requests": chosen.max_batch and -(-chosen.max_batch // copies) * together,
         "token_budget": chosen.token_budget and chosen.token_budget * together,
     }
     return {key: value for key, value in limits.items() if value}

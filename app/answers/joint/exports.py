@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from app.answers.deployables import Deployable, content_words, loadable
+from app.answers.deployables import Deployable, content_words
 from app.exporters.registry import ENGINES, export
 from costmodel.configuration import DecodingConfiguration
 from hardware_profiles.errors import InputError
 
 
-def joint_deployables(chosen: DecodingConfiguration, *, draft: str | None) -> list[Deployable]:
+def joint_deployables(chosen: DecodingConfiguration) -> list[Deployable]:
     """One entry per engine.
 
     Args:
         chosen: what to run.
-        draft: hub id or path of the draft model or head.
     """
-    return [_deployable(loadable(chosen, draft), engine) for engine in ENGINES]
+    return [_deployable(chosen, engine) for engine in ENGINES]
 
 
 def _deployable(chosen: DecodingConfiguration, engine: str) -> Deployable:

@@ -101,7 +101,7 @@ class Evaluation:
         stated = group.recorded or ":" in group.drafter  # which is the same on every model
         at = "" if stated else names.model
         source = self._named(group.drafter, group.recorded, at).asked_on(names.model)
-        asked = drafter_question(asked, source, draft_models=False)
+        asked = drafter_question(asked, source)
         setting = build_setting(asked)
         candidates = self._compared(group.drafter, group.recorded, at)
         return _Prepared(Contender(configuration=asked, setting=setting, candidates=candidates), source)

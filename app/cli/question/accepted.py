@@ -172,6 +172,7 @@ def asked_source(
     from dataclasses import replace
 
     from app.cli.question.asked import with_options
+    from costmodel.optimizers.drafters.competing import carried, competing
     from costmodel.optimizers.drafters.sources import configured_source
     from hardware_profiles.errors import InputError
 
@@ -200,15 +201,15 @@ def asked_source(
         raise InputError("masked blocks have no draft tokens; --block states their size", key="--draft-tokens",
                          value=given["draft_tokens"])  # fmt: skip
     if file:  # another method drops what belonged to the drafter of the file
-        named = {name: given[name] for name in ("draft", "exit_layer", "draft_passes", "draft_bytes") if name in given}
+        named = {
+            name: given[name]
+            for name in ("draft", "exit_layer", "draft_name", "draft_passes", "draft_bytes")
+            if name in given
+        }
         chosen = with_options(chosen, {**named, "method": source.method})
-    known = replace(
-        chosen, method=source.method, trace=chosen.trace if trace is not None else source.recorded_as,
-        acceptance_by_depth=source.carried_rates, tokens_per_step=source.own_tokens_per_step,
-        match_rate=source.match_rate, draft_model=chosen.draft_model or source.draft_model,
-        refine=source.refine, canvas_tokens=source.canvas_tokens,
-    )  # fmt: skip
-    return known, source
+    (source,) = competing(chosen, [source])
+    known = {**carried(source), "refine": source.refine, "canvas_tokens": source.canvas_tokens}
+    return replace(chosen, **known | ({"trace": chosen.trace} if trace is not None else {})), source
 
 
 def _replays_masked(chosen: "DecodingConfiguration", accepted: Accepted) -> bool:

@@ -25,6 +25,7 @@ Config = Annotated[
 ]
 _FIELDS: Mapping[str, str] = {
     "draft": "draft_model", "exit_layer": "exit_layers", "draft_passes": "draft_passes", "draft_bytes": "draft_bytes",
+    "draft_name": "draft_name",
     "match_rate": "match_rate", "trace": "trace",
 }  # fmt: skip
 _NAMES: Mapping[str, str] = {
@@ -87,8 +88,7 @@ def with_options(base: "DecodingConfiguration", options: Mapping[str, Any]) -> "
     if options.get("method"):
         slug = method_slug(options["method"], "--method")
         if slug != base.method:
-            base = replace(base, draft_model=None, exit_layers=None, draft_passes=None, draft_bytes=None, refine=None,
-                           canvas_tokens=None)  # fmt: skip
+            base = replace(base.without_drafter(), refine=None, canvas_tokens=None)
         changes["method"] = slug
     changes |= refined_by(options, base, changes.get("method", base.method))
     if "draft_bytes" in changes:

@@ -70,7 +70,8 @@ class Served:
     kv_dtype: KvDtype = None
     draft_dtype: DraftDtype = None
     max_batch: Annotated[
-        int | None, typer.Option("--max-batch", min=1, help="Most requests decoded at once; default: the batch.")
+        int | None,
+        typer.Option("--max-batch", min=1, help="Most requests decoded at once; default: the engine's limit."),
     ] = None
     max_length: _Length = None
 
@@ -102,7 +103,6 @@ def exported_configuration(
     """
     from dataclasses import replace
 
-    from app.answers.deployables import loadable
     from costmodel.configuration import DecodingConfiguration, DeploymentNames
     from costmodel.configuration.file import read_configuration
     from costmodel.optimizers.drafters.named_drafters import slug_of
@@ -119,10 +119,12 @@ def exported_configuration(
     else:
         where = DeploymentNames(model=started.model)
         chosen = DecodingConfiguration(deployment=where, batch=started.batch, context=started.context)
+    if changes.get("method", chosen.method) != chosen.method:
+        chosen = chosen.without_drafter()
     if started.model is not None:
         changes["deployment"] = replace(chosen.deployment, model=started.model)
     chosen = _placed(replace(chosen, **changes), served)
-    return loadable(_with_acceptance(chosen, started, imitated, synthetic=synthetic), started.draft)
+    return _with_acceptance(chosen, started, imitated, synthetic=synthetic)
 
 
 def _is_whole(changes: dict[str, Any]) -> bool:
@@ -142,7 +144,8 @@ def _drafted(started: Started) -> dict[str, Any]:
     given = [option for option, value in ways.items() if value is not None]
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)} exclude each other", key=given[0], value=str(ways[given[0]]))
-    changes: dict[str, Any] = {"method": started.method} if started.method is not None else {}
+    named = {"method": started.method, "draft_model": started.draft}
+    changes: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     if started.tree is not None:
         shape = read_tree(started.tree)
         changes |= {"shape": shape, "draft_tokens": shape.draft_tokens, "schedule": ()}
@@ -177,10 +180,7 @@ def _placed(chosen: "DecodingConfiguration", served: Served) -> "DecodingConfigu
     }  # fmt: skip
     limits: dict[str, Any] = {"max_batch": served.max_batch, "max_length": served.max_length}
     where = replace(chosen.deployment, **{name: value for name, value in named.items() if value is not None})
-    chosen = replace(chosen, deployment=where, **{name: value for name, value in limits.items() if value is not None})
-    if not chosen.schedule and chosen.max_batch is None:
-        chosen = replace(chosen, max_batch=chosen.batch)
-    return chosen
+    return replace(chosen, deployment=where, **{name: value for name, value in limits.items() if value is not None})
 
 
 def _with_acceptance(

@@ -1,5 +1,7 @@
 """Which drafters does `optimize` compare where options name none?"""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -7,6 +9,25 @@ if TYPE_CHECKING:
     from costmodel.optimizers.drafters.sources import Source
 
 DEFAULT_TREES = "4,8,16,32,64"
+
+
+def beside_own(
+    question: "DecodingConfiguration", sources: "list[Source]", drafters: Sequence[str] | None
+) -> "list[Source]":
+    """The sources that options name, and where the question describes a drafter, the usual ones that it is up against.
+
+    Args:
+        question: what is asked.
+        sources: those that options name, of the described drafter first.
+        drafters: of --drafter, which say themselves what it is up against.
+    """
+    from costmodel.optimizers.drafters.default_drafters import default_drafters
+
+    model = question.deployment.model or next((each.model for each in sources if each.trace is not None), "")
+    if question.own_drafter is None or not sources or drafters or not model:
+        return sources
+    where = replace(question.deployment, model=model)
+    return [*sources, *default_drafters(replace(question.without_drafter(), deployment=where))[1]]
 
 
 def unnamed(
@@ -24,6 +45,8 @@ def unnamed(
     from costmodel.optimizers.drafters.default_drafters import default_drafters, recorded_drafters
     from costmodel.optimizers.drafters.named_drafters import published_source
 
+    if question.own_drafter is not None:
+        return default_drafters(question)
     if method:
         return question, [published_source(question.method, question.deployment.model, match_rate=match_rate)]
     if stop or trees not in (DEFAULT_TREES, "0"):

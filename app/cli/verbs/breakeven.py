@@ -1,6 +1,6 @@
 """`breakeven`: the least acceptance, the greatest draft cost and the batches at which a method pays."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,6 +66,7 @@ def breakeven(
     from app.reports.explain_report import write_break_even
     from app.reports.page import plots_available
     from costmodel.answers.settings import build_setting
+    from costmodel.optimizers.drafters.competing import carried, competing
     from costmodel.optimizers.drafters.sources import proposal_share
 
     deliver_as: dict[str, Any] = {"json": json, "out": out, "csv": csv, "quiet": quiet}
@@ -77,8 +78,10 @@ def breakeven(
         return breakeven_refining(options, accepted, trace, shape, deliver_as)
     source = one_source(accepted, trace, method=method, model=cells[0]["model"], lengths=asked_lengths or ())
     slug = (method_slug(method, "--method") or OTHERWISE) if source is None else source.method
-    named = {**asdict(drafting), "draft": drafting.draft or (None if source is None else source.draft_model)}
-    base = asked(None, {**asdict(placed), **named, "model": model, "method": slug, "fidelity": fidelity})
+    base = asked(None, {**asdict(placed), **asdict(drafting), "model": model, "method": slug, "fidelity": fidelity})
+    if source is not None:
+        (source,) = competing(with_options(base, cells[0]), [source])
+        base = replace(base, **carried(source))
     settings = runnable(cells, lambda cell: build_setting(with_options(base, cell)))
     lengths = lengths_for(source, asked_lengths, [3])
     if source is None:

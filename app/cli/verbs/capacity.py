@@ -17,7 +17,6 @@ from app.cli.options import (
     Seed,
     Trace,
     TreeFile,
-    byte_count,
     method_slug,
     milliseconds,
     whole_numbers,
@@ -124,7 +123,7 @@ def capacity(
                  "tp": sizes[0], "method": slug}  # fmt: skip
         rows, settings = full_plans(given, source, asked_lengths, load, slo, utilisation, most_devices)
     else:
-        cases = _cases(base, cells, sizes, slug, drafted, _drafter(drafting, source))
+        cases = _cases(base, cells, sizes, slug, drafted, _drafter(base, drafting, source))
         rows = [_row(one, setting, found, load, slo, utilisation, seed) for one, setting, found in cases]
         settings = [setting for _, setting, _ in cases if not isinstance(setting, str)]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in LISTED}
@@ -152,13 +151,16 @@ def capacity(
     return delivered
 
 
-def _drafter(drafting: Drafting, source: "Source | None") -> dict[str, Any]:
+def _drafter(base: "DecodingConfiguration", drafting: Drafting, source: "Source | None") -> dict[str, Any]:
     """What drafts, by fields of a configuration: as options say, else as what is accepted does."""
-    return {
-        "draft_model": drafting.draft or (None if source is None else source.draft_model),
-        "exit_layers": drafting.exit_layer, "draft_passes": drafting.draft_passes,
-        "draft_bytes": byte_count(drafting.draft_bytes, "--draft-bytes"),
-    }  # fmt: skip
+    from costmodel.optimizers.drafters.competing import carried, competing
+
+    stated = {name: value for name, value in asdict(drafting).items() if value is not None}
+    if source is None:
+        return {}
+    asked_of = with_options(base, stated)
+    (source,) = competing(asked_of, [source])
+    return {"exit_layers": asked_of.exit_layers, **carried(source)}
 
 
 def _load(

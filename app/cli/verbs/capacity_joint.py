@@ -51,6 +51,7 @@ def full_plans(
     from app.answers.joint.plans import joint_plans
     from app.cli.cells import names_of
     from app.cli.question.asked import asked
+    from costmodel.optimizers.drafters.competing import competing
     from costmodel.optimizers.drafters.default_drafters import default_drafters
     from costmodel.optimizers.joint.space import JointQuestion, usual_layouts
     from hardware_profiles.errors import InputError
@@ -71,7 +72,7 @@ def full_plans(
         sources = default_drafters(question)[1] if source is None else [source]
     priced = all(load_device(kind, question.deployment.overrides).price_usd_per_hour is not None for kind in kinds)
     joint = JointQuestion(
-        question=question, sources=[each.asked_on(given["model"]) for each in sources], device_names=kinds,
+        question=question, sources=competing(question, sources), device_names=kinds,
         most_devices=most_devices, layouts=usual_layouts(given["model"], min(most_devices, LARGEST_REPLICA)),
         weight_formats=formats["dtype"], cache_formats=formats["kv_dtype"], load=load, rate_stated=True, slo=slo,
         maximise="tokens-per-dollar" if priced else "tokens-per-joule", utilisation=utilisation,

@@ -30,7 +30,7 @@ from app.cli.question.asked import asked
 from app.cli.question.drafts import StopRule, stop_rule
 from app.cli.question.planned import Data, Expert, Pipeline
 from app.cli.question.refining import refines
-from app.cli.question.unnamed import DEFAULT_TREES, unnamed
+from app.cli.question.unnamed import DEFAULT_TREES, beside_own, unnamed
 from app.cli.verbs.optimize_joint import Joint
 from app.cli.verbs.optimize_refining import DEFAULT_FLOOR, optimize_refining, refuse_drafting
 
@@ -160,7 +160,7 @@ def optimize(
         if running is not None:
             return asks, [observed, *sources]
         if sources:
-            return asks, sources
+            return asks, beside_own(asks, sources, accepted.drafter)
         return unnamed(asks, method, trees=tree_nodes, stop=stop, match_rate=accepted.match_rate)
 
     cells = cells_of({**given, "model": model})
@@ -174,7 +174,7 @@ def optimize(
     }  # fmt: skip
     several, counters = len(cells) > 1, _counters(found, running, limits, seed)
     answers = [
-        cell_answer(each, inputs, unmet, out, several=several, draft=drafting.draft, counters=counted)
+        cell_answer(each, inputs, unmet, out, several=several, counters=counted)
         for each, counted in zip(found, counters, strict=True)
     ]
     body = together(inputs, answers, unmet) if several or not answers else answers[0].body

@@ -136,7 +136,7 @@ def full_search(
     out = shown["out"]
     winner = answer.finalists[0]
     met = winner.meets(question.slo)  # engines get no files of what does not do what was asked
-    entries = joint_deployables(winner.design.configuration, draft=given["draft"]) if met else []
+    entries = joint_deployables(winner.design.configuration) if met else []
     inputs = {
         **given, **asdict(joint), "model": question.question.deployment.model, "method": drafts.method,
         "requests": None if joint.requests is None else str(joint.requests), "rate": joint.rate,
@@ -171,6 +171,7 @@ def joint_question(
     """
     from app.cli.options import MOST_DRAFT_TOKENS, milliseconds
     from costmodel.answers.workload import Limits
+    from costmodel.optimizers.drafters.competing import competing
     from costmodel.optimizers.joint.objective import objective_named
     from costmodel.optimizers.joint.space import BATCH_CAPS, TOKEN_BUDGETS, JointQuestion
 
@@ -178,7 +179,7 @@ def joint_question(
     question, sources = _drafters(given, accepted, drafts)
     budgets, caps = joint.token_budgets, joint.batch_caps
     return JointQuestion(
-        question=question, sources=[each.asked_on(question.deployment.model) for each in sources],
+        question=question, sources=competing(question, sources),
         device_names=_names(given["device"], "--device"), most_devices=joint.devices,
         layouts=_layouts(joint, question), weight_formats=_formats(given, "dtype"),
         cache_formats=_formats(given, "kv_dtype"),
@@ -201,7 +202,7 @@ def _drafters(
     """The question on one device and its drafters."""
     from app.cli.question.accepted import named_sources
     from app.cli.question.asked import asked
-    from app.cli.question.unnamed import unnamed
+    from app.cli.question.unnamed import beside_own, unnamed
     from hardware_profiles.errors import InputError
 
     for name in ("model", "engine"):
@@ -217,7 +218,8 @@ def _drafters(
     model = given["model"] or next((each.model for each in sources if each.trace is not None), "")
     if not model:
         raise InputError("must be named: no trace says on which model it was recorded", key="--model")
-    return replace(question, deployment=replace(question.deployment, model=model)), sources
+    question = replace(question, deployment=replace(question.deployment, model=model))
+    return question, beside_own(question, sources, accepted.drafter)
 
 
 def load_and_traffic(joint: Joint) -> "tuple[Load, Traffic]":

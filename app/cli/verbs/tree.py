@@ -232,7 +232,8 @@ def _known(
     return sibling_rates(source.rates, levels, width), title, remark, source.method
 
 
-_OF_SPEEDS = ("device", "engine", "tp", "batch", "context", "captured_rows", "draft", "draft_passes", "draft_bytes")
+_OF_SPEEDS = ("device", "engine", "tp", "batch", "context", "captured_rows", "draft", "draft_passes", "draft_bytes",
+              "draft_name")  # fmt: skip
 
 
 def _check_speeds(given: dict[str, Any], model: str, prompted: "Method | None") -> None:

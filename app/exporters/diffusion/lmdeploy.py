@@ -61,8 +61,8 @@ def _limits(program: Program, decoding: MaskedDecoding) -> dict[str, str | int |
     prefill = program.record.settings["--max-prefill-token-num"].default
     assert isinstance(prefill, int)
     values: dict[str, str | int | float] = {"tp": where.tensor_parallel}
-    if decoding.chosen.largest_batch is not None:
-        values["max_batch_size"] = decoding.requests
+    if decoding.chosen.max_batch is not None:
+        values["max_batch_size"] = decoding.chosen.max_batch
     if decoding.chosen.max_length is not None:
         values["session_len"] = decoding.chosen.max_length
     if decoding.requests * block > prefill:

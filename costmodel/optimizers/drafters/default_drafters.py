@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
+from costmodel.drafters.checkpoint import brings_its_head
 from costmodel.optimizers.drafters.named_drafters import published_source
 from costmodel.optimizers.drafters.sources import Source, trace_source
 from hardware_profiles.errors import InputError
@@ -34,8 +35,12 @@ def default_drafters(question: DecodingConfiguration) -> tuple[DecodingConfigura
         question: what is asked; an empty model stands for `DEFAULT_MODEL`.
 
     Raises:
-        InputError: the installation has lost its recordings.
+        InputError: the question describes a drafter, of which nothing says what is accepted; or the installation has
+            lost its recordings.
     """
+    if question.own_drafter is not None:
+        rule = f"nothing says what is accepted of {question.own_drafter}: --acceptance, --tokens-per-step or --trace"
+        raise InputError(rule, key="draft_bytes", value=question.draft_bytes)
     model = question.deployment.model or DEFAULT_MODEL
     named = replace(question, deployment=replace(question.deployment, model=model))
     return named, recorded_drafters() if _recorded_on(model) else published_drafters(model)
@@ -49,6 +54,8 @@ def recorded_drafters() -> list[Source]:
 def published_drafters(model: str) -> list[Source]:
     """Trained drafters with acceptance published on a target or its family, one of each method, and n-gram.
 
+    Layers of the target's own checkpoint are among them where that checkpoint holds some.
+
     How often n-gram finds its next tokens in the text depends on the text more than on the target, so its figure may be
     of any.
 
@@ -57,7 +64,8 @@ def published_drafters(model: str) -> list[Source]:
     """
     from costmodel.acceptance_library import best_match
 
-    matches = [(method, best_match(method, model)) for method in PUBLISHED_METHODS]
+    there = [method for method in PUBLISHED_METHODS if not brings_its_head(method, model)]
+    matches = [(method, best_match(method, model)) for method in there]
     near = [published_source(method, model) for method, match in matches if match and match.kinship != "borrowed"]
     return [*(source for source in near if _small_enough(source, model)), published_source(LOOKUP, model)]
 

@@ -34,6 +34,21 @@ FORMS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class OwnDrafter:
+    """What is known of a drafter that nobody published.
+
+    Args:
+        name: what it is called.
+        passes: passes per step, at least 1.
+        pass_bytes: bytes that one of them reads.
+    """
+
+    name: str
+    passes: int
+    pass_bytes: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
     """One drafter, and where its acceptance is known from.
 
@@ -47,7 +62,8 @@ class Source:
         about: where numbers come from, in words; empty for a trace.
         model: target that it was recorded or published on; empty where unknown, or for stated numbers.
         borrowed: it belongs to another target than the one asked about.
-        draft_model: draft model or head that it was published of, where it is known by name; None: not named.
+        draft_model: draft model or head that drafts, by name or checkpoint; None: the method's own, without a name.
+        own: the drafter as it was described in place of the method's; None: it was not.
         refine: the policy by which a method that refines masked blocks reaches its tokens per step; None: its own rule.
         canvas_tokens: of such a method; None: the entry's.
     """
@@ -62,6 +78,7 @@ class Source:
     model: str = ""
     borrowed: bool = False
     draft_model: str | None = None
+    own: OwnDrafter | None = None
     refine: RefinePolicy | None = None
     canvas_tokens: int | None = None
 
@@ -80,7 +97,9 @@ class Source:
 
     @property
     def called(self) -> str:
-        """What it is called in a table: its draft model, which says more than the method, or the method."""
+        """What it is called in a table: the name of its own, its draft model, or the method."""
+        if self.own is not None:
+            return self.own.name
         needs = self.draft_model is not None and load_method(self.method).needs_draft_model
         return str(self.draft_model) if needs else self.method
 

@@ -17,7 +17,6 @@ from costmodel.answers.workload import Limits, Load
 from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance, geometric
-from costmodel.method_library import load_method
 from costmodel.optimizers.candidates.static_candidates import TREE_SIZES
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.joint.objective import Maximise
@@ -124,14 +123,20 @@ class JointQuestion:
     @cached_property
     def contenders(self) -> "list[tuple[DecodingConfiguration, list[Acceptance], int | None]]":
         """What is asked of each drafter, its draft shapes, and its place among the sources; plain decoding first."""
-        shared = any(load_method(source.method).needs_draft_model for source in self.sources)
-        plain = replace(self.question, method="plain-decoding", draft_model=None)
+        plain = replace(
+            self.question,
+            method="plain-decoding",
+            draft_model=None,
+            draft_name=None,
+            draft_passes=None,
+            draft_bytes=None,
+        )
         found: list[tuple[DecodingConfiguration, list[Acceptance], int | None]] = [(plain, [PLAIN], None)]
         seeds = np.random.SeedSequence(self.seed).spawn(len(self.sources))
         for place, source in enumerate(self.sources):
             generator = np.random.default_rng(seeds[place])
             shapes = candidates_of(source, None, self.draft_tokens, self.tree_sizes, None, generator)
-            asked = drafter_question(self.question, source, draft_models=shared)
+            asked = drafter_question(self.question, source)
             found.append((asked, [each for each in shapes if each.draft_tokens], place))
         return found
 

@@ -7,7 +7,7 @@ import io
 import zipfile
 from collections.abc import Mapping
 
-from app.answers.deployables import Deployable, deployable, deployables, loadable
+from app.answers.deployables import Deployable, deployable, deployables
 from app.dashboard.answer import EngineStart
 from app.dashboard.held import without_places
 from app.dashboard.state import State
@@ -30,7 +30,7 @@ def alone(here: Recommendation, state: State) -> tuple[list[EngineStart], list[s
     """
     if state.engine not in ENGINES:
         return [], ["This engine takes no command: choose one that is served to have its files."]
-    one = deployable(here, state.engine, draft=state.draft or None, context=state.context)
+    one = deployable(here, state.engine, context=state.context)
     if one.result is None:
         return [], [f"{one.engine} cannot run it: {one.reason}."]
     return [_start(f"At batch {state.batch:,}: {one.content}", one.result)], _why_other(one)
@@ -47,7 +47,7 @@ def scheduled(here: Recommendation, everywhere: Recommendation, state: State) ->
     Returns:
         The command with its files, where there is one, and sentences about why not.
     """
-    if state.engine not in ENGINES or (chosen := _schedule(here, everywhere, state)) is None:
+    if state.engine not in ENGINES or (chosen := _schedule(here, everywhere)) is None:
         return [], []
     try:
         return [_start("As a schedule over batches", export(chosen, state.engine))], []
@@ -60,7 +60,7 @@ def archive(here: Recommendation, everywhere: Recommendation, state: State) -> b
     """Every engine's files in one archive, a folder each, and those of the schedule in a folder of its own."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as folder:
-        for entry in deployables(here, draft=state.draft or None, context=state.context):
+        for entry in deployables(here, context=state.context):
             _write(folder, entry.engine, entry.result.files if entry.result else {})
         for start in scheduled(here, everywhere, state)[0]:
             _write(folder, f"{state.engine}-{BY_BATCH}", start.files)
@@ -73,12 +73,10 @@ def _write(archive: zipfile.ZipFile, folder: str, files: Mapping[str, str | byte
         archive.writestr(zipfile.ZipInfo(f"{folder}/{name}"), shown)
 
 
-def _schedule(here: Recommendation, everywhere: Recommendation, state: State) -> DecodingConfiguration | None:
+def _schedule(here: Recommendation, everywhere: Recommendation) -> DecodingConfiguration | None:
     """Of the drafter that wins at the state's batch; None where it drafts at no batch."""
     chosen = everywhere.scheduled(here.winners[0])
-    if chosen is None or not chosen.speculates:
-        return None
-    return loadable(chosen, state.draft or None)
+    return None if chosen is None or not chosen.speculates else chosen
 
 
 def _start(title: str, result: ExportResult) -> EngineStart:
