@@ -1,8 +1,8 @@
 """A random question, in the words of every door that answers it.
 
-`Question` is one deployment with one drafter, one batch and one load; it spells itself for the verbs of the command line,
-for Python, for a file of `sweep` and for a link of the dashboard. `draw` draws questions over what is shipped, so that a
-relation between doors is tried where nobody looked.
+`Question` is one deployment with one drafter, one batch and one load; it spells itself for the verbs of the
+command line, for Python, for a file of `sweep` and for a link of the dashboard. `draw` draws questions over what is
+shipped, so that a relation between doors is tried where nobody looked.
 """
 
 import shlex
@@ -161,11 +161,21 @@ class Question:
         fixed = {**axes, "no-simulate": True, **more}
         return words("optimize", placed, self.drafter, self.stated, load, fixed)
 
-    def simulate(self, *, drafts: bool = True, **more: Any) -> tuple[str, ...]:
-        """`simulate` of requests of the load's lengths; `more` says how they arrive."""
+    def simulate(
+        self, *, drafts: bool = True, places: int | None = None, replicas: int | None = None, **more: Any
+    ) -> tuple[str, ...]:
+        """`simulate` of requests of the load's lengths.
+
+        Args:
+            drafts: with the drafter, else of plain decoding.
+            places: most requests in flight; None: the engine's own number.
+            replicas: that share the load; None: one.
+            more: how they arrive.
+        """
         stated = {**self.drafter, **self.stated, "draft-tokens": self.draft_tokens} if drafts else {}
         named = {name: value for name, value in {**self.placed, **stated}.items() if name not in (*SIMULATED, "set")}
         keys = {SIMULATED[name]: value for name, value in {**self.placed, **stated}.items() if name in SIMULATED}
+        keys |= {"scheduler.max_requests": places, "replicas": replicas}
         assigned = tuple(f"{key}={value}" for key, value in keys.items() if value is not None)
         load = {"prompt-tokens": self.prompt_tokens, "output-tokens": self.output_tokens}
         return words("simulate", named, {"set": (*assigned, *self.overrides)}, load, more)
@@ -211,6 +221,8 @@ def keywords(spelled: tuple[str, ...]) -> dict[str, Any]:
     while rest:
         name = rest.pop(0).removeprefix("--").replace("-", "_")
         value: Any = True if not rest or rest[0].startswith("--") else rest.pop(0)
+        if name.startswith("no_"):
+            name, value = name.removeprefix("no_"), False
         wanted[name] = [wanted[name], value] if name == "set" and name in wanted else value
     return wanted
 

@@ -4,6 +4,8 @@ Questions are random over shipped models, devices, engines, formats, layouts and
 lines that disagree, both numbers, and of how many pairs it is so.
 """
 
+import math
+
 import pytest
 
 import rooftree
@@ -30,14 +32,24 @@ PAGE = {"tokens per step": ("tokens_per_step", 1.0, 5e-4), "step (ms)": ("step_s
 """Columns of the dashboard's table: field, factor of its unit, and half of its last digit."""
 ROOT = 1e-3
 """Of a speedup at a root: the search for it ends at an acceptance, whose effect on the speedup is of this size."""
-SHORT_PROMPT = 0.02
-"""Of a rate where prompts of 16 tokens are the share 16 / 2048 of all tokens, and take a little time of their own."""
+PROMPT_STEPS = 3.0
+"""Steps of its replica that a prompt of 16 tokens delays at most: a pass of its own, or rows in a pass of others, whose
+experts it may read alone, and what the engine does around it."""
+BRIEF = {"prompt_tokens": 16, "output_tokens": 8128}
+"""Loads whose prompts take hardly any time."""
 STEADY = 0.03
-"""Of a simulated step: the first prompts and the last iterations, in which fewer requests decode, are among the mean."""
+"""Of a simulated step: the first prompts and the last iterations are among the mean, in which fewer requests decode."""
 
 
 def _rows(said, key="predictions"):
     return {row["draft_tokens"]: row for row in said.body.get(key, ()) if row["feasible"]}
+
+
+def _assert_little_less(relation, emitted, row, lines):
+    """Tokens per second with brief prompts in between: less than without, by the few steps that they take."""
+    steps = BRIEF["output_tokens"] / row["tokens_per_step"] / row["batch"]  # of the replica, while one request ends
+    relation.at_most("tokens/s with prompts", emitted, row["tokens_per_s"], lines)
+    relation.at_most("tokens/s without prompts", row["tokens_per_s"], emitted * (1.0 + PROMPT_STEPS / steps), lines)
 
 
 @pytest.mark.questions(60)
@@ -112,7 +124,10 @@ def test_python_answers_what_the_command_line_answers(questions, verb):
 
 @pytest.mark.questions(60)
 def test_every_verb_refuses_what_another_refuses(questions):
-    """A cell that cannot run ends with 2 everywhere, one that does not fit with 3 wherever its batch is the question."""
+    """A cell that cannot run ends with 2 everywhere; one that does not fit ends alike where its batch is the question.
+
+    A simulation draws the lengths of stated acceptance, and says of methods that need more what level they need.
+    """
     relation = Relation("what cannot run or does not fit ends alike through every door")
     for question in questions:
         priced = ask(question.predict(question.draft_tokens))
@@ -124,7 +139,7 @@ def test_every_verb_refuses_what_another_refuses(questions):
         relation.equal("exit code", best.code, plain.code, [best.line, plain.line])
         others = [ask(question.breakeven()), ask(question.simulate(users=1, count=1))]
         for other in (*others, ask(question.capacity())):
-            if REFUSED in (priced.code, other.code):
+            if REFUSED in (priced.code, other.code) and "needs a trace of level" not in other.message:
                 relation.equal("exit code", other.code, priced.code, [*lines, other.line])
     relation.holds(least=len(questions))
 
@@ -138,8 +153,11 @@ def test_the_largest_batch_of_a_plan_fits_and_one_more_does_not(questions):
         for plan in plans.body.get("plans", ()):
             if not plan["feasible"] or plan["memory"]["largest_batch"] >= 10**6:
                 continue
-            largest = plan["memory"]["largest_batch"]
-            for batch, code in ((largest, 0), (largest + 1, INFEASIBLE)):
+            # `predict` fills whole blocks of the cache up to its context, `capacity` half a block more on average
+            memory, largest = plan["memory"], plan["memory"]["largest_batch"]
+            beside = memory["block_waste_bytes"] / memory["request_bytes"]
+            low, high = math.floor(largest * (1.0 - beside)), math.ceil((largest + 1) * (1.0 + beside))
+            for batch, code in ((max(low, 1), 0), (high, INFEASIBLE)):
                 priced = ask(full.changed(batch=batch).predict(plan["draft_tokens"]))
                 relation.equal(f"exit code at batch {batch}", priced.code, code, [plans.line, priced.line])
     relation.holds(least=len(questions))
@@ -165,7 +183,7 @@ def test_a_plan_is_as_fast_as_its_batch(questions):
     """Requests of hardly any prompt finish at the rate at which `predict` emits their tokens."""
     relation = Relation("a busy replica of `capacity` emits the tokens that `predict` says at its batch and context")
     for question in questions:
-        brief = question.changed(prompt_tokens=16, output_tokens=2032)
+        brief = question.changed(**BRIEF)
         plans = ask(brief.capacity())
         for plan in plans.body.get("plans", ()):
             if not plan["feasible"]:
@@ -176,7 +194,7 @@ def test_a_plan_is_as_fast_as_its_batch(questions):
                 lines = [plans.line, priced.line]
                 emitted = plan["requests_per_s_per_replica"] * brief.output_tokens
                 relation.equal("tokens per step", plan["tokens_per_step"], row["tokens_per_step"], lines)
-                relation.equal("tokens per second", emitted, row["tokens_per_s"], lines, rel=SHORT_PROMPT)
+                _assert_little_less(relation, emitted, row, lines)
     relation.holds(least=len(questions) // 2)
 
 
@@ -185,7 +203,7 @@ def test_a_search_with_one_value_on_every_axis_is_the_answer_there(questions):
     """Under a load of hardly any prompt the only design is as fast as `predict` says of its batch."""
     relation = Relation("a pinned `--search full` emits the tokens that `predict` says at its batch and context")
     for question in questions:
-        brief = question.changed(prompt_tokens=16, output_tokens=2032)
+        brief = question.changed(**BRIEF)
         searched = ask(brief.full())
         for key in ("choices", "alternatives"):
             for design in searched.body.get(key, ()):
@@ -194,7 +212,7 @@ def test_a_search_with_one_value_on_every_axis_is_the_answer_there(questions):
                 for row in _rows(priced).values():
                     lines = [searched.line, priced.line]
                     relation.equal("tokens per step", design["tokens_per_step"], row["tokens_per_step"], lines)
-                    relation.equal("tokens/s", design["tokens_per_s"], row["tokens_per_s"], lines, rel=SHORT_PROMPT)
+                    _assert_little_less(relation, design["tokens_per_s"], row, lines)
     relation.holds(least=len(questions) // 3)
 
 
@@ -209,18 +227,18 @@ def test_a_search_with_one_value_on_every_axis_refuses_what_optimize_refuses(que
 
 @pytest.mark.questions(30)
 def test_a_steady_simulation_steps_as_predict_says(questions):
-    """Requests that begin together and draft nothing decode in step, at the mean context of their outputs."""
-    relation = Relation("the gap between tokens of so many users is the step that `predict` says")
+    """Requests that begin together and draft nothing decode in step, while their contexts grow with their outputs."""
+    relation = Relation("the mean time per token of so many users is the step of `predict`, averaged over contexts")
     for question in questions:
         brief = question.changed(batch=min(question.batch, 64), prompt_tokens=16, output_tokens=400)
-        run = ask(brief.simulate(drafts=False, users=brief.batch, count=brief.batch))
-        priced = ask(brief.changed(context=brief.decode_context).predict(0))
-        for row in _rows(priced).values():
-            lines = [run.line, priced.line]
-            relation.equal("exit code", run.code, 0, lines)
-            if run.code == 0:
-                gap = run.body["metrics"]["itl_s"]["p50"]
-                relation.equal("gap between tokens", gap, row["step_s"], lines, rel=STEADY)
+        run = ask(brief.simulate(drafts=False, places=64, users=brief.batch, count=brief.batch))
+        grown = ",".join(str(16 + 400 * part // 16) for part in range(1, 16, 2))
+        priced = ask(brief.changed(context=grown).predict(0))
+        rows = [row for row in priced.body.get("predictions", ()) if row["feasible"]]
+        if len(rows) == 8 and run.code == 0:
+            step_s = math.fsum(row["step_s"] for row in rows) / len(rows)
+            mean = run.body["metrics"]["tpot_s"]["mean"]
+            relation.equal("time per token", mean, step_s, [run.line, priced.line], rel=STEADY)
     relation.holds(least=len(questions) // 3)
 
 
