@@ -21,9 +21,14 @@ from hardware_profiles.loader import device_names, load_device
 
 OTHERWISE_DECODED = ("dream-", "llada", "lpd-", "t5-", "whisper-")
 """Models of masked blocks and with an encoder: their questions have other options."""
+USUAL_MODELS = (
+    "llama-3.1-8b", "llama-3.1-70b", "llama-3.2-1b", "qwen3-8b", "qwen3-32b", "qwen3-30b-a3b", "qwen3-235b-a22b",
+    "qwen2.5-7b", "gpt-oss-20b", "gpt-oss-120b", "deepseek-v3", "deepseek-v2-lite", "kimi-k2", "mixtral-8x7b",
+    "gemma-3-27b", "glm-4.5-air", "mistral-small-24b",
+)  # fmt: skip
 BATCHES = (1, 1, 2, 3, 4, 5, 7, 8, 12, 16, 31, 32, 33, 64, 100, 128, 200, 256)
 CONTEXTS = (16, 128, 500, 1024, 2048, 4096, 10_000, 32_768)
-DTYPES = (None, None, None, "bf16", "fp8", "int4", "int8", "fp16")
+DTYPES = (None, None, None, "bf16", "fp8", "int4", "fp4", "int8", "fp16")
 CACHES = (None, None, None, "bf16", "fp8")
 USUAL_METHODS = (
     "eagle", "eagle-2", "eagle-3", "mtp", "medusa", "n-gram", "suffix-decoding", "speculative-decoding", "pearl",
@@ -257,7 +262,8 @@ def _drawn(generator: np.random.Generator) -> Question:
     def one(among: Any) -> Any:
         return among[int(generator.integers(len(among)))]
 
-    model, device = one(decoders()), one(calibrated_devices())
+    model = one(USUAL_MODELS if generator.random() < 0.5 else decoders())
+    device = one(calibrated_devices())
     dtype = one(DTYPES)
     small = next((name for start, name in DRAFT_MODELS.items() if model.startswith(start) and name != model), None)
     methods = USUAL_METHODS if generator.random() < 0.5 else drafting_methods()
@@ -265,7 +271,9 @@ def _drawn(generator: np.random.Generator) -> Question:
     method = one(able)
     takes = load_method(method)
     engines = ("vllm", *sorted(engine_names()))
-    needed = load_model(model).parameters * {None: 2.0, "bf16": 2.0, "fp16": 2.0, "int4": 0.6}.get(dtype, 1.0)
+    needed = load_model(model).parameters * {None: 2.0, "bf16": 2.0, "fp16": 2.0, "int4": 0.6, "fp4": 0.6}.get(
+        dtype, 1.0
+    )
     fewest = int(2 ** np.ceil(np.log2(max(needed / (0.8 * load_device(device).memory_bytes), 1.0))))
     tp = min(fewest * one((1, 1, 1, 2)), 8) if generator.random() < 0.9 else 1
     return Question(

@@ -226,7 +226,7 @@ def _assert_no_more(relation, much, little, *names):
                 relation.at_most(f"{name} of {row['method']}", here[name], row[name], lines[::-1], rel=TIE)
 
 
-@pytest.mark.questions(40)
+@pytest.mark.questions(15)
 def test_a_looser_limit_never_needs_more_replicas(questions):
     relation = Relation("a looser limit never needs more replicas, nor takes a plan away")
     for question in questions:
@@ -241,7 +241,7 @@ def test_a_looser_limit_never_needs_more_replicas(questions):
     relation.holds(least=len(questions))
 
 
-@pytest.mark.questions(40)
+@pytest.mark.questions(15)
 def test_a_smaller_load_never_needs_more_replicas(questions):
     relation = Relation("a smaller load never needs more replicas, nor has no plan where a greater one has one")
     for question in questions:
@@ -253,7 +253,7 @@ def test_a_smaller_load_never_needs_more_replicas(questions):
                 said = [ask(question.changed(requests_per_s=rate).capacity(**limit)) for rate in rates]
                 for much, little in itertools.pairwise(said):
                     _assert_no_more(relation, much, little, "replicas")
-    relation.holds(least=len(questions))
+    relation.holds(least=len(questions) // 3)
 
 
 @pytest.mark.questions(40)
@@ -288,7 +288,7 @@ def test_a_full_search_is_no_dearer_than_the_plan_of_one_of_its_designs(question
     relation.holds(least=len(questions) // 4)
 
 
-@pytest.mark.questions(30)
+@pytest.mark.questions(20)
 def test_more_devices_are_never_worse(questions):
     relation = Relation("`--search full` with more devices is at least as good")
     for question in questions:
