@@ -190,10 +190,9 @@ def compare(
         InputError: bad values, a method that a trace contradicts, or no model to ask about.
     """
     known, sources = _on_one_model(question, drafters, match_rate)
-    seeds = _seeds(seed, len(sources))
     contenders = []
     for index, source in enumerate(sources):
-        generator = np.random.default_rng(seeds[index])
+        generator = np.random.default_rng(seed)  # the draws of a drafter do not depend on its rivals
         if progress:
             progress(f"replaying {source.reference}" if source.positions else f"costing {source.method}")
         asked = drafter_question(known, source)
@@ -229,17 +228,11 @@ def recommend_among(
     """
     _check_grid(batches, contexts)
     optimum = search(
-        compared.contenders, batches=batches, contexts=contexts, limits=limits, drop_unfit=drop_unfit,
-        generator=np.random.default_rng(_seeds(seed, len(compared.sources))[-1]),
-    )  # fmt: skip
+        compared.contenders, batches=batches, contexts=contexts, limits=limits, drop_unfit=drop_unfit, seed=seed
+    )
     return Recommendation(
         question=compared.question, sources=compared.sources, contenders=compared.contenders, optimum=optimum
     )  # fmt: skip
-
-
-def _seeds(seed: int, drafters: int) -> list[np.random.SeedSequence]:
-    """One for each drafter, and one for the search."""
-    return np.random.SeedSequence(seed).spawn(drafters + 1)
 
 
 def _on_one_model(

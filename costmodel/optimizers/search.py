@@ -169,7 +169,7 @@ def search(
     *,
     batches: Sequence[int],
     contexts: Sequence[int],
-    generator: np.random.Generator,
+    seed: int = 0,
     limits: Limits | None = None,
     drop_unfit: bool = False,
 ) -> Optimum:
@@ -183,7 +183,7 @@ def search(
         >>> eagle = DecodingConfiguration(method="eagle-3", deployment=names)
         >>> lengths = [geometric(0.7, draft_tokens) for draft_tokens in (0, 1, 3, 5)]
         >>> contender = Contender(configuration=eagle, setting=build_setting(eagle), candidates=lengths)
-        >>> found = search([contender], batches=[1, 256], contexts=[1024], generator=np.random.default_rng(0))
+        >>> found = search([contender], batches=[1, 256], contexts=[1024], seed=0)
         >>> [(best.batch, best.configuration.draft_tokens) for best, *_ in found.ranked]
         [(1, 5), (256, 3)]
 
@@ -191,7 +191,8 @@ def search(
         contenders: methods with their candidates; all on the same target and device.
         batches: batch sizes, increasing.
         contexts: cached tokens per request.
-        generator: source of randomness for the intervals.
+        seed: of the intervals' draws; every choice takes those that it would take alone, so that its intervals do not
+            depend on what competes.
         limits: latency limits.
         drop_unfit: leave out batches that do not fit, but for the smallest.
 
@@ -209,7 +210,7 @@ def search(
         for row, batch in enumerate(fitting):
             at = [_best(contender, table, row, column) for contender, table in zip(contenders, tables, strict=True)]
             found = [
-                _choice(contender, index, batch, context, generator)
+                _choice(contender, index, batch, context, seed)
                 for contender, index in zip(contenders, at, strict=True)
                 if index is not None
             ]
@@ -217,7 +218,7 @@ def search(
                 unmet.append(unmet_at(contenders, batch, context, bounds))
                 continue
             ranked.append(sorted(found, key=lambda choice: -choice.tokens_per_s))
-            cells.append(_cell(contenders, tables, (column, row), ranked[-1], generator))
+            cells.append(_cell(contenders, tables, (column, row), ranked[-1], seed))
     if not ranked:
         raise NothingAllowedError(unmet)
     dropped = [x for x in batches if x not in fitting]
@@ -264,7 +265,7 @@ def _cell(
     tables: Sequence[Array],
     at: tuple[int, int],
     ranked: Sequence[Choice],
-    generator: np.random.Generator,
+    seed: int,
 ) -> Cell:
     """The winner, and the best of what is neither it nor another name for it: every drafter can decode plainly."""
     winner, (column, row) = ranked[0], at
@@ -281,7 +282,7 @@ def _cell(
         rate, contender, index = max(rivals, key=lambda rival: rival[0])
         if not others or rate > others[0].tokens_per_s:
             return Cell(
-                winner=winner, runner_up=_choice(contender, index, winner.batch, winner.context, generator)
+                winner=winner, runner_up=_choice(contender, index, winner.batch, winner.context, seed)
             )  # fmt: skip
     return Cell(winner=winner, runner_up=others[0] if others else None)
 
@@ -330,10 +331,10 @@ def _best(contender: Contender, table: Array, row: int, column: int) -> int | No
     return index if np.isfinite(table[index, row, column]) else None
 
 
-def _choice(contender: Contender, index: int, batch: int, context: int, generator: np.random.Generator) -> Choice:
+def _choice(contender: Contender, index: int, batch: int, context: int, seed: int) -> Choice:
     candidate = contender.candidates[index]
     point = estimate(contender.setting, candidate, batch=batch, context=context)
-    spread = intervals(contender.setting, point, batch=batch, generator=generator)
+    spread = intervals(contender.setting, point, batch=batch, generator=np.random.default_rng(seed))
     chosen = replace(
         contender.configuration,
         draft_tokens=candidate.draft_tokens,

@@ -18,6 +18,7 @@ from app.answers.sweep.file import Sweep, recorded_source
 from app.answers.sweep.table import table_of
 from costmodel.answers.estimate import estimate, intervals, needed_bytes, step_cost
 from costmodel.answers.fit import require_fit
+from costmodel.answers.positions import require_positions
 from costmodel.answers.replicas import unloaded_first_token_s
 from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Limits
@@ -28,7 +29,7 @@ from costmodel.optimizers.candidates.static_candidates import TREE_SIZES
 from costmodel.optimizers.drafters.named_drafters import drafter_source
 from costmodel.optimizers.recommend import candidates_of, drafter_question
 from costmodel.optimizers.search import rates_at
-from hardware_profiles.errors import InfeasibleError, RooftreeError
+from hardware_profiles.errors import InfeasibleError, InputError, RooftreeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,7 +124,7 @@ def _answers(prepared: _Prepared, b: Array, c: Array, seed: int) -> list[Row]:
     plain = step_cost(prepared.setting, contender.candidates[0], batch=b, context=c)
     rates = rates_at(contender, b, c, Limits(), plain=plain)
     best = np.argmax(rates, axis=0)
-    fits = np.isfinite(np.max(rates, axis=0))
+    fits = np.isfinite(np.max(rates, axis=0)) & np.array([_beyond(prepared, context) is None for context in c])
     for index in np.unique(best[fits]).tolist():
         places = np.flatnonzero(fits & (best == index))
         shared = _shared(prepared, contender.candidates[index])
@@ -178,6 +179,8 @@ def _unfit(prepared: _Prepared, batch: int, context: int) -> Row:
     """Why not even plain decoding fits, and what it would need."""
     from costmodel.answers.estimate import footprint_of
 
+    if (beyond := _beyond(prepared, context)) is not None:
+        return {"feasible": False, "method": prepared.contender.method, "reason": beyond}
     setting, plain = prepared.setting, prepared.contender.candidates[0]
     needed = footprint_of(setting, plain, batch=batch, context=context)
     row: Row = {"feasible": False, "method": prepared.contender.method, "memory_bytes": float(needed.total_bytes)}
@@ -186,3 +189,12 @@ def _unfit(prepared: _Prepared, batch: int, context: int) -> Row:
     except InfeasibleError as error:
         return row | {"reason": str(error)}
     return row | {"reason": "no configuration is allowed here"}
+
+
+def _beyond(prepared: _Prepared, context: float) -> str | None:
+    """Why a model cannot read a context of this length; None where it can."""
+    try:
+        require_positions(prepared.setting.target, context)
+    except InputError as error:
+        return str(error)
+    return None

@@ -145,9 +145,11 @@ def _point(
     from app.answers.explanations import break_even as as_json
     from app.answers.feasible import require_cell
     from costmodel.answers.breakeven import break_even
+    from costmodel.answers.positions import require_positions
     from costmodel.optimizers.candidates.acceptance_law import acceptance_law
     from hardware_profiles.errors import InfeasibleError
 
+    require_positions(setting.target, context)
     try:
         require_cell(asked, setting, a, batch=batch, context=context)
     except InfeasibleError as error:

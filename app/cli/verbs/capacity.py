@@ -123,7 +123,7 @@ def capacity(
                  "tp": sizes[0], "method": slug}  # fmt: skip
         rows, settings = full_plans(given, source, asked_lengths, load, slo, utilisation, most_devices)
     else:
-        cases = _cases(base, cells, sizes, slug, drafted, _drafter(base, drafting, source))
+        cases = _cases(base, cells, sizes, slug, drafted, _drafter(base, drafting, source), load)
         rows = [_row(one, setting, found, load, slo, utilisation, seed) for one, setting, found in cases]
         settings = [setting for _, setting, _ in cases if not isinstance(setting, str)]
     listed = {name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in LISTED}
@@ -188,12 +188,19 @@ def _cases(
     slug: str,
     drafted: "list[Acceptance]",
     drafter: dict[str, Any],
+    load: "Load",
 ) -> "list[tuple[DecodingConfiguration, Setting | str, list[Acceptance]]]":
     """Every cell at every number of tensor devices, plain and with the method; the reason of one that cannot run."""
     from dataclasses import replace
 
+    from costmodel.answers.positions import require_positions
     from costmodel.answers.settings import build_setting
     from costmodel.laws.acceptance import geometric
+
+    def built(one: "DecodingConfiguration") -> "Setting":
+        setting = build_setting(one)
+        require_positions(setting.target, load.longest_context, "prompt and output")
+        return setting
 
     methods: list[tuple[dict[str, Any], list[Acceptance]]] = [({"method": "plain-decoding"}, [geometric(0.0, 0)])]
     if drafted and slug != "plain-decoding":
@@ -201,8 +208,8 @@ def _cases(
 
     keyed = [(cell, size, at) for cell in cells for size in sizes for at in range(len(methods))]
     asked = [replace(with_options(base, {**cell, "tp": size}), **methods[at][0]) for cell, size, at in keyed]
-    built = runnable(asked, build_setting)
-    return [(one, setting, methods[at][1]) for (one, setting), (_, _, at) in zip(built, keyed, strict=True)]
+    made = runnable(asked, built)
+    return [(one, setting, methods[at][1]) for (one, setting), (_, _, at) in zip(made, keyed, strict=True)]
 
 
 def _row(

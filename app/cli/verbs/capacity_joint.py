@@ -65,7 +65,7 @@ def full_plans(
             raise InputError("is searched for; leave it out, or --search named", key=f"--{name}", value=given[name])
     kinds = names_of(given["device"], "--device")
     formats = {key: [None] if given[key] is None else [*names_of(given[key], "--dtype")] for key in _FORMATS}
-    question = asked(None, {**given, "device": kinds[0], "method": "", **dict.fromkeys(_FORMATS)})
+    question = asked(None, {**given, "device": kinds[0], **dict.fromkeys(_FORMATS)})
     if given["method"] == "plain-decoding":
         sources: Sequence[Source] = []
     else:

@@ -13,6 +13,7 @@ import numpy as np
 from costmodel.answers.energy import idle_w
 from costmodel.answers.estimate import Setting
 from costmodel.answers.fit import require_room, room
+from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
@@ -148,7 +149,7 @@ def joint_search(
 
     Raises:
         NoDesignError: no placement runs, or no design meets the limits.
-        InputError: an unknown name.
+        InputError: an unknown name, or what no placement can run.
     """
     nodes, unplaced = _nodes(question)
     bounds = [_bound(question, node) for node in nodes]
@@ -182,9 +183,14 @@ def joint_search(
 
 
 def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
-    """Every drafter on every placement that holds at least one request, and why other placements do not."""
+    """Every drafter on every placement that holds at least one request, and why other placements do not.
+
+    Raises:
+        InputError: the first reason, where no placement can be at all, however much memory there is.
+    """
     nodes: list[Node] = []
     unplaced = []
+    wrong: list[InputError] = []
     for placement in question.placements():
         try:
             plain = build_setting(placement.asked(question.question))
@@ -199,9 +205,12 @@ def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
         except UnknownNameError:
             raise
         except (InputError, InfeasibleError) as error:
+            wrong += [error] if isinstance(error, InputError) else []
             unplaced.append(Unplaced(placement=placement, reason=str(error)))
             continue
         nodes += own
+    if wrong and len(wrong) == len(unplaced) and not nodes:
+        raise wrong[0]
     return nodes, unplaced
 
 
@@ -216,6 +225,7 @@ def _batches(question: JointQuestion, placement: Placement, plain: Setting) -> t
     """
     if reason := refusal(question.maximise, plain.device):
         raise InputError(reason)
+    require_positions(plain.target, question.load.longest_context, "prompt and output")
     space = room(budgeted(plain, question.token_budgets[0]), PLAIN, context=question.load.longest_context)
     require_room(plain, space)
     batch = batches_of(placement.layout, question.batch_caps)

@@ -17,7 +17,7 @@ ASKED = DecodingConfiguration(method="eagle-3", deployment=DeploymentNames(model
 
 def searched(candidates):
     runner = Contender(configuration=ASKED, setting=build_setting(ASKED), candidates=candidates)
-    found = search([runner], batches=[1, 64], contexts=[1024], generator=np.random.default_rng(0))
+    found = search([runner], batches=[1, 64], contexts=[1024])
     return found, [runner]
 
 

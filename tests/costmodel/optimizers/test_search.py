@@ -28,7 +28,7 @@ def contender(method="eagle-3", rate=0.7, device="h100-sxm", lengths=range(9), *
 
 
 def found(*contenders, batches=BATCHES, contexts=CONTEXTS, **options):
-    return search(contenders, batches=batches, contexts=contexts, generator=np.random.default_rng(3), **options)
+    return search(contenders, batches=batches, contexts=contexts, seed=3, **options)
 
 
 def test_every_winner_is_the_best_of_all():
@@ -69,9 +69,7 @@ def test_a_schedule_loses_little_at_every_batch_whichever_were_asked_about(model
     batches = np.arange(1, 257)
     rates = rates_at(runner, batches[:, None].astype(float), np.array([[1024.0]]), Limits())[:, :, 0]
     for grid in ([256], [1, 8, 64, 256]):
-        (found,) = search(
-            [runner], batches=grid, contexts=[1024], generator=np.random.default_rng(0)
-        ).schedules  # fmt: skip
+        (found,) = search([runner], batches=grid, contexts=[1024]).schedules
         lengths = np.array([found.schedule.draft_tokens_at(batch) for batch in batches.tolist()])
         lost = 1.0 - rates[lengths, np.arange(256)] / rates.max(axis=0)
         assert lost.max() <= 0.005 + 1e-12
