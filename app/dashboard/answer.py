@@ -136,7 +136,8 @@ def options(asked: DecodingConfiguration) -> dict[str, object]:
     where = asked.deployment
     return {
         "model": shown_model(where.model), "device": where.device, "engine": where.engine, "dtype": where.dtype,
-        "kv-dtype": where.kv_dtype, "tp": where.tensor_parallel if where.tensor_parallel > 1 else None,
+        "kv-dtype": where.kv_dtype, "draft-dtype": where.draft_dtype,
+        "tp": where.tensor_parallel if where.tensor_parallel > 1 else None,
         "draft": asked.draft_model, "set": where.overrides,
     }  # fmt: skip
 

@@ -36,7 +36,8 @@ def state_of(chosen: DecodingConfiguration) -> State:
         shape = {"page": "tree", "tree_nodes": chosen.draft_tokens, "depth": chosen.tree.depth}
     query = {
         "model": load_model(where.model).name, "device": where.device, "engine": where.engine, "dtype": where.dtype,
-        "kv_dtype": where.kv_dtype, "tp": where.tensor_parallel, "batch": batch, "context": chosen.context,
+        "kv_dtype": where.kv_dtype, "draft_dtype": where.draft_dtype,
+        "tp": where.tensor_parallel, "batch": batch, "context": chosen.context,
         **_drafter(chosen), **shape,
     }  # fmt: skip
     state, wrong = from_query({name: str(value) for name, value in query.items() if value is not None})

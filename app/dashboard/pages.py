@@ -15,7 +15,7 @@ CACHED_ANSWERS = 512
 _turns = tuple(RLock() for _ in range(64))
 ASKED_BY_BUTTON = "serving"  # the page whose answer nobody waits for
 FOLDERS = frozenset({"run", "tree", "trace", "diffusion"})  # whose answers have parts of their own
-_WHERE = ("model", "device", "engine", "dtype", "kv_dtype", "tp", "draft", "batch", "context", "seed")
+_WHERE = ("model", "device", "engine", "dtype", "kv_dtype", "draft_dtype", "tp", "draft", "batch", "context", "seed")
 ASKED = {
     "tree": (*_WHERE, "trace", "tree_nodes", "depth"),
     "trace": ("trace", "other_trace", "draft_tokens", "seed"),

@@ -76,7 +76,8 @@ def deployment(state: State, *, changed: bool = False) -> DeploymentNames:
     """
     return DeploymentNames(
         model=model_place(state.model), device=state.device, engine=state.engine, dtype=state.dtype or None,
-        kv_dtype=state.kv_dtype or None, tensor_parallel=state.tp, overrides=overrides(state) if changed else (),
+        kv_dtype=state.kv_dtype or None, draft_dtype=state.draft_dtype or None, tensor_parallel=state.tp,
+        overrides=overrides(state) if changed else (),
     )  # fmt: skip
 
 

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.engine_library import engine_names
+from costmodel.passes.formats import recipe_names
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MILLI
 from traces.kinds.refine_policy import CACHES, COMMIT_RULES, MOST_CANVAS_TOKENS
 
 PAGES = ("run", "map", "tree", "trace", "diffusion", "hardware", "pareto", "serving", "validation")
 ENGINES = tuple(sorted(engine_names(), key=lambda name: (name != "vllm", name == "none", name)))
-DTYPES = ("", "bf16", "fp16", "fp8", "int8", "int4", "fp4", "fp32")
+DTYPES = ("", *recipe_names())
 CONTEXTS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 KV_DTYPES = ("", "bf16", "fp16", "fp8", "int8", "fp32")
 KNOWN_BY = ("published", "rate", "rates", "recording", "upload")
@@ -57,6 +58,7 @@ class State:
         engine: engine whose overheads apply.
         dtype: weight format; empty for the checkpoint's.
         kv_dtype: cache format; empty for 16 bits.
+        draft_dtype: weight format of the drafter; empty for 16 bits, or that of its own published checkpoint.
         method: slug of the drafting method; empty for the drafters that exist for the model.
         known_by: where its acceptance is known from.
         acceptance_ratio: acceptance rate of one token.
@@ -101,6 +103,7 @@ class State:
     engine: str = _word("vllm", *ENGINES)
     dtype: str = _word("", *DTYPES)
     kv_dtype: str = _word("", *KV_DTYPES)
+    draft_dtype: str = _word("", *DTYPES)
     method: str = ""
     known_by: str = _word("published", *KNOWN_BY)
     acceptance_ratio: float = _number(0.7, 0.0, 1.0)

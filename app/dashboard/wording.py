@@ -15,7 +15,8 @@ TITLES = {
 }  # fmt: skip
 LABELS = {
     "model": "Model", "device": "Device", "other_device": "Second device", "engine": "Engine",
-    "dtype": "Weight format", "kv_dtype": "Cache format", "method": "Drafting method",
+    "dtype": "Weight format", "kv_dtype": "Cache format", "draft_dtype": "Drafter's weight format",
+    "method": "Drafting method",
     "known_by": "Its acceptance", "rates": "Kept at position 1, 2, … (shares)", "against": "Compared with",
     "draft": "Draft model", "trace": "Recording",
     "other_trace": "Second recording", "confidence": "Confidence recording", "commit": "Commit rule",
@@ -33,7 +34,8 @@ LABELS = {
 }  # fmt: skip
 MOST = {"draft_tokens": "Draft tokens K, at most"}  # of pages that take the best one
 EMPTY = {
-    "dtype": "as published", "kv_dtype": "16 bits", "method": "all published for the model", "draft": "choose one",
+    "dtype": "as published", "kv_dtype": "16 bits", "draft_dtype": "16 bits, or as published",
+    "method": "all published for the model", "draft": "choose one",
     "trace": "default", "other_trace": "none", "measured": "first", "confidence": "that of the cache",
 }  # fmt: skip
 KNOWN_BY = {

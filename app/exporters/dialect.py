@@ -206,6 +206,8 @@ class Dialect:
         asked = chosen.deployment.dtype
         if asked is None or asked in known:
             return None if asked is None else known[asked]
+        if asked == _published(chosen.deployment.model):
+            return None
         notes.append(f"weights in {asked}: name a checkpoint that is stored so; the format is read from it")
         return None
 
@@ -272,9 +274,12 @@ class Dialect:
     def draft(self, chosen: DecodingConfiguration, notes: list[str]) -> str | None:
         """The draft model or head as the engine loads it; None for methods that draft without.
 
-        A published one is named where the configuration names none and describes none.
+        A published one is named where the configuration names none and describes none. Engines read the format of its weights from the checkpoint, so that one which was asked for is a note.
         """
-        return draft_checkpoint(chosen, notes)
+        found, asked = draft_checkpoint(chosen, notes), chosen.deployment.draft_dtype
+        if found is not None and asked is not None:
+            notes.append(f"draft weights in {asked}: name a drafter that is stored so; the format is read from it")
+        return found
 
     def limits(self, chosen: DecodingConfiguration) -> list[str]:
         """What a reader must know of limits that the configuration leaves to the engine."""
@@ -336,6 +341,16 @@ class Dialect:
 def above_one(sizes: Mapping[str, int]) -> list[str]:
     """Flags whose sizes are not 1, what engines take where a flag is absent."""
     return [word for flag, size in sizes.items() if size > 1 for word in (flag, str(size))]
+
+
+def _published(model: str) -> str | None:
+    """The format that a model's checkpoint is published in; None of one that is not known here."""
+    from costmodel.architectures.library import load_model
+
+    try:
+        return load_model(model).dtype
+    except InputError:
+        return None
 
 
 def _has_encoder(model: str) -> bool:

@@ -171,7 +171,8 @@ def _beside_products(
         inputs = {_SAME_INPUT.get(role, role): k for role, k in read.items()}
         left = [k for name, k in inputs.items() if name not in done]
         if left:
-            yield added.narrowing(d, b * n * sum(left), len(left))
+            quantising = d if d.precision.quantises else _in_part(d, "experts")
+            yield added.narrowing(quantising, b * n * sum(left), len(left))
     if d.precision.unpacks and shapes:
         weights = np.asarray(sum(outputs * k for outputs, k in shapes.values()))
         if f.is_moe:

@@ -17,7 +17,7 @@ from costmodel.architectures.architecture import NO_FEED_FORWARD
 from costmodel.engines.record.engine import Engine
 from costmodel.parallel.plan import Link, ParallelPlan
 from costmodel.passes.deployment import Deployment
-from costmodel.passes.memory import kv_bytes
+from costmodel.passes.memory import WeightValues, kv_bytes
 from costmodel.passes.streaming import host_rate
 from hardware_profiles.errors import InfeasibleError, InputError
 from hardware_profiles.loader import load_device
@@ -144,8 +144,9 @@ def feed_forward_of(section: FeedForwardSection, setting: Setting) -> tuple[Depl
     device = own.device if section.device is None else load_device(section.device)
     other = replace(own, device=device, tensor_parallel=section.tensor_parallel)
     a, precision = own.architecture, own.precision
-    values = sum(count * block.feed_forward.parameters(a.hidden) for block, count in a.blocks)
-    needed = values * precision.weight_bytes / section.tensor_parallel
+    layers = sum(count * block.feed_forward.parameters(a.hidden) for block, count in a.blocks)
+    values = WeightValues(matrices=layers - a.routed_parameters, experts=a.routed_parameters)
+    needed = values.stored_bytes(precision) / section.tensor_parallel
     left = setting.engine.memory.cache_bytes(
         device.memory_bytes, weights_bytes=needed, activations_bytes=0.0, devices=section.tensor_parallel
     )

@@ -37,10 +37,11 @@ from hardware_profiles.units import GIB, MILLI
 
 Row = dict[str, Any]
 CONFIGURED = (
-    "model", "engine", "dtype", "kv_dtype", "tp", *DRAFTED, "draft_tokens", "batch", "context",
+    "model", "engine", "dtype", "kv_dtype", "draft_dtype", "tp", *DRAFTED, "draft_tokens", "batch", "context",
 )  # fmt: skip
 LOADED = (
-    "model", "engine", "dtype", "kv_dtype", "tp", *DRAFTED, "draft_tokens", "rate", "prompt_tokens", "output_tokens",
+    "model", "engine", "dtype", "kv_dtype", "draft_dtype", "tp", *DRAFTED, "draft_tokens", "rate", "prompt_tokens",
+    "output_tokens",
     "slo_ttft_ms", "slo_tpot_ms", "seed", "device",
 )  # fmt: skip
 PRICED = (*CONFIGURED, "slo_tpot_ms", "seed", "device")

@@ -102,7 +102,7 @@ def _prepared(state: State, speculation: Mapping[str, Any]) -> Prepared:
     given = {
         "deployment.model": asked.model, "deployment.device": asked.device, "deployment.engine": asked.engine,
         "deployment.tensor_parallel": asked.tensor_parallel, "deployment.dtype": asked.dtype,
-        "deployment.kv_dtype": asked.kv_dtype,
+        "deployment.kv_dtype": asked.kv_dtype, "deployment.draft_dtype": asked.draft_dtype,
         "deployment.overrides": asked.overrides,
         "requests.rate_per_s": state.rate, "requests.count": state.count,
         "requests.prompt_tokens": f"lognormal:{state.prompt_tokens}:1",
@@ -136,7 +136,7 @@ def _speculation(state: State) -> tuple[str, dict[str, Any]]:
 def _command(state: State) -> str:
     rates = ",".join(f"{state.rate * share:g}" for share in LOADS)
     asked = scenario(state, method="plain-decoding").deployment
-    formats = {"dtype": asked.dtype, "kv_dtype": asked.kv_dtype}
+    formats = {"dtype": asked.dtype, "kv_dtype": asked.kv_dtype, "draft_dtype": asked.draft_dtype}
     keys = [f"deployment.{key}={value}" for key, value in formats.items() if value is not None]
     keys += [f"deployment.tensor_parallel={asked.tensor_parallel}"] if asked.tensor_parallel > 1 else []
     return command(["simulate"], {

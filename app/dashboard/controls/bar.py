@@ -20,7 +20,7 @@ from hardware_profiles.errors import RooftreeError
 QUESTION = {
     "Workload": ("model", "batch", "context"),
     "Hardware": ("device", "tp", "engine", "dtype", "kv_dtype"),
-    "Drafting": ("method", "known_by", "acceptance_ratio", "rates", "trace", "draft", "against"),
+    "Drafting": ("method", "known_by", "acceptance_ratio", "rates", "trace", "draft", "draft_dtype", "against"),
     "Limits": ("slo_tpot_ms", "slo_ttft_ms"),
 }
 FACTORS = ("bandwidth_ratio", "peak_ratio", "memory_ratio", "link_ratio", "price_ratio")

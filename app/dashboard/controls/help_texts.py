@@ -10,6 +10,7 @@ HELP = {
     "engine": "Whose overheads, kernels and scheduler are assumed, and whose command is written.",
     "dtype": "Number format of the weights; as published: that of the checkpoint.",
     "kv_dtype": "Number format of the key-value cache.",
+    "draft_dtype": "Number format of the weights of a draft model or head, which are published in 16 bits as a rule.",
     "method": "How drafts are made. Left open, the drafters that exist for the model compete: one trained head, one "
     "draft model and n-gram look-ups, as far as acceptance of them was published.",
     "known_by": "How many drafts are kept decides the gain. Best is a recording or log of your own traffic; engines "

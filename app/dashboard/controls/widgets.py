@@ -86,12 +86,14 @@ def ask(name: str, state: State) -> State:
 
 
 def wanted(name: str, state: State) -> bool:
-    """Whether a field matters: a draft model only for methods that have one, a rate only where one is stated."""
+    """Whether a field matters: a drafter's model and format only where a method has one, a rate where one is stated."""
     from costmodel.method_library import load_method
 
     known_by = {"acceptance_ratio": "rate", "rates": "rates"}
     if name == "draft":
         return bool(state.method) and load_method(state.method).needs_draft_model
+    if name == "draft_dtype":
+        return bool(state.method) and load_method(state.method).drafts_with_weights
     if name in known_by:
         return bool(state.method) and state.known_by == known_by[name]
     return True

@@ -31,7 +31,7 @@ from hardware_profiles.units import MILLI
 from traces.kinds.tree import Tree
 
 NOTHING = "No smaller batch or context, more devices or narrower format that was tried holds"
-COMPARED = ("model", "device", "engine", "dtype", "kv_dtype", "tp", *DRAFTED, "tree_nodes", "seed")
+COMPARED = ("model", "device", "engine", "dtype", "kv_dtype", "draft_dtype", "tp", *DRAFTED, "tree_nodes", "seed")
 
 
 def answer_run(state: State) -> Answer:
