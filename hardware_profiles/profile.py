@@ -119,7 +119,8 @@ class Constants:
         moe_bandwidth_efficiency: its share of the bandwidth.
         moe_compute_efficiency: its share of the peak, rows padded per expert.
         moe_norm: p of the p-norm that joins both roofs.
-        moe_many_rows: rows of a tile once there are more tokens than experts; 16 where the kernels go by the load.
+        moe_few_rows: rows of a tile; 8 where the kernels choose it by the load of an expert.
+        moe_many_rows: rows of a tile once there are more tokens than experts; as many where they do.
         prefill_compute_efficiency: share of the peak in passes of many hundred tokens; at most 1.
         elementwise_kernel_s: fixed cost of a norm, rotation, activation or residual kernel.
         elementwise_kernels_per_layer: how many of those a layer runs.
@@ -203,7 +204,8 @@ class Constants:
     moe_bandwidth_efficiency: float = efficiency()
     moe_compute_efficiency: float = efficiency()
     moe_norm: float = bounded(1.0, math.inf)
-    moe_many_rows: float = neutral(16.0, 1024.0, 16.0)
+    moe_few_rows: float = neutral(1.0, 1024.0, 8.0)
+    moe_many_rows: float = neutral(1.0, 1024.0, 8.0)
     prefill_compute_efficiency: float = bounded(1e-3, 1.0)
     elementwise_kernel_s: float = launch()
     elementwise_kernels_per_layer: float = bounded(0.0, 1000.0)

@@ -274,7 +274,8 @@ class Dialect:
     def draft(self, chosen: DecodingConfiguration, notes: list[str]) -> str | None:
         """The draft model or head as the engine loads it; None for methods that draft without.
 
-        A published one is named where the configuration names none and describes none. Engines read the format of its weights from the checkpoint, so that one which was asked for is a note.
+        A published one is named where the configuration names none and describes none. Engines read the
+        format of its weights from the checkpoint, so that one which was asked for is a note.
         """
         found, asked = draft_checkpoint(chosen, notes), chosen.deployment.draft_dtype
         if found is not None and asked is not None:

@@ -43,6 +43,8 @@ class Attention:
         mask: What a query sees: `causal`, what stands before it; `both_ways`, all of a text that is read at once (an
             encoder's layers); `source`, the output of an encoder (cross-attention), whose keys and values are made once
             per request and not here.
+        block_tokens: Under `causal`, new tokens that see each other both ways (block diffusion); 0: all of a pass do,
+            and everything that is cached (masked diffusion).
     """
 
     heads: int
@@ -67,6 +69,7 @@ class Attention:
     index_heads: int = 0
     index_dim: int = 0
     mask: AttentionMask = "causal"
+    block_tokens: int = 1
 
     @property
     def is_mla(self) -> bool:

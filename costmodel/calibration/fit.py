@@ -15,7 +15,7 @@ from costmodel.calibration.measurements import Measurements
 from costmodel.calibration.parameters import (
     CONTEXT_ROW_TILES,
     GROUPS,
-    MOE_MANY_ROWS,
+    MOE_TILES,
     TRTLLM_MOST_BYTES,
     Parameter,
     group_of,
@@ -68,7 +68,7 @@ def fitted(
         return timed(d, rows, dtype=dtype, verify=form, matrices=matrices)[0]
 
     if rows.operation == "moe":
-        return _stepped(device, parameters, rows.seconds, predict, "moe_many_rows", MOE_MANY_ROWS)[0]
+        return _best(device, parameters, rows.seconds, predict, MOE_TILES)[0]
     steps = CONTEXT_ROW_TILES if rows.operation == "attention_context" else ()
     return _fewest(device, parameters, rows.seconds, predict, "context_row_tile", steps)
 
@@ -167,11 +167,22 @@ def _stepped(
     """
     if not steps:
         return search(device, parameters, seconds, predict)
+    return _best(device, parameters, seconds, predict, [{name: value} for value in steps])
+
+
+def _best(
+    device: Device,
+    parameters: Sequence[Parameter],
+    seconds: Array,
+    predict: Predict,
+    choices: Sequence[Mapping[str, float]],
+) -> tuple[dict[str, float], float]:
+    """The parameters, the choice of further constants with which they fit, and the cost; later ones as in `_stepped`."""
     best: tuple[dict[str, float], float] | None = None
-    for value in steps:
-        values, cost = search(with_constants(device, {name: value}), parameters, seconds, predict)
+    for choice in choices:
+        values, cost = search(with_constants(device, choice), parameters, seconds, predict)
         if best is None or cost < (1.0 - CLEARLY) * best[1]:
-            best = (values | {name: value}, cost)
+            best = (values | dict(choice), cost)
     assert best is not None
     return best
 

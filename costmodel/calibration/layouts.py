@@ -17,7 +17,7 @@ from costmodel.architectures.attention import Attention
 from costmodel.architectures.library import load_model, model_names
 from costmodel.calibration.measurements import Measurements, measurements
 from costmodel.calibration.routing import MOST_SLOTS, balanced_loads, power_law_loads
-from costmodel.passes.ops import FEW_ROWS, MANY_ROWS, Array
+from costmodel.passes.ops import FEW_ROWS, LEAST_ROWS, MANY_ROWS, Array
 from hardware_profiles.errors import InputError
 from hardware_profiles.units import MICRO, MILLI
 
@@ -158,14 +158,14 @@ def _expert_layers(r: Reader) -> list[Measurements]:
     tokens, experts, chosen = r.sizes("t"), r.sizes("E"), r.sizes("topk")
     spread = r.texts("dist")
     seen: dict[tuple[str, float, float, float], tuple[float, float, float]] = {}
-    visited, few, many = np.empty((3, len(tokens)))
+    visited, padded, least = np.empty((3, len(tokens)))
     for row, key in enumerate(zip(spread.tolist(), tokens, experts, chosen, strict=True)):
         if key not in seen:
             seen[key] = _visited(r.file, row, *key)
-        visited[row], few[row], many[row] = seen[key]
+        visited[row], padded[row], least[row] = seen[key]
     sizes: dict[str, npt.ArrayLike] = {
         "tokens": tokens, "hidden": r.sizes("h"), "width": r.sizes("f") / r.sizes("tp"), "experts": experts,
-        "experts_per_token": chosen, "visited": visited, "padded_rows": few, "padded_many_rows": many,
+        "experts_per_token": chosen, "visited": visited, "padded_rows": padded, "least_padded_rows": least,
     }  # fmt: skip
     seconds = r.seconds("us", MICRO)
     return [measurements("moe", sizes, seconds, file=r.file, dtype=_formats(r), part=spread)]
@@ -174,7 +174,7 @@ def _expert_layers(r: Reader) -> list[Measurements]:
 def _visited(
     file: str, row: int, spread: str, tokens: float, experts: float, chosen: float
 ) -> tuple[float, float, float]:
-    """Distinct experts, and rows of all experts in small tiles and in those of kernels that go by the tokens."""
+    """Distinct experts, and rows of all experts in tiles that go by the tokens, and in the smallest ones."""
     if chosen > experts or tokens * chosen > MOST_SLOTS:
         rule = f"must not exceed E, and {MOST_SLOTS} choices in all"
         raise InputError(rule, file=file, key=f"topk, row {row + 1}", value=chosen)
@@ -188,9 +188,9 @@ def _visited(
         raise InputError(
             "must be balanced or power_law_<exponent>", file=file, key=f"dist, row {row + 1}", value=spread
         )
-    tiles = (FEW_ROWS, MANY_ROWS if tokens > experts else FEW_ROWS)
-    few, many = (float((np.ceil(loads / tile - 1e-9) * tile).sum()) for tile in tiles)
-    return float(np.count_nonzero(loads)), few, many
+    tiles = (MANY_ROWS if tokens > experts else FEW_ROWS, LEAST_ROWS)
+    padded, least = (float((np.ceil(loads / tile - 1e-9) * tile).sum()) for tile in tiles)
+    return float(np.count_nonzero(loads)), padded, least
 
 
 def _reductions(r: Reader) -> list[Measurements]:

@@ -29,7 +29,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "requests", "query_tokens", "context", "heads", "kv_heads", "head_dim", "beside_requests", "beside_context",
     ),
     "mla_generation": ("requests", "context", "heads"),
-    "moe": ("tokens", "hidden", "width", "experts", "experts_per_token", "visited", "padded_rows", "padded_many_rows"),
+    "moe": ("tokens", "hidden", "width", "experts", "experts_per_token", "visited", "padded_rows", "least_padded_rows"),
     "allreduce": ("bytes", "devices", "graphs"),
 }  # fmt: skip
 # flags that a source may leave out: the time of a product holds the conversion of its inputs from 16 bits

@@ -12,7 +12,7 @@ import numpy as np
 
 from costmodel.calibration.measurements import Measurements, measurements
 from costmodel.calibration.routing import MOST_SLOTS
-from costmodel.passes.ops import FEW_ROWS, MANY_ROWS, distinct_experts
+from costmodel.passes.ops import FEW_ROWS, LEAST_ROWS, MANY_ROWS, distinct_experts
 from traces.storage.kernels import KernelRow, read_kernels
 
 
@@ -76,11 +76,11 @@ def _experts(rows: list[KernelRow], file: str) -> Measurements:
     ])  # fmt: skip
     tile = np.where(tokens > np.array([float(r.experts) for r in rows]), MANY_ROWS, FEW_ROWS)
     load = slots / np.maximum(visited, 1.0)
-    few, many = (np.ceil(load / rows_of - 1e-9) * rows_of * visited for rows_of in (FEW_ROWS, tile))
+    padded, least = (np.ceil(load / rows_of - 1e-9) * rows_of * visited for rows_of in (tile, LEAST_ROWS))
     columns = {
         "tokens": tokens, "hidden": [float(r.inputs) for r in rows], "width": [float(r.outputs) for r in rows],
         "experts": [float(r.experts) for r in rows], "experts_per_token": [float(r.experts_per_token) for r in rows],
-        "visited": visited, "padded_rows": few, "padded_many_rows": many,
+        "visited": visited, "padded_rows": padded, "least_padded_rows": least,
     }  # fmt: skip
     seconds, part = [r.median_s for r in rows], [r.mask for r in rows]
     return measurements("moe", columns, seconds, part=part, **_rest(rows, file))  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ Leaves out the search (`fit`).
 from dataclasses import dataclass
 
 from costmodel.calibration.timing import VerifyForm
-from costmodel.passes.ops import FEW_ROWS, MANY_ROWS
+from costmodel.passes.ops import FEW_ROWS, LEAST_ROWS, MANY_ROWS
 from hardware_profiles.units import MICRO
 
 
@@ -89,7 +89,10 @@ GROUPS: dict[str, tuple[Parameter, ...]] = {
 }  # fmt: skip
 
 CONTEXT_ROW_TILES = (64.0, 128.0, 256.0)  # query rows of a block of prompt attention that a fit tries
-MOE_MANY_ROWS = (FEW_ROWS, MANY_ROWS)  # rows of expert tiles beyond a token an expert that a fit tries
+MOE_TILES = (  # rows of expert tiles that a fit tries: chosen by the load of an expert, and by the tokens
+    {"moe_few_rows": LEAST_ROWS, "moe_many_rows": LEAST_ROWS},
+    {"moe_few_rows": FEW_ROWS, "moe_many_rows": MANY_ROWS},
+)
 TRTLLM_MOST_BYTES = tuple(2.0**power for power in range(18, 25))  # thresholds that a fit tries, 256 KiB to 16 MiB
 
 

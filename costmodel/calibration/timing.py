@@ -142,19 +142,19 @@ def _mla(device: Device, c: Columns, dtype: str) -> Timed:
     return timing, work.bytes
 
 
-def expert_work(c: Columns, dtype: str, matrices: Array | float, many_rows: float = ops.FEW_ROWS) -> Work:
-    """FLOPs and bytes of measured expert layers, whose kernels may take larger tiles for more tokens than experts."""
+def expert_work(c: Columns, dtype: str, matrices: Array | float, *, padded: str = "padded_rows") -> Work:
+    """FLOPs and bytes of measured expert layers, with the rows of the column `padded`."""
     width = BYTES_PER_VALUE[dtype]
     return ops.experts(
         c["tokens"], c["visited"], hidden=c["hidden"], width=c["width"], matrices=matrices,
         experts_per_token=c["experts_per_token"], weight_bytes=width, activation_bytes=width,
-        padded_rows=c["padded_many_rows" if many_rows > ops.FEW_ROWS else "padded_rows"],
+        padded_rows=c[padded],
     )  # fmt: skip
 
 
 def _moe(device: Device, c: Columns, dtype: str, matrices: Array | None) -> Timed:
-    many_rows = device.constants.moe_many_rows
-    work = expert_work(c, dtype, 3.0 if matrices is None else matrices, many_rows)
+    padded = "padded_rows" if device.constants.moe_many_rows > ops.LEAST_ROWS else "least_padded_rows"
+    work = expert_work(c, dtype, 3.0 if matrices is None else matrices, padded=padded)
     return kernels.experts(device, work, c["visited"], dtype), work.bytes
 
 

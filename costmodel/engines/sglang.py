@@ -37,12 +37,15 @@ ENGINE = Engine(
     kernels=Kernels(
         merges_experts=frozenset({"deepseek_v3", "deepseek_v32"}),
         prompt_attention="flash-attention-3",
-        reductions=Reductions(backend="vllm", most_over_host=2),
+        reductions=Reductions(
+            backend="vllm",
+            most_over_host=2,
+            source="vLLM's kernels; custom_all_reduce_utils.py, can_use_custom_all_reduce_with_nvlink: not on more than two "
+            "GPUs over PCIe alone (as quoted in pull request 2 of haohervchb/sglang-V100)",
+        ),
         source="fa3 on Hopper (server_args.py, attention_backend); ASSUMED: its kernels split the cache; one kernel "
         "for both norms (qknorm.cuh); inputs are quantised apart (before its pull request 32994); the "
-        "shared expert of DeepSeek-V3 is a routed one (models/deepseek_v2.py, determine_num_fused_shared_experts); "
-        "custom all-reduce is vLLM's and off on more than two GPUs over PCIe alone (custom_all_reduce_utils.py, "
-        "can_use_custom_all_reduce_with_nvlink)",
+        "shared expert of DeepSeek-V3 is a routed one (models/deepseek_v2.py, determine_num_fused_shared_experts)",
     ),
     host=Host(
         idle_s=0.3e-3,

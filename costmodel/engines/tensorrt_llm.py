@@ -41,15 +41,19 @@ ENGINE = Engine(
         one_shot_rows=128,
         quantised_inputs=frozenset({"output", "down"}),
         products="trtllm",
-        reductions=Reductions(backend="trtllm", most_over_host=1),
+        reductions=Reductions(
+            backend="trtllm",
+            most_over_host=1,
+            source="cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation: strategy AUTO is NCCL "
+            "without NVLink; its all-reduces on 2 to 8 RTX PRO 6000 take as long as NCCL's in the aiconfigurator tables",
+        ),
         fp8_cache=True,
         source=(
             "norms of queries and keys fused (its pull request 4611); attention and activation write fp8 "
             "(_torch/modules/attention.py, out_scale; gated_mlp.py, swiglu with quant_scale); Llama above a width of "
             "4096 and DeepSeek reduce and normalise in one kernel, Llama quantises there too (its pull request 6205; "
             "EagerFusionConfig), in one shot up to 128 tokens (allreduceOp.cpp: MIN_LATENCY where it quantises, "
-            "kOneShotMaxToken), Qwen3 does not (modeling_qwen3.py); without NVLink its strategy AUTO is NCCL "
-            "(cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation); kv_cache_config.dtype `auto` follows the "
+            "kOneShotMaxToken), Qwen3 does not (modeling_qwen3.py); kv_cache_config.dtype `auto` follows the "
             "checkpoint, and NVIDIA's fp8 checkpoints carry kv_cache_quant_algo FP8; the PyTorch backend captures "
             "graphs of generation-only batches (cuda_graph_config); ASSUMED: its kernels split the cache"
         ),

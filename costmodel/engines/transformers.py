@@ -57,9 +57,12 @@ ENGINE = Engine(
             "v100",
         ),
         graphs=False,
-        reductions=Reductions(backend="nccl"),
-        source="FlashAttention-2's variable-length kernel, which never splits the cache for more than one query token; "
-        "tensor parallelism reduces through torch.distributed (transformers/integrations/tensor_parallel.py)",
+        reductions=Reductions(
+            backend="nccl",
+            source="tensor parallelism reduces through torch.distributed (transformers/integrations/tensor_parallel.py), "
+            "not opened",
+        ),
+        source="FlashAttention-2's variable-length kernel, which never splits the cache for more than one query token",
     ),
     host=Host(
         layer_ratio=1.63,

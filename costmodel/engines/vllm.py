@@ -54,7 +54,12 @@ ENGINE = Engine(
         cut_bytes=710.0,
         cuts_until=(0, 17),
         quantised_cache=(((0, 12), 1.0), ((0, 20), 1 / 1.39)),
-        reductions=Reductions(backend="vllm", most_over_host=2),
+        reductions=Reductions(
+            backend="vllm",
+            most_over_host=2,
+            source="vllm/distributed/device_communicators/custom_all_reduce.py, __init__ and should_custom_ar, as quoted in "
+            "its issue 56128: off on more than two GPUs that are not fully connected by NVLink",
+        ),
         source=(
             "FlashAttention-2's variable-length kernel never splits the cache for more than one query token, and runs "
             "where FlashAttention-3 (Hopper) and FlashInfer kernels (Blackwell data centre) are not available; graphs "
@@ -66,9 +71,7 @@ ENGINE = Engine(
             "H100, release 0.12: 0.21 ns a logit, of which top-k alone takes 0.11 (its pull request 32558); "
             "FlashAttention 3 decodes over fp8 no faster than over 16 bits, 1.39 times as fast with the tiles of "
             "vllm-project/flash-attention's pull request 96 (2025-09-29), later in 54 % of the time (vLLM's blog of "
-            "2026-04-22); custom all-reduce is off on more than two GPUs without direct links "
-            "(vllm/distributed/device_communicators/custom_all_reduce.py: __init__ and should_custom_ar, as quoted in "
-            "its issue 56128)"
+            "2026-04-22)"
         ),
     ),
     host=Host(

@@ -102,6 +102,7 @@ def gathered_exchange(link: Link, *, tokens: Number, token_bytes: float, ranks: 
 
 
 def busiest_work(
+    device: Device,
     plan: ParallelPlan,
     feed_forward: FeedForward,
     precision: Precision,
@@ -109,18 +110,17 @@ def busiest_work(
     group_tokens: Number,
     independent_tokens: Number,
     hidden: int,
-    many_rows: float = ops.FEW_ROWS,
 ) -> tuple[Work, Array]:
     """FLOPs and bytes of the busiest expert device, and the experts it reads.
 
     Args:
+        device: profile of each device.
         plan: gives the expert group and its imbalance.
         feed_forward: the expert layer.
         precision: number formats.
         group_tokens: tokens of the whole expert group.
         independent_tokens: as many as these choose their experts independently of each other.
         hidden: width of a token's vector.
-        many_rows: rows of a tile once there are more tokens than experts.
     """
     share, own = plan.imbalance / plan.expert, precision.of("experts")
     held = feed_forward.experts / plan.expert
@@ -131,6 +131,6 @@ def busiest_work(
         width=feed_forward.width, matrices=3 if feed_forward.gated else 2,
         experts_per_token=feed_forward.experts_per_token,
         weight_bytes=own.read_weight_bytes, activation_bytes=own.activation_bytes,
-        experts=max(1, round(held)), many_rows=many_rows,
+        experts=max(1, round(held)), few_rows=device.constants.moe_few_rows, many_rows=device.constants.moe_many_rows,
     )  # fmt: skip
     return work, np.asarray(visited)

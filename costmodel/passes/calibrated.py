@@ -261,14 +261,16 @@ def _attention(
     work = ops.attention(
         b, n, context, heads=heads, kv_heads=kv_heads, head_dim=attention.head_dim, window=attention.window,
         kv_bytes=p.kv_bytes, activation_bytes=p.residual_bytes, mask=attention.mask,
+        block_tokens=attention.block_tokens,
     )  # fmt: skip
+    together = attention.block_tokens if attention.mask == "causal" else 0
     work = _with_latest(d, attention, work, b, read)
 
     def calibrated() -> Timing:
         if prefill:
             return kernels.prefill_attention(
                 d.device, work, dtype, requests=b, query_tokens=n, context=read, heads=heads,
-                head_dim=attention.head_dim,
+                head_dim=attention.head_dim, block_tokens=together,
             )  # fmt: skip
         split = kernels.split_attention(
             d.device, work, requests=b, query_tokens=n, context=read, heads=heads, kv_heads=kv_heads, dtype=dtype,
@@ -277,8 +279,9 @@ def _attention(
         if d.split_verify:
             return split
         whole = kernels.unsplit_attention(
-            d.device, work, requests=b, query_tokens=n, context=read, heads=heads, kv_heads=kv_heads, dtype=dtype
-        )
+            d.device, work, requests=b, query_tokens=n, context=read, heads=heads, kv_heads=kv_heads, dtype=dtype,
+            block_tokens=together,
+        )  # fmt: skip
         alone = Work(work.flops / n, work.bytes)  # kernels of two libraries: several never take less than one
         one = kernels.split_attention(
             d.device, alone, requests=b, query_tokens=np.ones_like(n), context=read, heads=heads, kv_heads=kv_heads,
@@ -315,10 +318,12 @@ def _latent_attention(
     device = d.device.in_format(dtype)
 
     def latent() -> Timing:
-        whole = kernels.latent_attention(device, work, dtype, context=context, requests=b, rows=heads * n)
-        alone = Work(work.flops / n, work.bytes)  # tiles of few rows read again: several never take less than one
-        one = kernels.latent_attention(device, alone, dtype, context=context, requests=b, rows=heads)
-        return _where(whole.seconds >= one.seconds, whole, one)
+        rows = heads * n
+        own = kernels.latent_attention(device, work, dtype, context=context, requests=b, rows=rows)
+        filled = np.maximum(rows, float(kernels.ROW_TILE))  # tiles of few rows read again, a padded one does not
+        more = work._replace(flops=work.flops * filled / rows)
+        padded = kernels.latent_attention(device, more, dtype, context=context, requests=b, rows=filled)
+        return _where(own.seconds <= padded.seconds, own, padded)
 
     timing = _timed(d, work, latent, dtype)
     yield Operation("mla", timing, work, sizes={"requests": b, "context": context, "heads": heads})
@@ -363,7 +368,7 @@ def _experts(d: Deployment, block: Block, b: Array, n: Array) -> Operation:
         width=feed_forward.width / d.tensor_parallel,
         matrices=3 if feed_forward.gated else 2, experts_per_token=feed_forward.experts_per_token,
         weight_bytes=p.read_weight_bytes, experts=feed_forward.experts,
-        many_rows=d.device.constants.moe_many_rows,
+        few_rows=d.device.constants.moe_few_rows, many_rows=d.device.constants.moe_many_rows,
         activation_bytes=(p.residual_bytes + p.activation_bytes) / 2.0,  # read as products are, written in 16 bits
     )  # fmt: skip
     if p.arithmetic_ratio < 1.0:

@@ -17,7 +17,8 @@ Mask = npt.NDArray[np.bool_]
 Number = float | int | Array
 
 NOTHING: Array = np.zeros(())
-FEW_ROWS, MANY_ROWS = 16.0, 64.0  # rows of a grouped product's tile; some kernels have the second past a token an expert
+LEAST_ROWS = 8.0  # of a grouped product's tile, in kernels that choose it by the load of an expert
+FEW_ROWS, MANY_ROWS = 16.0, 64.0  # in kernels that go by the tokens: to a token an expert, and beyond
 
 
 class Work(NamedTuple):
@@ -46,16 +47,20 @@ def gemm(rows: Number, outputs: Number, inputs: Number, *, weight_bytes: float, 
     return Work(2.0 * m * n * k, moved, activation_bytes * m * n)
 
 
-def attention_context(query_tokens: Number, context: Number, window: int | None) -> Array:
-    """Cached positions that one query token reads on average, with its causal share of the new tokens.
+def attention_context(query_tokens: Number, context: Number, window: int | None, block_tokens: int = 1) -> Array:
+    """Cached positions that one query token reads on average, with its share of the new tokens.
+
+    With n new tokens in blocks of B that see each other both ways: c + (n + min(n, B))/2; causal is B = 1.
 
     Args:
         query_tokens: new tokens per request n, >= 1.
         context: cached tokens per request before them, >= 0.
         window: sliding window in tokens, or None.
+        block_tokens: B; 0: all of the new tokens.
     """
     n = np.asarray(query_tokens, dtype=np.float64)
-    reach = np.asarray(context, dtype=np.float64) + (n + 1.0) / 2.0
+    own = np.minimum(n, float(block_tokens)) if block_tokens > 1 else 1.0 if block_tokens else n
+    reach = np.asarray(context, dtype=np.float64) + (n + own) / 2.0
     return reach if window is None else np.minimum(reach, float(window))
 
 
@@ -71,6 +76,7 @@ def attention(
     kv_bytes: float,
     activation_bytes: float,
     mask: AttentionMask = "causal",
+    block_tokens: int = 1,
 ) -> Work:
     """Attention of n new tokens per request over its cache; keys and values are read once per request.
 
@@ -86,6 +92,7 @@ def attention(
         activation_bytes: bytes of one activation.
         mask: what a query sees; under `source` the new tokens have no keys and values of their own. A text that is
             read `both_ways` in several parts takes as many products in all as at once: n + 2c pairs per new token.
+        block_tokens: under `causal`, new tokens that see each other both ways; 0: all of them.
 
     Returns:
         FLOPs of the score and value products of the pairs that the mask lets through, bytes of the cache and of queries
@@ -94,7 +101,7 @@ def attention(
     b, n, c = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
     own = 0.0 if mask == "source" else n
     read = c + own if window is None else np.minimum(c + own, window + own - 1.0)
-    pairs = attention_context(n, c, window) if mask == "causal" else c if mask == "source" else n + 2.0 * c
+    pairs = attention_context(n, c, window, block_tokens) if mask == "causal" else c if mask == "source" else n + 2.0 * c
     flops = 4.0 * b * n * heads * head_dim * pairs
     token_bytes = 2.0 * kv_heads * head_dim * kv_bytes
     moved = b * (read * token_bytes + 2.0 * n * heads * head_dim * activation_bytes)
@@ -158,13 +165,14 @@ def experts(
     weight_bytes: float,
     activation_bytes: float,
     experts: int | None = None,
+    few_rows: float = FEW_ROWS,
     many_rows: float = FEW_ROWS,
     padded_rows: Number | None = None,
 ) -> Work:
     """Expert layers: the weights of the visited experts once, rows per expert padded to tiles.
 
-    Tiles hold 16 rows, the least padding that there is. Kernels whose configuration goes by the number of tokens alone
-    take larger ones once there are more tokens than experts, however few rows each of them has.
+    Kernels that choose their tiles by the load of an expert pad as little as their smallest tile. Those that go by the
+    number of tokens alone take larger ones once there are more tokens than experts, however few rows each of them has.
 
     Args:
         rows: tokens T.
@@ -175,13 +183,14 @@ def experts(
         experts_per_token: k.
         weight_bytes: bytes of one weight.
         activation_bytes: bytes of one activation.
-        experts: experts of the layer E; None keeps tiles of 16 rows.
-        many_rows: rows of a tile once there are more tokens than experts.
+        experts: experts of the layer E; None keeps small tiles.
+        few_rows: rows of a tile.
+        many_rows: the same once there are more tokens than experts.
         padded_rows: rows of all experts after padding, where the load of each is known; None takes equal loads.
     """
     t, d = (np.asarray(x, dtype=np.float64) for x in (rows, visited))
     if padded_rows is None:
-        tile = FEW_ROWS if experts is None else np.where(t > experts, many_rows, FEW_ROWS)
+        tile = few_rows if experts is None else np.where(t > experts, many_rows, few_rows)
         per_expert = t * experts_per_token / np.maximum(d, 1e-9)
         padded = np.ceil(per_expert / tile - 1e-9) * tile * d
     else:

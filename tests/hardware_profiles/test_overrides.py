@@ -30,7 +30,7 @@ def flat(device):
 def test_one_number_moves_and_nothing_else(key, factor):
     name = key.removeprefix("device.")
     before = flat(DEVICE)
-    least = 100.0 if name == "link_devices" else 0.1  # a link joins two devices at least
+    least = 100.0 if name in ("link_devices", "direct_devices") else 0.1  # a link joins two devices at least
     number = (before[name] or least) if name in before else 1e15
     target = round(number * factor) if name == "processors" else number * factor
     try:

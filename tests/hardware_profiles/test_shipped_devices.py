@@ -108,7 +108,9 @@ def test_every_number_has_provenance(device):
     wanted = {*SCALARS, *(f"peak_flops_per_s.{dtype}" for dtype in device.peak_flops_per_s)}
     wanted |= {f"constants.{name}" for name in CONSTANT_NAMES}
     wanted |= {f"constants.residual_ratio.{operation}" for operation in OPERATIONS}
-    wanted |= {name for name in ("price_usd_per_hour", "link_devices") if getattr(device, name) is not None}
+    wanted |= {
+        name for name in ("price_usd_per_hour", "link_devices", "direct_devices") if getattr(device, name) is not None
+    }
     for dtype, groups in device.formats.items():
         wanted |= {f"formats.{dtype}.{name}" for group in groups.values() for name in group.values}
         wanted |= {f"formats.{dtype}.residual_ratio.{operation}" for operation in groups}

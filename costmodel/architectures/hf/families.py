@@ -94,7 +94,7 @@ FAMILIES: Mapping[str, Family] = {
         window="all",
     ),
     "qwen2": _QWEN2,
-    "Dream": _QWEN2,
+    "Dream": replace(_QWEN2, block_tokens=0),
     "qwen3": Family(
         defaults={**_QWEN2.defaults, "head_dim": 128},
         bias="attention_bias",
@@ -292,6 +292,7 @@ FAMILIES: Mapping[str, Family] = {
             "include_qkv_bias": False,
             "attention_layer_norm": False,
         },
+        block_tokens=0,
     ),
     **LLAMA_LIKE_FAMILIES,
     **EXPERT_FAMILIES,

@@ -38,6 +38,7 @@ class Family:
         attention_free: No layer attends.
         hybrid: How a family with layers of several kinds places them; None: they differ in window and experts alone.
         extra_positions: Rows of the position embedding beyond the context; None: no such embedding.
+        block_tokens: Tokens that see each other both ways: 1 causal; 0 all of a text (masked diffusion).
         encoder: How the config describes the encoder that the decoder attends to; None: it has none.
     """
 
@@ -66,6 +67,7 @@ class Family:
     window_switch: bool = False
     inner_ratio: int | None = None
     extra_positions: int | None = None
+    block_tokens: int = 1
     encoder: Literal["t5", "bart", "whisper"] | None = None
 
 

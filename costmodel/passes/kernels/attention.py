@@ -32,7 +32,8 @@ def split_attention(
     """Decode or verify attention with split-KV: the n query rows of a request share one read of its cache.
 
     R = n·heads/kv_heads packed rows make ⌈R/64⌉ tiles per key/value head; U = b·kv_heads·tiles units are split
-    s = clamp(⌊P/U⌋, 1, ⌈context/128⌉) ways over P processors, in w = max(1, U·s/P) waves, rounded up in part:
+    s = clamp(⌊P/U⌋, 1, ⌈context/128⌉) ways over P processors, or not at all where that is faster (as with a few more
+    units, for which no processor is left), in w = max(1, U·s/P) waves, rounded up in part:
     ta + tc·w + [s > 1]·t_combine + max(bytes/W, padded FLOPs/peak, (tu + ⌈context/64s⌉·t_tile)·w), roofs derated. One
     query token per request takes the decode constants, several take those of `verify`. Where `verify` has constants of
     its own, several never take less time than one: the two may have been measured with kernels of different libraries.
@@ -109,18 +110,42 @@ def _split(
     tiles = np.ceil(rows / ROW_TILE - 1e-9)
     units = np.maximum(b * kv_heads * tiles, 1e-9)
     splits = np.clip(np.floor(device.processors / units), 1.0, np.maximum(np.ceil(ctx / SPLIT_CONTEXT), 1.0))
-    waves = rounded(units * splits / device.processors, rounding)
     padding = 1.0 + c.attention_padding_ratio * (tiles * ROW_TILE / rows - 1.0)
     if verify:
         padding = padding * (ctx + c.verify_mask_ratio * n) / (ctx + 0.5 * n)
     compute = work.flops * (padding / (device.peak(dtype) * peak_share))
     memory = work.bytes / (device.bandwidth_bytes_per_s * read_share)
-    loop = np.ceil(ctx / (ROW_TILE * splits)) * waves * (tile_s * head_dim / HEAD_DIM)
-    if c.attention_unit_s and not verify:
-        loop = loop + waves * c.attention_unit_s
     per_wave = wave_s if verify else np.where(ctx > SHORT_CONTEXT, wave_s, c.attention_short_wave_s)
-    launch = launch_s + per_wave * waves + np.where(splits > 1, combine_s, 0.0)
-    return Timing(launch + np.maximum(np.maximum(compute, memory), loop), compute, memory, launch)
+    each_s = tile_s * head_dim / HEAD_DIM
+
+    def in_parts(parts: Array) -> Timing:
+        waves = rounded(units * parts / device.processors, rounding)
+        loop = np.ceil(ctx / (ROW_TILE * parts)) * waves * each_s
+        if c.attention_unit_s and not verify:
+            loop = loop + waves * c.attention_unit_s
+        launch = launch_s + per_wave * waves + np.where(parts > 1, combine_s, 0.0)
+        return Timing(launch + np.maximum(np.maximum(compute, memory), loop), compute, memory, launch)
+
+    split = in_parts(splits)
+    if not combine_s or np.all(splits == 1.0):
+        return split
+    whole = in_parts(np.ones_like(splits))
+    return chosen(split.seconds <= whole.seconds, split, whole)
+
+
+def _mean_tiles(context: Array, query_tokens: Array, row_tile: float, block_tokens: int) -> Array:
+    """Tiles of 64 cached or new tokens that a block of `row_tile` query rows walks on average.
+
+    Args:
+        context: cached tokens.
+        query_tokens: new tokens n.
+        row_tile: query rows of a block of work.
+        block_tokens: new tokens that see each other both ways: 1 causal; 0 all of them.
+    """
+    blocks = np.ceil(query_tokens / row_tile - 1e-9)
+    seen = np.maximum(row_tile, np.minimum(query_tokens, float(block_tokens)) if block_tokens else query_tokens)
+    longest = np.ceil((context + query_tokens) / ROW_TILE)
+    return np.asarray(np.minimum(context / ROW_TILE + (blocks * row_tile + seen) / (2.0 * ROW_TILE), longest))
 
 
 def unsplit_attention(
@@ -134,6 +159,7 @@ def unsplit_attention(
     kv_heads: Number,
     dtype: str,
     beside: tuple[Number, Number] | None = None,
+    block_tokens: int = 1,
 ) -> Timing:
     """Attention whose kernel cannot split a request's cache: one unit walks the whole context tile by tile.
 
@@ -154,12 +180,13 @@ def unsplit_attention(
         dtype: format that the matrix units compute in.
         beside: requests and cached tokens of requests with one query token in the same call; their traffic is to
             be part of `work`.
+        block_tokens: new tokens that see each other both ways: 1 causal; 0 all of them.
     """
     c = device.constants
     b, n, ctx = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
     blocks = np.ceil(n / ROW_TILE - 1e-9)
     longest = np.ceil((ctx + n) / ROW_TILE)
-    mean = np.minimum(ctx / ROW_TILE + (blocks + 1.0) / 2.0, longest)
+    mean = _mean_tiles(ctx, n, ROW_TILE, block_tokens)
     unit_s = c.unsplit_unit_s + longest * c.unsplit_tile_s
     total_s = b * blocks * (c.unsplit_unit_s + mean * c.unsplit_tile_s)
     streams = b * blocks
@@ -188,8 +215,9 @@ def prefill_attention(
     context: Number,
     heads: Number,
     head_dim: Number = HEAD_DIM,
+    block_tokens: int = 1,
 ) -> Timing:
-    """Causal attention over a prompt or chunk: ta + append + ‖walk of the tiles, the larger of the two roofs‖ₚ.
+    """Attention over a prompt or chunk: ta + append + ‖walk of the tiles, the larger of the two roofs‖ₚ.
 
     The walk is that of `unsplit_attention`, with constants of prompt kernels: blocks of their own number of query
     rows, and tiles of which only a part of the time grows with the head. New keys and values may be written into the
@@ -204,12 +232,13 @@ def prefill_attention(
         context: cached tokens per request.
         heads: query heads of one device.
         head_dim: width of a head.
+        block_tokens: new tokens that see each other both ways: 1 causal; 0 all of them.
     """
     c = device.constants
     b, n, ctx = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
     blocks = np.ceil(n / c.context_row_tile - 1e-9)
     longest = np.ceil((ctx + n) / ROW_TILE)
-    mean = np.minimum(ctx / ROW_TILE + (blocks + 1.0) / 2.0 * (c.context_row_tile / ROW_TILE), longest)
+    mean = _mean_tiles(ctx, n, c.context_row_tile, block_tokens)
     tile_s = c.context_tile_s * (1.0 + c.context_width_ratio * (np.asarray(head_dim) / HEAD_DIM - 1.0))
     unit_s = c.context_unit_s + longest * tile_s
     total_s = b * heads * blocks * (c.context_unit_s + mean * tile_s)

@@ -29,6 +29,7 @@ class Reductions:
     Args:
         backend: library of the calls that are not left to NCCL.
         most_over_host: devices that its kernels serve over links of the host (PCIe), >= 1.
+        source: where both come from.
 
     >>> from hardware_profiles.loader import load_device
     >>> [Reductions().on(load_device(name), 4) for name in ("h100-sxm", "l40s")]
@@ -37,6 +38,7 @@ class Reductions:
 
     backend: Backend = "vllm"
     most_over_host: int = 2
+    source: str = "ASSUMED where an engine's record does not say: those of vLLM, with its rule"
 
     def on(self, device: Device, devices: int) -> Backend:
         """The library that reduces over `devices` devices of a kind."""

@@ -19,12 +19,19 @@ _PER_OCTAVE = 1.0 / np.log(2.0)
 
 
 def by_size(
-    device: Device, timing: Timing, rows: Array, outputs: Array, inputs: Array, form: Callable[[Array], Timing]
+    device: Device,
+    timing: Timing,
+    rows: Array,
+    outputs: Array,
+    inputs: Array,
+    form: Callable[[Array], Timing],
+    padded: Array,
 ) -> Timing:
     """A matrix product's time, corrected by its rows, outputs and inputs where the profile has a table.
 
     More rows never take less than fewer: kernels of several sizes were measured, each with an error of its own, and a
-    table that falls by that error from node to node would verify in less time than a plain pass takes.
+    table that falls by that error from node to node would verify in less time than a plain pass takes. Nor do fewer take
+    more than the sizes that they can be padded to.
 
     Args:
         device: profile.
@@ -33,28 +40,32 @@ def by_size(
         outputs: N.
         inputs: K.
         form: the time of the same product at other rows, [nodes, 1, ...].
+        padded: rows that whole tiles of each size have, [sizes, ...].
     """
     correction = device.constants.corrections.get("gemm")
     if correction is None:
         return timing
+    x, above = (np.log(each) * _PER_OCTAVE for each in (rows, padded))
     if np.size(outputs) != 1 or np.size(inputs) != 1:
         sizes = [np.log(size) * _PER_OCTAVE for size in (outputs, inputs)]
-        logs = interpolated(correction, np.log(rows) * _PER_OCTAVE, *sizes)
+        logs, at_padded = (interpolated(correction, at, *sizes) for at in (x, above))
         nodes = list(correction.axes[0][:-1])
         at_nodes = interpolated(correction, np.array(nodes).reshape(-1, *(1 for _ in np.shape(logs))), *sizes)
     else:
         column = _along_rows(correction, float(np.reshape(outputs, ())), float(np.reshape(inputs, ())))
-        x = np.log(rows) * _PER_OCTAVE
-        logs = np.asarray(np.interp(x, correction.axes[0], column))
+        logs, at_padded = (np.asarray(np.interp(at, correction.axes[0], column)) for at in (x, above))
         falls = _before_falls(correction.axes[0], column, float(x.max(initial=0.0)))
         nodes = [correction.axes[0][at] for at in falls]
         at_nodes = np.array([column[at] for at in falls]).reshape(-1, *(1 for _ in np.shape(logs)))
-    factor = np.exp(logs)
+    seconds = timing.seconds * np.exp(logs)
+    if np.any(at_padded < logs):
+        seconds = np.minimum(seconds, (form(padded).seconds * np.exp(at_padded)).min(axis=0))
     if nodes:
         few = np.exp2(np.array(nodes)).reshape(-1, *(1 for _ in np.shape(logs)))
         least = np.where(rows >= few, form(few).seconds * np.exp(at_nodes), 0.0).max(axis=0)
-        factor = np.maximum(factor, least / timing.seconds)
-    return Timing(*(factor * part for part in timing))
+        seconds = np.maximum(seconds, least)
+    factor = seconds / timing.seconds
+    return Timing(seconds, *(factor * part for part in timing[1:]))
 
 
 def _along_rows(correction: Correction, outputs: float, inputs: float) -> list[float]:

@@ -40,7 +40,8 @@ def gemm(device: Device, work: Work, rows: Number, dtype: str, *, outputs: Numbe
     waves of ⌈m/r⌉·⌈N/128⌉ tiles over the processors, rounded up in part. On a processor without such tiles (a
     CPU) rows are not rounded, but those that fill no block may take longer. Outputs are written at a share of the
     bandwidth of their own. Where the profile has a table of what measurements leave of this form, the time is
-    corrected by interpolation in it, and is no less than the corrected time of fewer rows at the table's nodes.
+    corrected by interpolation in it, and is no less than the corrected time of fewer rows at the table's nodes and no
+    more than that of the rows that whole tiles have.
 
     Args:
         device: profile.
@@ -55,7 +56,13 @@ def gemm(device: Device, work: Work, rows: Number, dtype: str, *, outputs: Numbe
         return timing
     n = np.asarray(outputs, dtype=np.float64)
     k = _inputs(work, m, n)
-    return by_size(device, timing, m, n, k, lambda few: _form(device, _of_fewer(work, few, m, n, k), few, dtype, n))
+    tiles = _TILES.reshape(-1, *(1 for _ in np.shape(timing.seconds)))
+    padded = np.ceil(m / tiles - 1e-9) * tiles
+
+    def form(rows: Array) -> Timing:
+        return _form(device, _of_other(work, rows, m, n, k), rows, dtype, n)
+
+    return by_size(device, timing, m, n, k, form, padded)
 
 
 def _form(device: Device, work: Work, m: Array, dtype: str, outputs: Number | None) -> Timing:
@@ -74,13 +81,13 @@ def _form(device: Device, work: Work, m: Array, dtype: str, outputs: Number | No
     return Timing(launch + joined(compute, memory, c.gemm_norm), compute, memory, launch)
 
 
-def _of_fewer(work: Work, few: Array, rows: Array, outputs: Array, inputs: Array) -> Work:
-    """The work of the same weights for fewer rows: what they read and write shrinks, the weights do not."""
+def _of_other(work: Work, other: Array, rows: Array, outputs: Array, inputs: Array) -> Work:
+    """The work of the same weights for other rows: what they read and write follows them, the weights do not."""
     if np.size(outputs) == 1 and np.size(inputs) == 1:  # the weights are the same at all rows
         work, rows = Work(*(np.asarray(each.flat[0]) for each in work)), np.asarray(rows.flat[0])
     written = work.written_bytes / rows
     return Work(
-        work.flops / rows * few, work.bytes - (rows - few) * written * (1.0 + inputs / outputs), written * few
+        work.flops / rows * other, work.bytes - (rows - other) * written * (1.0 + inputs / outputs), written * other
     )  # fmt: skip
 
 

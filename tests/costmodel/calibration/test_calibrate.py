@@ -165,7 +165,7 @@ def experts(pace, seed=0, count=40):
     tokens = np.random.default_rng(seed).integers(64, 128, count).astype(float)
     sizes = {
         "tokens": tokens, "hidden": 4096.0, "width": 2048.0, "experts": 64.0, "experts_per_token": 8.0,
-        "visited": 64.0, "padded_rows": 64 * 16.0, "padded_many_rows": 64 * 16.0,
+        "visited": 64.0, "padded_rows": 64 * 16.0, "least_padded_rows": 64 * 16.0,
     }  # fmt: skip
     seconds = np.full(count, 3 * 4096 * 2048 * 2.0 * 64 / H100.bandwidth_bytes_per_s / pace)
     return measurements("moe", sizes, seconds, file="made.csv", dtype="bf16", part="balanced")

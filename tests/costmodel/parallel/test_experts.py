@@ -56,7 +56,7 @@ def test_the_busiest_device_holds_everybody_up():
 def test_even_devices_share_the_work_and_the_experts(devices, tokens):
     plan = ParallelPlan(data=devices, expert=devices)
     arguments = {"group_tokens": tokens, "independent_tokens": tokens, "hidden": 4096}
-    work, visited = busiest_work(plan, LAYER, FP8, **arguments)
+    work, visited = busiest_work(H100, plan, LAYER, FP8, **arguments)
     assert devices * visited == pytest.approx(ops.distinct_experts(tokens, 64, 8))
     least = 2.0 * tokens * 8 * 3 * 4096 * 2048  # without padding
     assert devices * work.flops >= least * (1 - 1e-9)
@@ -65,8 +65,8 @@ def test_even_devices_share_the_work_and_the_experts(devices, tokens):
 @given(imbalance=st.floats(1.0, 8.0), tokens=st.integers(1, 100_000))
 def test_imbalance_never_lightens_the_busiest_device(imbalance, tokens):
     arguments = {"group_tokens": tokens, "independent_tokens": tokens, "hidden": 4096}
-    even, seen = busiest_work(ParallelPlan(data=8, expert=8), LAYER, FP8, **arguments)
-    uneven, more = busiest_work(ParallelPlan(data=8, expert=8, imbalance=imbalance), LAYER, FP8, **arguments)
+    even, seen = busiest_work(H100, ParallelPlan(data=8, expert=8), LAYER, FP8, **arguments)
+    uneven, more = busiest_work(H100, ParallelPlan(data=8, expert=8, imbalance=imbalance), LAYER, FP8, **arguments)
     assert seen <= more <= 8
     assert uneven.bytes >= even.bytes * (1 - 1e-9)
     if tokens * 8 / 8 > 64 * 64:  # far beyond padding

@@ -180,6 +180,7 @@ def test_more_tokens_than_experts_take_larger_tiles():
     assert float(many) == pytest.approx(4 * float(few))
     assert ops.experts(9, 8, many_rows=64.0, **keywords).flops == few, "without the number of experts tiles stay small"
     assert ops.experts(9, 8, experts=8, **keywords).flops == few, "kernels that go by the load keep small tiles"
+    assert 2 * ops.experts(9, 8, experts=8, few_rows=8.0, many_rows=8.0, **keywords).flops == few
     assert ops.experts(9, 8, padded_rows=100, **keywords).flops == 2 * 100 * 3 * 64 * 64
 
 

@@ -42,10 +42,12 @@ def test_in_16_bits_only_reductions_and_norms_differ_from_a_pass(engine):
 @pytest.mark.parametrize("size", [1e3, 1e5, 1e7])
 def test_reductions_are_those_of_the_library(size):
     d = deployment("qwen3-32b", 4)
-    theirs = EnginePasses(d, load_engine("trtllm")).others.device
-    assert kernels.allreduce(theirs, size, 4).seconds == kernels.allreduce(H100, size, 4, backend="trtllm").seconds
-    ours = EnginePasses(d, load_engine("vllm")).others.device
-    assert kernels.allreduce(ours, size, 4).seconds == kernels.allreduce(H100, size, 4, backend="vllm").seconds
+    rows = size / (2.0 * d.architecture.hidden)
+    for engine, backend in (("trtllm", "trtllm"), ("vllm", "vllm"), ("transformers", "nccl")):
+        passes = EnginePasses(d, load_engine(engine))
+        found = passes.seconds(batch=rows, query_tokens=1.0, context=1.0)["allreduce"]
+        each = kernels.allreduce(H100, size, 4, graphs=passes.others.graphs, backend=backend).seconds
+        assert found == pytest.approx(2 * d.architecture.layers * each)
 
 
 @pytest.mark.parametrize("ratio", [0.5, 0.9])
