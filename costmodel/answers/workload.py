@@ -116,14 +116,24 @@ class Limits:
             >>> Limits(ttft_s=0.045).words, Limits(ttft_s=0.045, tpot_s=0.02, share_ratio=0.9).words
             ('mean TTFT <= 45 ms', '90% of the requests have TTFT <= 45 ms and TPOT <= 20 ms')
         """
-        limits = [
-            f"{name} <= {limit / MILLI:g} ms"
-            for name, limit in (("TTFT", self.ttft_s), ("TPOT", self.tpot_s))
-            if limit is not None
-        ]
         if self.share_ratio is None:
-            return " and ".join(f"mean {limit}" for limit in limits)
-        return f"{100 * self.share_ratio:g}% of the requests have {' and '.join(limits)}" if limits else ""
+            return " and ".join(f"mean {limit}" for limit in self._bounds)
+        return f"{100 * self.share_ratio:g}% of the requests have {self.request_words}" if self.limited else ""
+
+    @property
+    def request_words(self) -> str:
+        """The limits of one request; empty where there is none.
+
+        Example:
+            >>> Limits(ttft_s=0.045, tpot_s=0.02).request_words
+            'TTFT <= 45 ms and TPOT <= 20 ms'
+        """
+        return " and ".join(self._bounds)
+
+    @property
+    def _bounds(self) -> list[str]:
+        limits = (("TTFT", self.ttft_s), ("TPOT", self.tpot_s))
+        return [f"{name} <= {limit / MILLI:g} ms" for name, limit in limits if limit is not None]
 
 
 def load_of_means(*, requests_per_s: float, prompt_tokens: float, output_tokens: float) -> Load:

@@ -35,12 +35,17 @@ def print_answers(
         explain: say why each choice is the best and not its neighbours.
     """
     from app.cli.cells import several
+    from app.cli.options import milliseconds
     from app.cli.output import say
     from app.reports.page import plots_available
+    from costmodel.answers.workload import Limits
 
     title = " on ".join(several(str(inputs[name]), name) for name in ("model", "device"))
     print_cells([each.answer for each in answers], unmet, f"{title}, {several(inputs['engine'], 'engine')}: what to "
                 "run at each batch", inputs)  # fmt: skip
+    limits = Limits(**{f"{name}_s": milliseconds(inputs[f"slo_{name}_ms"], name) for name in ("ttft", "tpot")})
+    if limits.limited:
+        say(f"limits: {limits.words}, the first token being that of a prompt of the context's length")
     if explain:
         for each in answers:
             print_neighbours(each.body["cells"], each.name)

@@ -85,6 +85,7 @@ def print_cases(cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[
     """
     from app.cli.formatting import plain, time_unit
     from app.cli.output import print_table, say
+    from costmodel.answers.workload import Limits
 
     named = [(case.name, case.metrics) for case in cases]
     loaded = [(f"{p.name} at {plain(p.rate_per_s)}/s", p.metrics) for p in points]
@@ -106,6 +107,9 @@ def print_cases(cases: "list[Case]", points: "list[LoadPoint]", answer: Mapping[
             for low, high in [spread[key]["mean"] or (0.0, 0.0)]
         ]
         say(f"80 % over {len(answer['seeds'])} seeds: {', '.join(bounds)}")
+    slo = answer["inputs"]["slo"]
+    if limits := Limits(ttft_s=slo["ttft_s"], tpot_s=slo["tpot_s"]).request_words:
+        say(f"goodput: requests with {limits}, each by itself")
     m = cases[0].metrics
     if m["joules_per_token"] is not None:
         price = m["usd_per_million_tokens"]
@@ -141,8 +145,8 @@ def print_highest_rates(answer: Mapping[str, Any], points: "list[LoadPoint]", ti
     heads = ["setting", "highest rate/s", "lost at", "within limits", "goodput/s", "tokens/s", "requests",
              "seconds", "backlog", "no rate"]  # fmt: skip
     caption = f"{answer['limits']}, of those that arrive after the warm-up, and no backlog grows; requests and "
-    caption += f"seconds: of the run at that rate, which is lengthened to {MOST_REQUESTS:,} requests at most until it says so; "
-    caption += "in brackets behind the share: 80 % from means of batches"
+    caption += "seconds: of the run at that rate, which is lengthened until it says so, to "
+    caption += f"{MOST_REQUESTS:,} requests at most; in brackets behind the share: 80 % from means of batches"
     if len(answer["seeds"]) > 1:
         caption += f", behind the rate: 80 % of {len(answer['seeds'])} seeds"
     print_table(title, heads, cells, caption=caption)

@@ -55,3 +55,15 @@ def test_recorded_requests_are_served_by_the_design_that_optimize_finds(rooftree
     (row,) = [row for row in plan["plans"] if all(row[name] == plan["best"][name] for name in names)]
     assert (row["draft_tokens"], row["devices"]) == (winner["draft_tokens"], winner["devices"])
     assert row["usd_per_hour"] == pytest.approx(winner["usd_per_hour"])
+
+
+@pytest.mark.parametrize("search", [("--tp", "1,2"), ("--search", "full", "--method", "plain-decoding")])
+def test_one_device_is_enough_where_it_answers_in_time(rooftree, search):
+    """Limits of a first token are tested under the load of a replica, not at the most that it could be sent."""
+    asked = ("capacity", "--model", "llama-3.1-8b", "--prompt", "1024", "--output", "256", "--slo-ttft", "45", "--json")
+    for rate in ("0.5", "5"):
+        answer = rooftree(*asked, "--rate", rate, *search).answer
+        assert answer["best"]["devices"] == 1
+        (best,) = [row for row in answer["plans"] if row["feasible"] and row["devices"] == 1][:1]
+        assert best["ttft_s"] <= 0.045
+        assert answer["inputs"]["limits"] == "mean TTFT <= 45 ms"

@@ -65,6 +65,63 @@ def test_a_rate_is_served_and_every_objective_is_known(asked):
     assert winner["simulated"]["good_ratio"] > 0.9 and winner["meets_limits"]
 
 
+ISSUE = ("optimize", "--search", "full", "--model", "llama-3.1-8b", "--json")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--slo-ttft", "45"), ("--slo-ttft", "45", "--rate", "5"), ("--slo-ttft", "40", "--slo-tpot", "6"),
+     ("--slo-ttft", "60", "--good-share", "0.9", "--rate", "8"), ("--slo-ttft", "60", "--maximise", "goodput")],
+    ids=["busy", "at a rate", "both limits", "by share", "goodput"],
+)  # fmt: skip
+def test_what_is_recommended_was_simulated_and_meets_the_limits(rooftree, tmp_path, words):
+    done = rooftree(*ISSUE, *words, "--out", tmp_path)
+    assert done.code == 0, done.err
+    (winner,), limits = done.answer["choices"], done.answer["limits"]
+    run = winner["simulated"]
+    assert winner["meets_limits"] and run["meets_limits"] and run["sustained"] and run["seeds"] == 3
+    if limits["good_share"] is None:
+        assert run["ttft_s"] <= limits["ttft_s"] and run["tpot_s"] <= (limits["tpot_s"] or 1.0)
+        assert limits["meaning"].startswith("mean TTFT <= ")
+    else:
+        assert run["good_ratio"] >= limits["good_share"] and limits["meaning"].startswith("90% of the requests")
+    others = [row for row in done.answer["alternatives"] if row["meets_limits"]]
+    assert all(row["objective"] <= winner["objective"] for row in others)
+
+
+def test_it_is_at_least_as_good_as_a_design_that_is_known_to_meet_the_limits(rooftree, tmp_path):
+    """EAGLE-3 with K=5, at most 8 requests and 8,192 tokens takes 43.3 ms."""
+    alone = ("--method", "eagle-3", "--draft-tokens", "5", "--batch-caps", "8", "--token-budgets", "8192")
+    (known,) = rooftree(*ISSUE, "--slo-ttft", "45", *alone, "--out", tmp_path / "known").answer["choices"]
+    (winner,) = rooftree(*ISSUE, "--slo-ttft", "45", "--out", tmp_path / "all").answer["choices"]
+    assert known["meets_limits"] and winner["objective"] >= known["objective"]
+
+
+def test_where_nothing_meets_the_limits_the_nearest_is_shown_and_the_code_says_so(rooftree, tmp_path):
+    done = rooftree(*ISSUE, "--slo-ttft", "10", "--out", tmp_path)
+    answer = json.loads(done.out)
+    (nearest,) = answer["choices"]
+    assert done.code == 3 and "No design meets the limits (mean TTFT <= 10 ms)" in done.err
+    assert not nearest["meets_limits"] and nearest["simulated"]["ttft_s"] > 0.010
+    assert all(
+        row["simulated"]["ttft_s"] >= 0.99 * nearest["simulated"]["ttft_s"] for row in answer["alternatives"]
+    )
+    assert not list(tmp_path.glob("*/*.sh")), "engines get no files of what does not do what was asked"
+    shown = rooftree(*ISSUE[:-1], "--slo-ttft", "10", "--out", tmp_path / "again")
+    assert shown.code == 3 and "Nearest is" in shown.out and not shown.out.startswith("Run ")
+
+
+def test_a_load_that_is_not_carried_is_said(rooftree, tmp_path):
+    light = rooftree(*ISSUE, "--rate", "12", "--out", tmp_path / "light")
+    heavy = rooftree(*ISSUE, "--rate", "100", "--out", tmp_path / "heavy")
+    assert light.code == 0 and light.answer["carried_per_s"] == light.answer["load_per_s"] == 12.0
+    assert heavy.code == 3 and "of 100 requests/s at most" in heavy.err
+    answer = json.loads(heavy.out)
+    assert answer["carried_per_s"] < 100.0 and not answer["choices"][0]["carries_load"]
+    (beyond,) = rooftree(*ISSUE, "--rate", "100", "--devices", "8", "--out", tmp_path / "more").answer["choices"]
+    assert beyond["carries_load"] and beyond["replicas"] > 1
+
+
 def test_a_placement_that_does_not_fit_is_a_marked_row(rooftree, tmp_path):
     large = ("optimize", "--search", "full", "--model", "llama-3.3-70b", "--drafter", "n-gram:0.5", "--no-simulate")
     few = ("--device", "h100-sxm,l4", "--devices", "4", "--draft-tokens", "2", "--batch-caps", "8", "--json")
