@@ -128,23 +128,19 @@ def laws(method):
             yield f"{law.__name__} on {name}", partial(law, method, recording(name))
 
 
-def once(trace):
-    return np.ones((1, trace.requests))
-
-
 def verified(method, trace):
     law = law_for(trace, method.verify.rule, (3,), at=method.verify.at)
-    return accepted_by(trace, law, 3, once(trace)).tokens_per_step, law.lossy
+    return accepted_by(trace, law, 3, None).tokens_per_step, law.lossy
 
 
 def stopped(method, trace):
-    return stopped_chain(trace, method.shape.nodes or 8, method.stop, once(trace)).tokens_per_step
+    return stopped_chain(trace, method.shape.nodes or 8, method.stop, None).tokens_per_step
 
 
 def grown(method, trace):
     s = method.shape
     small = replace(s, nodes=min(s.nodes, 12), beam=min(s.beam, 12), depth=min(s.depth, 6))
-    return dynamic_tree(trace, small, once(trace), stop=method.stop).tokens_per_step
+    return dynamic_tree(trace, small, None, stop=method.stop).tokens_per_step
 
 
 def doors(method):

@@ -10,7 +10,7 @@ from traces.replay.bootstrap import drawn_ratios, request_draws
 BOUNDS = (1.0, 6.0)
 TAILS = [0.1, 0.9]
 SIZES = (5, 8, 16, 32, 80)
-RECORDINGS = 2000
+RECORDINGS = 3000
 TWO_ERRORS = 2 * np.sqrt(0.16 / RECORDINGS)  # of a simulated share of 80 %
 
 
