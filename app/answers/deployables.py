@@ -91,10 +91,11 @@ def content_words(exported: DecodingConfiguration, approximate: bool) -> str:
     if not exported.speculates:
         return "plain decoding"
     nearly = " (approximation, see its notes)" if approximate else ""
+    drafter = exported.own_drafter or exported.method
     if exported.varies:
-        return f"{exported.method}, draft length by batch{nearly}"
+        return f"{drafter}, draft length by batch{nearly}"
     shape = exported.topology.replace("_", " ")
-    return f"{exported.method}, {shape} of {exported.draft_tokens} draft tokens{nearly}"
+    return f"{drafter}, {shape} of {exported.draft_tokens} draft tokens{nearly}"
 
 
 def _by_speed(answer: Recommendation, context: int) -> list[Choice]:

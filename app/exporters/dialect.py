@@ -164,6 +164,12 @@ class Dialect:
 
     def _check_plan(self, chosen: DecodingConfiguration, options: Options) -> None:
         where = chosen.deployment
+        if where.transforms:
+            rule = "starts the checkpoint as it is, and these change what it computes"
+            raise self.refusal("deployment.transforms", rule, ", ".join(where.transforms))
+        if where.host_weights_ratio:
+            rule = "keeps all weights on the devices: how it keeps a share in host memory was not looked up"
+            raise self.refusal("deployment.host_weights_ratio", rule, where.host_weights_ratio)
         for kind in ("tensor", "pipeline", "expert", "data", "context"):
             devices = getattr(where, f"{kind}_parallel")
             if devices > 1:
@@ -301,6 +307,9 @@ class Dialect:
         stop = chosen.stop
         if stop.rule not in ("length", "probability"):
             raise self.refusal("stop", "ends a draft at K tokens or on low confidence", stop.rule)
+        for name, usual in (("least_tokens", (0, 1)), ("most_tokens", (0, chosen.draft_tokens))):
+            if stop.rule == "probability" and (bound := getattr(stop, name)) not in usual:
+                raise self.refusal(f"stop.{name}", "ends a draft on low confidence after any token", bound)
         return stop.at if stop.rule == "probability" else 0.0
 
     def synthetic_rates(self, chosen: DecodingConfiguration) -> tuple[float, ...]:
@@ -325,7 +334,8 @@ class Dialect:
         if not chosen.speculates:
             what = "plain decoding, nothing is drafted"
         else:
-            what = f"{chosen.method}, {chosen.topology} of {chosen.draft_tokens} draft tokens (root not counted)"
+            drafter = chosen.method if chosen.own_drafter is None else f"{chosen.own_drafter} by {chosen.method}"
+            what = f"{drafter}, {chosen.topology} of {chosen.draft_tokens} draft tokens (root not counted)"
         made_for = "" if chosen.context is None else f"; made for a context of {chosen.context} tokens"
         lines = [
             f"rooftree export for {self.engine} {self.version}",

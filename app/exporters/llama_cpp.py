@@ -85,6 +85,8 @@ def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str
         flags += ["--ctx-size", str(chosen.max_length * (slots or 1))]
     if slots is not None:
         flags += ["--parallel", str(slots)]
+    if chosen.token_budget is not None:
+        flags += ["--batch-size", str(chosen.token_budget)]
     if slots is not None and chosen.max_batch is None:
         notes.append(f"--parallel {slots} is the largest batch that was asked about: llama.cpp has few slots unasked")
     return flags

@@ -126,11 +126,17 @@ def draft_len_schedule(chosen: DecodingConfiguration, dialect: Dialect) -> dict[
         )
         raise dialect.refusal("draft_len_schedule", rule, chosen.schedule)
     ends = [start - 1 for start, _ in chosen.steps[1:]]
-    last = max(chosen.schedule[-1][1], chosen.max_batch or ENGINE.scheduler.requests)
+    last = max(chosen.schedule[-1][1], chosen.max_batch or _requests())
     schedule = {end: tokens for end, (_, tokens) in zip([*ends, last], chosen.steps, strict=True)}
     if chosen.steps[-1][1] == 0:
         del schedule[last]
     return schedule
+
+
+def _requests() -> int:
+    """Requests at once of a server that is told no limit."""
+    assert ENGINE.scheduler is not None
+    return ENGINE.scheduler.requests
 
 
 def _config(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def loads(method: str, checkpoint: str) -> bool:
 def brings_its_head(method: str, model: str) -> bool:
     """Whether a method drafts with layers of the target's checkpoint that this checkpoint does not hold.
 
-    A target that is not known here is taken to hold them.
+    A target that is not known here is taken to hold them, and so is a GGUF file, whose header is read for shapes alone.
 
     Args:
         method: slug.
@@ -37,7 +37,7 @@ def brings_its_head(method: str, model: str) -> bool:
     >>> brings_its_head("mtp", "kimi-k2"), brings_its_head("mtp", "deepseek-v3"), brings_its_head("eagle-3", "kimi-k2")
     (True, False, False)
     """
-    if not load_method(method).drafts_with_target_layers:
+    if not load_method(method).drafts_with_target_layers or model.casefold().endswith(".gguf"):
         return False
     try:
         return load_model(model).mtp_layers == 0

@@ -344,6 +344,7 @@ def _setting(written: ScenarioFile, method: str, engine: EngineSettings | None, 
             canvas_tokens=walked.blocks.canvas_tokens if walked is not None else None,
             draft_model=s.draft if s is not None else None,
             exit_layers=s.exit_layer if s is not None else None,
+            draft_name=s.draft_name if s is not None else None,
             draft_passes=s.draft_passes if s is not None else None,
             draft_bytes=s.draft_bytes if s is not None else None,
             deployment=DeploymentNames(

@@ -69,7 +69,8 @@ def _speculation(chosen: DecodingConfiguration) -> dict[str, Any] | None:
         raise InputError("simulations draft chains and trees", key="shape.kind", value=chosen.topology)
     section = {
         **_known(chosen), "method": chosen.method, "draft": chosen.draft_model, "exit_layer": chosen.exit_layers,
-        "draft_passes": chosen.draft_passes, "draft_bytes": chosen.draft_bytes, "match_rate": chosen.match_rate,
+        "draft_name": chosen.draft_name, "draft_passes": chosen.draft_passes, "draft_bytes": chosen.draft_bytes,
+        "match_rate": chosen.match_rate,
         "schedule": [list(row) for row in chosen.schedule], "stop": _stop(chosen),
     }  # fmt: skip
     if chosen.tree is not None:

@@ -116,7 +116,8 @@ class SpeculationSection(Section):
         canvas_tokens: tokens behind the prompt that such a method refines; None: as recorded.
         draft: draft model.
         exit_layer: of an early-exit drafter.
-        draft_passes: of an unpublished drafter.
+        draft_name: what a drafter is called that is described by its passes.
+        draft_passes: of such a drafter.
         draft_bytes: read by each of its passes.
         match_rate: share of steps with a proposal, where the trace does not tell.
         schedule: rows [first batch, last batch, K], or 1-16:5,17-64:3.
@@ -142,6 +143,7 @@ class SpeculationSection(Section):
     canvas_tokens: BlockTokens | None = None
     draft: str | None = None
     exit_layer: Whole | None = None
+    draft_name: str | None = None
     draft_passes: Whole | None = None
     draft_bytes: Positive | None = None
     match_rate: Ratio | None = None

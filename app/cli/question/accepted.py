@@ -221,7 +221,13 @@ def _replays_masked(chosen: "DecodingConfiguration", accepted: Accepted) -> bool
 
 
 def acceptance_values(
-    accepted: Accepted, trace: str | None, draft_tokens: int | None, model: str | None, config: Path | None
+    accepted: Accepted,
+    trace: str | None,
+    draft_tokens: int | None,
+    model: str | None,
+    config: Path | None,
+    *,
+    assigned: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Keys of a scenario for what options say of acceptance; the file's stand where they say nothing.
 
@@ -231,6 +237,7 @@ def acceptance_values(
         draft_tokens: of --draft-tokens.
         model: of --model, for published figures.
         config: a configuration, whose model it otherwise is.
+        assigned: texts of `--set`; those that describe a drafter do not go with a published one.
 
     Raises:
         InputError: several drafters, or as `named_sources`.
@@ -257,6 +264,10 @@ def acceptance_values(
         model = read_configuration(config).deployment.model
     source = one_source(accepted, None, model=model or "", lengths=[draft_tokens] if draft_tokens else ())
     assert source is not None
+    described = [text for text in assigned if text.startswith(("speculation.draft_bytes", "speculation.draft_passes"))]
+    if described and source.kind == "published":
+        rule = f"describes a drafter of its own, and {source.called}'s acceptance was published of another one"
+        raise InputError(rule, key="--set", value=described[0])
     values |= {"speculation.method": source.method, "speculation.match_rate": source.match_rate}
     if source.draft_model is not None:
         values["speculation.draft"] = source.draft_model

@@ -159,7 +159,7 @@ def print_answer(answer: "Recommendation") -> None:
     from app.cli.output import say
 
     for source, name, contender in zip(answer.sources, answer.names, answer.contenders, strict=True):
-        _say(f"{name}: {_rests_on(source)}")
+        _say(f"{name}: {_drafts_with(source, answer)}{_rests_on(source)}")
         for remark in dict.fromkeys(candidate.remark for candidate in contender.candidates if candidate.remark):
             _say(f"  {remark}")
     if any(best.acceptance.topology not in ("off", "chain") for best in answer.optimum.by_topology):
@@ -239,6 +239,21 @@ def _caption(answers: "Sequence[Recommendation]") -> str:
         "K: draft tokens per request and step; speedup against no speculation (off) at the same batch and context; "
         f"loses: tokens/s of the next best against the first; brackets: 80 % intervals{known}"
     )
+
+
+def _drafts_with(source: "Source", answer: "Recommendation") -> str:
+    """What a drafter is that nobody published, or whose weights the target's checkpoint lacks; empty for the others."""
+    from app.cli.formatting import plain
+    from costmodel.drafters.checkpoint import brings_its_head
+    from hardware_profiles.units import MEGA
+
+    if (own := source.own) is not None:
+        passes = f"{own.passes} pass{'es' if own.passes > 1 else ''} a step of {plain(own.pass_bytes / MEGA)} MB"
+        return f"{passes}{f', {source.draft_model}' if source.draft_model else ''}, "
+    model = answer.question.deployment.model
+    if not brings_its_head(source.method, model):
+        return ""
+    return f"{source.draft_model or 'a head of yours'}, as the checkpoint of {model} holds none, "
 
 
 def _rests_on(source: "Source") -> str:

@@ -170,7 +170,7 @@ def simulate(
         **asked.named, "deployment.model": model, "deployment.device": device, "deployment.engine": engine,
         "speculation.draft_tokens": length,
         "speculation.method": method,
-        **acceptance_values(accepted, trace, length, model, config),
+        **acceptance_values(accepted, trace, length, model, config, assigned=assigned or ()),
         "slo.ttft_s": milliseconds(slo_ttft, "--slo-ttft"), "slo.tpot_s": milliseconds(slo_tpot, "--slo-tpot"),
     }  # fmt: skip
     if beside:

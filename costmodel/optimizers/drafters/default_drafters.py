@@ -66,7 +66,8 @@ def published_drafters(model: str) -> list[Source]:
 
     there = [method for method in PUBLISHED_METHODS if not brings_its_head(method, model)]
     matches = [(method, best_match(method, model)) for method in there]
-    near = [published_source(method, model) for method, match in matches if match and match.kinship != "borrowed"]
+    chains = [(method, match) for method, match in matches if match and match.entry.shape == "chain"]
+    near = [published_source(method, model) for method, match in chains if match.kinship != "borrowed"]
     return [*(source for source in near if _small_enough(source, model)), published_source(LOOKUP, model)]
 
 

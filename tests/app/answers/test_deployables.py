@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from app.answers.deployables import deployables, loadable, write_all
+from app.answers.deployables import deployables, write_all
 from app.exporters.checkpoints import DRAFT_PLACEHOLDER
 from app.exporters.registry import ENGINES
 from app.exporters.transformers import exit_layers
@@ -48,7 +48,7 @@ def recorded_as(files, tmp_path_factory):
 
 
 def test_one_entry_per_engine_with_files_or_a_reason(lookup):
-    entries = deployables(lookup, draft=None, context=128)
+    entries = deployables(lookup, context=128)
     assert [entry.engine for entry in entries] == list(ENGINES)
     for entry in entries:
         assert (entry.result is not None) == bool(entry.content)
@@ -58,7 +58,7 @@ def test_one_entry_per_engine_with_files_or_a_reason(lookup):
 def test_vllm_gets_the_schedule_that_was_found(lookup):
     (found,) = lookup.optimum.schedules
     assert len(found.schedule.ranges) > 1
-    (vllm,) = (entry for entry in deployables(lookup, draft=None, context=128) if entry.engine == "vllm")
+    (vllm,) = (entry for entry in deployables(lookup, context=128) if entry.engine == "vllm")
     config = json.loads(vllm.result.files["vllm-speculative-config.json"])
     assert config["num_speculative_tokens"] == max(k for _, _, k in found.schedule.ranges)
     assert [list(entry)[-1] for entry in config["num_speculative_tokens_per_batch_size"]] == [
@@ -72,7 +72,7 @@ def test_files_of_several_contexts_say_which_one_they_are_of(contexts):
     answer = recommend(
         DecodingConfiguration(deployment=where), [drafter_source("eagle-3:0.7")], batches=[1, 64], contexts=contexts
     )
-    scripts = [text for entry in deployables(answer, draft=None, context=128) if entry.result
+    scripts = [text for entry in deployables(answer, context=128) if entry.result
                for name, text in entry.result.files.items() if name.endswith(".sh")]  # fmt: skip
     assert len(scripts) >= 3
     several = "# context: chosen at 128 tokens alone, of the 128, 512 that were asked about\n"
@@ -80,7 +80,7 @@ def test_files_of_several_contexts_say_which_one_they_are_of(contexts):
 
 
 def test_write_all_lists_what_lies_there(lookup, tmp_path):
-    entries = deployables(lookup, draft=None, context=128)
+    entries = deployables(lookup, context=128)
     written = write_all(entries, tmp_path)
     there = sorted(str(path) for path in tmp_path.rglob("*") if path.is_file())
     assert sorted(path for paths in written.values() for path in paths) == there
@@ -88,9 +88,9 @@ def test_write_all_lists_what_lies_there(lookup, tmp_path):
 
 
 def test_an_engine_without_trees_or_schedules_gets_the_best_chain_and_says_so(recorded_as):
-    answer = search(recorded_as("eagle-3"))
+    answer = search(recorded_as("eagle-3"), draft_model="heads/of-mine")
     assert answer.winners[0].topology == "tree" and len(answer.optimum.schedules[0].schedule.ranges) > 1
-    entries = {entry.engine: entry for entry in deployables(answer, draft="heads/of-mine", context=128)}
+    entries = {entry.engine: entry for entry in deployables(answer, context=128)}
     assert "by batch" in entries["vllm"].content and not entries["vllm"].reason
     one_chain = entries["llama.cpp"]
     assert one_chain.content == "eagle-3, chain of 3 draft tokens"
@@ -105,21 +105,21 @@ def test_an_engine_without_trees_or_schedules_gets_the_best_chain_and_says_so(re
 def test_an_early_exit_is_where_it_was_priced(files, layers):
     answer = search(files.ranks, exit_layers=layers)
     assert answer.winners[0].topology != "off"
-    entries = {entry.engine: entry for entry in deployables(answer, draft=None, context=128)}
+    entries = {entry.engine: entry for entry in deployables(answer, context=128)}
     config = json.loads(entries["transformers"].result.files["target/generation_config.json"])
     assert config["assistant_early_exit"] == layers
 
 
 def test_what_no_engine_runs_is_refused_by_each_with_its_reason(recorded_as):
-    answer = search(recorded_as("medusa"))
+    answer = search(recorded_as("medusa"), draft_model="heads/of-mine")
     assert answer.winners[0].topology == "tree"
-    for entry in deployables(answer, draft="heads/of-mine", context=128):
+    for entry in deployables(answer, context=128):
         assert entry.result is None and not entry.content and entry.reason.startswith("medusa: ")
 
 
 def test_a_missing_draft_is_marked_and_not_invented(recorded_as):
     answer = search(recorded_as("eagle-3"))
-    (vllm,) = (entry for entry in deployables(answer, draft=None, context=128) if entry.engine == "vllm")
+    (vllm,) = (entry for entry in deployables(answer, context=128) if entry.engine == "vllm")
     assert DRAFT_PLACEHOLDER in "".join(vllm.result.files.values())
 
 
@@ -128,7 +128,7 @@ def test_where_no_draft_pays_plain_decoding_is_written(files):
         files.lookup, device="h100-sxm", engine="none", model="qwen3-0.6b", draft_passes=8, draft_bytes=1e10
     )
     assert {choice.topology for choice in answer.winners} == {"off"}
-    for entry in deployables(answer, draft=None, context=128):
+    for entry in deployables(answer, context=128):
         assert entry.content == "plain decoding" and entry.result is not None
 
 
@@ -162,7 +162,10 @@ def test_options_take_the_place_of_what_a_file_says(rooftree, tmp_path):
         assert rooftree(*words).code == 2
         command = rooftree(*words, "--draft-tokens", "4", "--model", "my/model").answer["command"]
         assert '"num_speculative_tokens":4' in command and "vllm serve my/model" in command
-        assert '"method":"ngram"' in rooftree(*words, "--method", "n-gram", "--draft-tokens", "4").answer["command"]
+        lookup = ("--method", "n-gram", "--draft-tokens", "4")
+        assert "n-gram drafts without" in rooftree(*words, *lookup).err
+        without = [word for word in words if word not in ("--draft", "a/head")]
+        assert '"method":"ngram"' in rooftree(*without, *lookup).answer["command"]
 
 
 def read_files(folder):
@@ -171,15 +174,6 @@ def read_files(folder):
 
 def without_comments(text):
     return [line for line in text.splitlines() if not line.lstrip().startswith("#")]
-
-
-def test_a_draft_is_named_where_one_is_loaded():
-    head = DecodingConfiguration(deployment=DeploymentNames(model="gpt2"), method="eagle-3", draft_tokens=3)
-    assert loadable(head, None).draft_model is None
-    assert loadable(head, "my/head").draft_model == "my/head"
-    assert loadable(dataclasses.replace(head, draft_model="its/own"), None).draft_model == "its/own"
-    assert loadable(dataclasses.replace(head, draft_tokens=0), None).draft_model is None
-    assert loadable(dataclasses.replace(head, method="n-gram"), "my/head").draft_model is None
 
 
 def test_a_third_of_the_layers_is_assumed_where_no_exit_is_named():

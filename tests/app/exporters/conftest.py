@@ -14,9 +14,11 @@ SLUGS = {"draft_model": "speculative-decoding", "ngram": "n-gram", "eagle3": "ea
 def build():
     """Make a configuration: an EAGLE-3 chain of five tokens unless arguments say otherwise."""
 
-    def make(method="eagle-3", *, model="meta-llama/Llama-3.1-8B", tensor_parallel=1, tree=None, **changes):
+    def make(method="eagle-3", *, model="", tensor_parallel=1, tree=None, **changes):
         method = SLUGS.get(method, method)
         record = load_method(method)
+        # layers that predict several tokens are those of a checkpoint that holds some
+        model = model or ("deepseek-ai/DeepSeek-V3" if record.drafts_with_target_layers else "meta-llama/Llama-3.1-8B")
         settings = {"context": 1024, "method": method, "draft_tokens": 5 if record.drafts else 0}
         if record.needs_trained_weights:
             settings["draft_model"] = "drafts/head"

@@ -22,8 +22,12 @@ PAIRS = [(group["method"], *pair) for group in TABLE for pair in group["models"]
     ("method", "engine"), [p for p in itertools.product(method_names(), ENGINES) if p[1] in load_method(p[0]).engines]
 )
 def test_no_file_holds_a_short_name(method, engine):
-    for model, draft in (("qwen3-8b", None), ("llama-3.1-8b", "llama-3.2-1b")):
-        named = draft if load_method(method).needs_trained_weights else None
+    own = load_method(method).drafts_with_target_layers
+    for model, draft in (
+        ("deepseek-v3" if own else "qwen3-8b", None),
+        ("glm-4.5" if own else "llama-3.1-8b", "llama-3.2-1b"),
+    ):
+        named = draft if load_method(method).needs_draft_model else None
         chosen = DecodingConfiguration(
             deployment=DeploymentNames(model=model), method=method, draft_tokens=4, ngram_max=1, draft_model=named
         )

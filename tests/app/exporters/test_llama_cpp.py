@@ -55,7 +55,7 @@ def test_hub_names_and_files_have_flags_of_their_own(build):
     flags = flags_of(build("eagle-3", model="ggml-org/Llama-8B:Q4_K_M", draft_model="./d.gguf"))
     assert flags["--hf-repo"] == "ggml-org/Llama-8B:Q4_K_M"
     assert flags["--spec-draft-model"] == "./d.gguf"
-    assert flags_of(build("mtp", model="unsloth/Llama-3.1-8B-GGUF"))["--hf-repo"] == "unsloth/Llama-3.1-8B-GGUF"
+    assert flags_of(build("mtp", model="unsloth/GLM-4.5-Air-GGUF"))["--hf-repo"] == "unsloth/GLM-4.5-Air-GGUF"
 
 
 @pytest.mark.parametrize("name", ["meta-llama/Llama-3.1-8B-Instruct", "/models/safetensors", "llama-3.1-8b"])

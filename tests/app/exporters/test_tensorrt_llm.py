@@ -58,13 +58,13 @@ def test_a_last_range_with_drafts_reaches_to_the_largest_batch_of_the_server(bui
     assert config_of(choice)["draft_len_schedule"] == {16: 5, 256: 3}
     assert "--max_batch_size 256" in export(choice, "tensorrt-llm").command
     bounded = build(schedule=((1, 16, 5), (17, 64, 3)))
-    assert config_of(bounded)["draft_len_schedule"] == {16: 5, 64: 3}
-    assert "--max_batch_size 64" in export(bounded, "tensorrt-llm").command
+    assert config_of(bounded)["draft_len_schedule"] == {16: 5, 2048: 3}  # its own limit: above the last key is no draft
+    assert "--max_batch_size" not in export(bounded, "tensorrt-llm").command
 
 
 def test_k_may_pass_through_zero_and_rise_again_below_the_first(build):
     config = config_of(build(schedule=((1, 4, 4), (5, 8, 0), (9, 64, 2))))
-    assert config["draft_len_schedule"] == {4: 4, 8: 0, 64: 2}
+    assert config["draft_len_schedule"] == {4: 4, 8: 0, 2048: 2}
     assert follows_the_rules(config)
 
 

@@ -104,11 +104,13 @@ def test_a_schedule_is_written_from_0_24_on(build):
     assert caught.value.key == "schedule"
 
 
-def test_a_schedule_bounds_the_requests_that_it_was_compared_for(build):
+def test_requests_at_once_are_limited_where_a_limit_was_stated_and_nowhere_else(build):
     schedule = ((1, 8, 5), (9, 48, 0))
-    assert "--max-num-seqs 48 " in export(build(schedule=schedule), "vllm").command
     assert "--max-num-seqs 32 " in export(build(schedule=schedule, max_batch=32), "vllm").command
-    assert "--max-num-seqs" not in export(build(), "vllm").command
+    open_ended = export(build(schedule=schedule), "vllm")
+    assert "--max-num-seqs" not in open_ended.command
+    assert any("above 48 were not asked about and keep K=0" in note for note in open_ended.notes)
+    assert "--max-num-seqs" not in export(build(batch=8), "vllm").command
 
 
 def test_a_schedule_of_one_k_needs_no_schedule(build):

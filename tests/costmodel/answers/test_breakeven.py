@@ -35,7 +35,7 @@ MOE = build_setting(
         method="n-gram", deployment=DeploymentNames(model="mixtral-8x7b", device="h100-sxm", tensor_parallel=2)
     )
 )
-CUSTOM = custom_drafter(EAGLE.drafter.method, EAGLE.target, passes=2, bytes_read=40e9, weight_bytes=2.0)
+CUSTOM = custom_drafter(EAGLE.drafter.method, EAGLE.target, name="mine", passes=2, bytes_read=40e9, weight_bytes=2.0)
 SLOW = replace(EAGLE, drafter=CUSTOM)
 
 

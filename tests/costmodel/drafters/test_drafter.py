@@ -71,13 +71,13 @@ def test_eagle3_head_of_a_mixture_is_dense():
 
 def test_custom_drafter_reads_what_was_stated():
     method = load_method("speculative-decoding")
-    drafter = custom_drafter(method, TARGET, passes=1, bytes_read=1e9, weight_bytes=2.0)
+    drafter = custom_drafter(method, TARGET, name="mine", passes=1, bytes_read=1e9, weight_bytes=2.0)
     name, outputs, inputs = drafter.stages[0].projections[0]
-    assert name == "weights"
+    assert (drafter.name, name) == ("mine", "weights")
     assert 2.0 * outputs * inputs == pytest.approx(1e9, rel=1e-3)
     for passes in (1, 4):
-        stage = custom_drafter(method, TARGET, passes=passes, bytes_read=1e9, weight_bytes=2.0).stages[0]
+        stage = custom_drafter(method, TARGET, name="mine", passes=passes, bytes_read=1e9, weight_bytes=2.0).stages[0]
         assert sum(float(each.often) for each in chain_passes(stage.draft, np.array(8.0))) == passes
     for passes, size in ((0, 1e9), (1, 0.0), (1, float("inf")), (1, float("nan"))):
         with pytest.raises(InputError, match="draft-bytes"):
-            custom_drafter(method, TARGET, passes=passes, bytes_read=size, weight_bytes=2.0)
+            custom_drafter(method, TARGET, name="mine", passes=passes, bytes_read=size, weight_bytes=2.0)

@@ -131,7 +131,7 @@ def test_a_tree_that_engines_build_is_exported_where_it_beats_every_chain(rooftr
                       "--out", tmp_path, "--json").answer  # fmt: skip
     script = (tmp_path / "sglang" / "sglang-serve.sh").read_text()
     assert "--speculative-eagle-topk 4" in script and "--speculative-num-draft-tokens 9" in script
-    assert "--speculative-num-steps 2" in script and "--max-running-requests 16" in script
+    assert "--speculative-num-steps 2" in script and "--max-running-requests 16" not in script
     chains = {(row["batch"], row["topology"]): row["speedup"] for row in answer["by_topology"]}
     assert chains[1, "dynamic_tree"] > chains[1, "chain"] and chains[16, "dynamic_tree"] > chains[16, "chain"]
     # an engine that builds no trees gets the schedule of chains

@@ -99,7 +99,8 @@ def test_vllm_reads_what_is_written_for_it(readings):
 
 def test_sglang_reads_what_is_written_for_it(readings, tmp_path):
     layers = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
-              "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 512}  # fmt: skip
+              "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 512,
+              "num_nextn_predict_layers": 1}  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(layers))
     found = readings("sglang", "sglang", str(tmp_path), str(tmp_path))
     assert len(found) >= 25 and {key[0] for key in found} >= {"eagle-3", "n-gram", "mtp", "dflash"}

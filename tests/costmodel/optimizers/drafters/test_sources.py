@@ -170,8 +170,10 @@ def test_a_named_draft_model_goes_to_those_that_need_one():
     question = replace(QUESTION, draft_model="llama-3.2-1b")
     both = recommend(question, [drafter_source("speculative-decoding:0.7"), drafter_source("eagle-3:0.7")], **GRID)
     assert [c.configuration.draft_model for c in both.contenders] == ["llama-3.2-1b", None]
-    head = recommend(replace(QUESTION, draft_model="llama-3.2-1b"), [drafter_source("eagle-3:0.7")], **GRID)
-    assert head.contenders[0].configuration.draft_model == "llama-3.2-1b"
+    head = recommend(replace(QUESTION, draft_model="org/a-head"), [drafter_source("eagle-3:0.7")], **GRID)
+    assert head.contenders[0].configuration.draft_model == "org/a-head"
+    with pytest.raises(InputError, match="is a whole model, and of eagle-3 none drafts with one"):
+        recommend(question, [drafter_source("eagle-3:0.7")], **GRID)
 
 
 def test_the_published_figure_is_that_of_the_library():
