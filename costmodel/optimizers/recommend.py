@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.answers.estimate import Setting
+from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
@@ -223,10 +224,11 @@ def recommend_among(
         seed: that `compared` was made with.
 
     Raises:
-        InputError: bad values.
+        InputError: bad values, or a context beyond the positions that the model has learned.
         NothingAllowedError: nothing fits or meets the limits, at any batch and context.
     """
     _check_grid(batches, contexts)
+    require_positions(compared.contenders[0].setting.target, max(contexts))
     optimum = search(
         compared.contenders, batches=batches, contexts=contexts, limits=limits, drop_unfit=drop_unfit, seed=seed
     )

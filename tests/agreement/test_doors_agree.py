@@ -88,6 +88,39 @@ def test_a_cell_of_a_sweep_is_the_answer_of_optimize(questions):
 
 
 @pytest.mark.questions(40)
+def test_a_batch_has_the_same_answer_alone_and_among_others(questions):
+    """Many points are computed at once: none of their prices depends on which others there are."""
+    relation = Relation("`optimize` says of a batch what it says of it among other batches")
+    for question in questions:
+        alone = ask(question.optimize("1,3,5"))
+        among = ask(question.changed(batch=f"{question.batch},{question.batch + 7},300").optimize("1,3,5"))
+        lines = [alone.line, among.line]
+        here = [row for row in among.body.get("choices", ()) if row["batch"] == question.batch]
+        for choice, beside in zip(alone.body.get("choices", ()), here, strict=False):
+            relation.rows(("draft_tokens", *PRICED), choice, beside, lines)
+            first, second = (said.body["cells"] for said in (alone, among))
+            (other,) = [cell for cell in second if cell["batch"] == question.batch]
+            relation.equal("runner-up's loss", first[0]["lost_ratio"], other["lost_ratio"], lines, absolute=1e-9)
+    relation.holds(least=len(questions) // 3)
+
+
+@pytest.mark.questions(40)
+def test_a_design_has_the_same_price_alone_and_among_others(questions):
+    relation = Relation("`--search full` prices a design alike alone and among others")
+    for question in questions:
+        among = ask(question.full(**{"batch-caps": "4,16,33,64,128", "draft-tokens": "1,2,3,5,8"}))
+        for design in among.body.get("choices", ()):
+            fixed = {"batch-caps": design["batch_cap"], "draft-tokens": design["draft_tokens"] or 1}
+            alone = ask(question.full(**fixed))
+            lines = [alone.line, among.line]
+            others = [*alone.body.get("choices", ()), *alone.body.get("alternatives", ())]
+            same = [other for other in others if other["draft_tokens"] == design["draft_tokens"]]
+            for other in same[:1]:
+                relation.rows(("tokens_per_s", "tpot_s", "ttft_s", "requests_per_s"), other, design, lines)
+    relation.holds(least=len(questions) // 3)
+
+
+@pytest.mark.questions(40)
 def test_the_dashboard_recommends_what_optimize_does(questions):
     relation = Relation("the first row of the dashboard's first page is the choice of `optimize`")
     for question in questions:
@@ -131,7 +164,8 @@ def test_every_verb_refuses_what_another_refuses(questions):
     A simulation draws the lengths of stated acceptance, and says of methods that need more what level they need.
     """
     relation = Relation("what cannot run or does not fit ends alike through every door")
-    for question in questions:
+    for drawn in questions:
+        question = drawn.changed(context=drawn.prompt_tokens + drawn.output_tokens)
         priced = ask(question.predict(question.draft_tokens))
         lines = [priced.line]
         for other in (ask(question.predict(0)), ask(question.optimize())):

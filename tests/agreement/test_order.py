@@ -13,6 +13,8 @@ from tests.agreement.doors import INFEASIBLE, Relation, ask
 pytestmark = pytest.mark.heavy
 
 LENGTHS = "0,1,2,3,5,8"
+DRAWN = 0.02
+"""Of a mean over 120 requests, which meet others on one replica than on two."""
 TIE = 1e-6
 """Of a time: a bisection and sums in another order; smaller than anything that a reader sees."""
 
@@ -305,8 +307,11 @@ def test_more_devices_are_never_worse(questions):
 
 @pytest.mark.questions(20)
 def test_more_replicas_are_never_slower(questions):
-    """The same requests over one replica and over two: fewer meet on each."""
-    relation = Relation("a second replica never lengthens the mean time per token or to the first token")
+    """The same requests over one replica and over two: fewer meet on each, so that they leave sooner.
+
+    One of the parts of their stay can grow: who waited for a place may now decode beside others.
+    """
+    relation = Relation("a second replica never lengthens the mean time from arrival to the last token")
     for question in questions:
         plans = ask(question.capacity())
         for plan in plans.body.get("plans", ())[:1]:
@@ -317,9 +322,8 @@ def test_more_replicas_are_never_slower(questions):
                 lines = [two.line, one.line]
                 relation.equal("exit codes", [one.code, two.code], [0, 0], lines)
                 if one.code == two.code == 0:
-                    for name in ("ttft_s", "tpot_s"):
-                        few, more = (run.body["metrics"][name]["mean"] for run in runs)
-                        relation.at_most(name, more, few, lines, rel=0.02)
+                    few, more = (run.body["metrics"]["e2e_s"]["mean"] for run in runs)
+                    relation.at_most("e2e_s", more, few, lines, rel=DRAWN)
     relation.holds(least=len(questions) // 2)
 
 

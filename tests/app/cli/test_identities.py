@@ -102,6 +102,8 @@ def test_what_optimize_chooses_predict_prices_alike(rooftree, files, optimized, 
             # trees are scored on requests that did not choose them, so only chains replay to the same number
             assert row["tokens_per_step"] == choice["tokens_per_step"]
             assert row["speedup"] == pytest.approx(choice["speedup"])
+            for name in ("step_s", "tokens_per_step", "tokens_per_s", "speedup"):
+                assert row[f"{name}_interval"] == pytest.approx(choice[f"{name}_interval"], rel=1e-9)
 
 
 def test_the_choice_beats_every_chain_and_the_alternatives(rooftree, files, optimized):

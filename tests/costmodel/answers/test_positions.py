@@ -2,7 +2,7 @@
 
 import pytest
 
-from costmodel.answers.positions import context_remark
+from costmodel.answers.positions import context_remark, require_positions
 from costmodel.architectures.library import load_model, model_names
 from hardware_profiles.errors import InputError
 
@@ -17,6 +17,14 @@ def test_learned_positions_end():
     with pytest.raises(InputError, match="at most the 1,024 positions that gpt2 has learned") as caught:
         context_remark(load_model("gpt2"), 1025)
     assert (caught.value.key, caught.value.value) == ("--context", 1025)
+
+
+def test_a_context_that_is_required_fits_or_is_refused_under_its_key():
+    require_positions(load_model("gpt2"), 1024.0)
+    require_positions(load_model("vicuna-7b"), 10**6)
+    with pytest.raises(InputError, match="requests: must be at most the 1,024 positions") as caught:
+        require_positions(load_model("gpt2"), 1024.5, "requests")
+    assert caught.value.value == 1025
 
 
 def test_computed_positions_are_stretched():

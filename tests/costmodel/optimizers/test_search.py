@@ -100,6 +100,17 @@ def test_the_same_seed_gives_the_same_answer():
         assert np.array_equal(a[0].intervals.speedup, b[0].intervals.speedup)
 
 
+def test_intervals_of_a_choice_do_not_depend_on_what_competes():
+    one, other = contender(), contender("medusa", rate=0.6)
+    (alone,) = found(one, batches=(16,), contexts=(256,)).ranked
+    among = [choice for ranked in found(other, one).ranked for choice in ranked]
+    same = [c for c in among if (c.contender, c.batch, c.context) == (one, 16, 256)]
+    assert len(same) == 1
+    for name in ("step_s", "tokens_per_step", "tokens_per_s", "speedup"):
+        ends = [getattr(choice.intervals, name) for choice in (same[0], alone[0])]
+        assert np.array_equal(*ends), name
+
+
 def test_a_batch_too_large_is_marked_or_dropped():
     small = contender(device="rtx-4090")
     marked = found(small, contexts=(4096,))

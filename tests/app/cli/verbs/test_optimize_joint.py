@@ -146,3 +146,10 @@ def test_a_placement_that_does_not_fit_is_a_marked_row(rooftree, tmp_path):
 def test_refusals_name_the_option(rooftree, words, says):
     done = rooftree(*words, "--json")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1) and says in done.err
+
+
+def test_what_no_placement_can_run_is_bad_input_as_without_a_search(rooftree, tmp_path):
+    words = ("optimize", "--model", "llama-3.1-8b", "--layouts", "tp3", "--devices", "3", "--no-simulate")
+    searched = rooftree(*words, "--search", "full", "--out", tmp_path)
+    alone = rooftree("optimize", "--model", "llama-3.1-8b", "--tp", "3", "--out", tmp_path)
+    assert searched.code == alone.code == 2 and "tensor" in searched.err
