@@ -105,9 +105,10 @@ Dtype = Annotated[
     str | None,
     typer.Option(
         "--dtype",
-        help="Weight format or recipe, in any case: bf16, fp16, fp32, fp8, fp8-block, int8, w8a8, int4, awq, gptq, "
-        "w4a16, nvfp4, mxfp4; in groups: int4-g64; of GGUF: q4_k_m, q5_k_m, q8_0 and the like; part by part: "
-        "bf16/experts=int4-g32. Default: that of the published checkpoint.",
+        help="Weight format or recipe, in any case: bf16, fp16, fp32, fp8, fp8-block, int8, int4, fp4, awq, gptq, "
+        "w4a16, w8a8, w8a16, nvfp4, mxfp4; in groups: int4-g128; of GGUF: q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, "
+        "q4_k, q5_k, q6_k and mixes such as q4_k_m; part by part: bf16/experts=int4-g32. "
+        "Default: that of the published checkpoint.",
     ),
 ]
 DraftDtype = Annotated[

@@ -20,7 +20,7 @@ from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names, named_transforms, require_priced
 from costmodel.parallel.plan import plan_of
-from costmodel.passes.formats import PLAIN, SIXTEEN_BITS
+from costmodel.passes.formats import PLAIN, SIXTEEN_BITS, recipe_parts
 from costmodel.passes.forward import Deployment
 from costmodel.passes.memory import kv_bytes
 from costmodel.passes.precision import Precision, precision
@@ -185,6 +185,8 @@ def _drafter(
     configuration: DecodingConfiguration, method: Method, d: Deployment, transforms: tuple[Transform, ...]
 ) -> Drafter:
     draft_dtype = configuration.deployment.draft_dtype
+    if draft_dtype is not None:
+        recipe_parts(draft_dtype, d.architecture)  # an unknown format is refused before anything is computed
     if configuration.draft_passes is not None and configuration.draft_bytes is not None:
         return custom_drafter(
             method,

@@ -254,7 +254,7 @@ class Engine:
     def running(self, deployment: Deployment) -> Deployment:
         """The deployment with the engine's kernels between products; models released in fp8 have scales by block."""
         model, k = deployment.architecture, self.kernels
-        by_tensor = "fp8-block" not in (model.dtype, deployment.precision.weights)
+        by_tensor = model.dtype not in ("fp8", "fp8-block") and deployment.precision.weights != "fp8-block"
         fused = model.model_type in k.norms_in_reductions and model.hidden > k.fused_width
         done = k.quantised_inputs | (_NORMED if fused and deployment.tensor_parallel > 1 else frozenset())
         return replace(

@@ -32,7 +32,7 @@ BAR = [name for names in QUESTION.values() for name in names]
 OWN = {page: [*INLINE[page], *(name for names in BEHIND.get(page, {}).values() for name in names)] for page in PAGES}
 CHANGES = {
     "model": "llama-3.2-1b", "device": "l4", "other_device": "l40s", "engine": "sglang", "dtype": "fp8",
-    "kv_dtype": "fp8", "known_by": "rate", "rates": "0.8,0.6", "against": "n-gram",
+    "kv_dtype": "fp8", "draft_dtype": "fp8", "known_by": "rate", "rates": "0.8,0.6", "against": "n-gram",
     "commit": "capped", "threshold": 0.6, "block": 16, "cache": "dual", "confidence": "masked-names--dual-cache",
     "prompt": 2, "agreement_ratio": 0.8,
     "method": "mtp", "draft": "llama-3.2-1b", "trace": RANKED, "other_trace": RANKED,
