@@ -253,6 +253,7 @@ def _grouped_attention(keys: ConfigKeys, hidden: int) -> Attention:
         sinks=keys.family.sinks,
         gated=keys.family.gated_attention,
         q_lora_rank=keys.count("q_lora_rank") if keys.family.factored_query else 0,
+        block_tokens=keys.family.block_tokens,
     )
 
 

@@ -113,6 +113,6 @@ EXPERT_FAMILIES: Mapping[str, Family] = {
         mlp_bias="use_bias",
         qk_norm="use_qk_norm",
         moe=True,
-        block_tokens=32,  # block_length of its generate(): blocks are causal, their tokens see each other
+        block_tokens=32,  # ASSUMED: block_length of its generate(); blocks are causal, their tokens see each other
     ),
 }
