@@ -159,9 +159,9 @@ def _served(
     require_room(setting, space)
     curve = replica_curve(setting, a, load, largest=min(space.largest_batch, most), token_budget=token_budget)
     replicas = float(
-        least_replicas(
-            curve, load.requests_per_s, curve.batch[-1:], slo, utilisation=utilisation, most=MOST_REPLICAS
-        )[0]
+        least_replicas(curve, load.requests_per_s, curve.batch[-1:], slo, utilisation=utilisation, most=MOST_REPLICAS)[
+            0
+        ]
     )
     if not math.isfinite(replicas):
         raise InfeasibleError(_least(setting, curve, slo))

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.answers.estimate import Setting, estimate, mixed_prefill_s, prefill_s
 from costmodel.answers.workload import Limits, Load
@@ -41,9 +42,7 @@ class Prompts:
 
     def slower(self, ratio: Array) -> "Prompts":
         """The same where everything takes `ratio` times as long."""
-        return replace(
-            self, mean_s=self.mean_s * ratio, square=self.square * ratio**2, alone_s=self.alone_s * ratio
-        )
+        return replace(self, mean_s=self.mean_s * ratio, square=self.square * ratio**2, alone_s=self.alone_s * ratio)
 
 
 class Speeds(NamedTuple):
@@ -279,7 +278,7 @@ def replica_prompts(
     lengths = np.array(load.prompt_tokens).reshape(-1, *(1 for _ in room.shape))
     return Prompts(
         mean_s=seconds.mean(axis=0), square=(seconds**2).mean(axis=0),
-        iterations=np.maximum(lengths / room, 1.0).mean(axis=0), filled=(lengths / room).mean(axis=0),
+        iterations=np.maximum(np.ceil(lengths / room - 1e-9), 1.0).mean(axis=0), filled=(lengths / room).mean(axis=0),
         alone_s=np.stack(alone).mean(axis=0),
     )  # fmt: skip
 
@@ -313,9 +312,7 @@ def replica_speeds(
     return Speeds(rate, tpot, np.broadcast_to(ttft, np.shape(rate)))
 
 
-def first_token_s(
-    prompts: Prompts, step_s: Array, *, arrivals: Array, composed: int, residual_ratio: float
-) -> Array:
+def first_token_s(prompts: Prompts, step_s: Array, *, arrivals: Array, composed: int, residual_ratio: float) -> Array:
     """Mean time to first token among requests that decode, once there is a place.
 
     An iteration takes a decode step and the prompts of all who arrived while another one ran. A request waits for what
@@ -375,11 +372,11 @@ def _beside_s(setting: Setting, length: float, b: Array, rows: Number, drafts: b
 
 def _along(batch: Array, values: Array, wanted: Array | float) -> Array:
     """Values at other batches, [..., wanted], linear between those of the curve."""
-    at = np.clip(np.searchsorted(batch, wanted), 1, max(batch.size - 1, 1))
+    at = np.clip(np.searchsorted(batch, wanted), 1, max(batch.size - 1, 1)).astype(np.int64)
     return _between(values, (at, _share(batch[at - 1], batch[np.minimum(at, batch.size - 1)], np.asarray(wanted))))
 
 
-def _places(rising: Array, wanted: Array) -> tuple[Array, Array]:
+def _places(rising: Array, wanted: Array) -> tuple[NDArray[np.int64], Array]:
     """Between which entries of the last axis values lie, and how far, both of the shape of `wanted`."""
     last = rising.shape[-1] - 1
     at = np.clip((rising[..., None, :] < wanted[..., :, None]).sum(axis=-1), min(1, last), last)
@@ -393,7 +390,7 @@ def _share(low: Array, high: Array, wanted: Array) -> Array:
     return np.clip((wanted - low) / np.where(gap > 0.0, gap, 1.0), 0.0, 1.0)
 
 
-def _between(values: Array, at: tuple[Array, Array]) -> Array:
+def _between(values: Array, at: tuple[NDArray[np.int64], Array]) -> Array:
     """Values at such places of the last axis."""
     places, share = at
     if values.shape[-1] == 1:

@@ -19,6 +19,7 @@ from costmodel.optimizers.joint.comparison import Comparison, compare_designs
 from costmodel.optimizers.joint.evaluation import Evaluation, evaluate
 from costmodel.optimizers.joint.search import Design, JointOptimum, NoDesignError, design_at, joint_search
 from costmodel.optimizers.joint.space import JointQuestion
+from costmodel.passes.ops import Array
 
 SEEDS = 3
 LOWER_CAPS = 3  # further batch caps that are simulated of a design whose goodput may gain
@@ -198,11 +199,16 @@ def _following(question: JointQuestion, found: Evaluation, tried: Sequence[Final
     met = [each.value for each in tried if each.meets(question.slo)]
     values = np.where(fresh & (under.value > MORE * max(met, default=0.0)), under.value, -np.inf)
     if np.isfinite(values).any():
-        return design_at(corrected, under, np.unravel_index(int(np.argmax(values)), values.shape))
+        return design_at(corrected, under, _highest(values))
     excess = np.where(fresh & under.carries, under.excess(corrected.slo), np.inf)
     if met or excess.min() >= min(each.excess(question.slo) for each in tried):
         return None
-    return design_at(corrected, under, np.unravel_index(int(np.argmin(excess)), excess.shape))
+    return design_at(corrected, under, _highest(-excess))
+
+
+def _highest(values: Array) -> tuple[int, ...]:
+    """Where the highest value stands."""
+    return tuple(int(at) for at in np.unravel_index(int(np.argmax(values)), values.shape))
 
 
 def _place(question: JointQuestion, found: Evaluation, design: Design) -> tuple[int, int, int]:

@@ -159,9 +159,7 @@ def evaluate(question: JointQuestion, node: Node, steps: Array | None = None) ->
     )  # fmt: skip
 
 
-def _under_load(
-    question: JointQuestion, node: Node, curve: Curve, busy: Speeds
-) -> tuple[Array, Mask, Loaded]:
+def _under_load(question: JointQuestion, node: Node, curve: Curve, busy: Speeds) -> tuple[Array, Mask, Loaded]:
     """Replicas that are run, whether they carry a stated rate, and what requests see."""
     held = question.most_devices // node.placement.layout.devices
     shape = busy.requests_per_s.shape

@@ -309,9 +309,7 @@ def _best_design(question: JointQuestion, evaluation: Evaluation, shape: int) ->
     return design_at(question, evaluation, (shape, int(budget), int(cap)))
 
 
-def design_at(
-    question: JointQuestion, evaluation: Evaluation, name: tuple[int, ...], *, busy: bool = False
-) -> Design:
+def design_at(question: JointQuestion, evaluation: Evaluation, name: tuple[int, ...], *, busy: bool = False) -> Design:
     """A design of an evaluated node.
 
     Args:

@@ -60,9 +60,7 @@ def test_it_is_that_of_a_queue_with_a_known_law():
 
 @pytest.mark.parametrize("start", [0.01, 7.0, 1e4])
 def test_it_is_found_from_any_start(start):
-    kept, lost = highest_rate(
-        lambda rate: LoadPoint(name="", rate_per_s=rate, metrics={"is_kept": rate < 40}), start
-    )
+    kept, lost = highest_rate(lambda rate: LoadPoint(name="", rate_per_s=rate, metrics={"is_kept": rate < 40}), start)
     assert kept.rate_per_s < 40 <= lost.rate_per_s <= RESOLUTION * kept.rate_per_s
 
 

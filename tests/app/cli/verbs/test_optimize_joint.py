@@ -103,9 +103,7 @@ def test_where_nothing_meets_the_limits_the_nearest_is_shown_and_the_code_says_s
     (nearest,) = answer["choices"]
     assert done.code == 3 and "No design meets the limits (mean TTFT <= 10 ms)" in done.err
     assert not nearest["meets_limits"] and nearest["simulated"]["ttft_s"] > 0.010
-    assert all(
-        row["simulated"]["ttft_s"] >= 0.99 * nearest["simulated"]["ttft_s"] for row in answer["alternatives"]
-    )
+    assert all(row["simulated"]["ttft_s"] >= 0.99 * nearest["simulated"]["ttft_s"] for row in answer["alternatives"])
     assert not list(tmp_path.glob("*/*.sh")), "engines get no files of what does not do what was asked"
     shown = rooftree(*ISSUE[:-1], "--slo-ttft", "10", "--out", tmp_path / "again")
     assert shown.code == 3 and "Nearest is" in shown.out and not shown.out.startswith("Run ")
