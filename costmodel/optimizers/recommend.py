@@ -272,6 +272,7 @@ def drafter_question(question: DecodingConfiguration, source: Source, *, draft_m
     known = replace(
         question, method=source.method, draft_model=named or source.draft_model, trace=source.recorded_as,
         match_rate=source.match_rate, acceptance_by_depth=source.carried_rates,
+        known_tokens=source.known_tokens,
         tokens_per_step=source.own_tokens_per_step,
     )  # fmt: skip
     recorded = source.trained_layers
