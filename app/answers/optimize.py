@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -187,7 +187,7 @@ def cell(here: Cell, answer: Recommendation) -> Json:
             "topology": picked.topology, "draft": draft_words(picked.acceptance),
             "draft_tokens": picked.acceptance.draft_tokens, "tokens_per_step": picked.acceptance.tokens_per_step,
             **{key: found[key] for key in ("tokens_per_s", "tokens_per_s_interval", "speedup", "speedup_interval")},
-            "acceptance": None if plain else acceptance(answer.source(picked)),
+            "acceptance": None if plain else acceptance(answer.source(picked), [picked.acceptance]),
         }  # fmt: skip
 
     return {
@@ -238,8 +238,14 @@ def breakdown(result: Estimate) -> Json:
     } | ({"hidden": float(result.step.hidden_s)} if np.any(result.step.hidden_s) else {})
 
 
-def acceptance(known: Source) -> Json:
-    """Where acceptance comes from: `kind`, what to look up, on which model, and what its interval covers."""
+def acceptance(known: Source, used: Iterable[Acceptance] = ()) -> Json:
+    """Where acceptance comes from: `kind`, what to look up, on which model, and what its interval covers.
+
+    Args:
+        known: the drafter.
+        used: configurations whose acceptance comes from it; what has to be said beside the longest is the `remark`.
+    """
+    levels = max((each.levels for each in used), default=0)
     found: Json = {"kind": known.kind, "source": known.reference, "borrowed": known.borrowed,
                    "label": f"acceptance {known.label}"}  # fmt: skip
     if known.trace is not None:
@@ -249,8 +255,9 @@ def acceptance(known: Source) -> Json:
     if known.rates is not None:
         found["rates"] = list(known.rates.by_depth)
         found["known_draft_tokens"] = known.rates.measured
-    covers = "recorded requests and cost model" if known.positions is not None else "cost model alone"
-    return found | {"interval_covers": covers}
+    if remark := known.remark_at(levels):
+        found["remark"] = remark
+    return found | {"interval_covers": known.interval_covers(levels)}
 
 
 def provenance(setting: Setting, result: Estimate, known: Source | None) -> Json:
@@ -259,7 +266,7 @@ def provenance(setting: Setting, result: Estimate, known: Source | None) -> Json
     device = setting.device
     terms = dominant_terms(result.step, device.constants.residual_ratio, used)[:2]
     return {
-        "acceptance": {"source": "stated rate"} if known is None else acceptance(known),
+        "acceptance": {"source": "stated rate"} if known is None else acceptance(known, [result.acceptance]),
         "device": {
             "name": device.name,
             "calibrated": device.calibrated,

@@ -199,8 +199,18 @@ def chain(source: Source, draft_tokens: int, *, most: int = 0, seed: int = 0) ->
     return _shipped_chain(source.path, source.method, draft_tokens, max(most, draft_tokens), seed)
 
 
-def acceptance_words(source: Source) -> str:
-    """Where a drafter's acceptance is known from, and what that leaves open, in a sentence."""
+def acceptance_words(source: Source, draft_tokens: int = 0) -> str:
+    """Where a drafter's acceptance is known from, and what that leaves open, in sentences.
+
+    Args:
+        source: the drafter.
+        draft_tokens: most draft tokens of an answer that rests on it.
+    """
+    remark = source.remark_at(draft_tokens)
+    return " ".join(filter(None, (_source_words(source), remark and f"{remark[:1].upper()}{remark[1:]}.")))
+
+
+def _source_words(source: Source) -> str:
     if source.kind in ("recorded", "counted"):
         if not source.borrowed:
             return "Acceptance was recorded on this model."

@@ -80,8 +80,8 @@ class PublishedAcceptance:
 
         The published rates where there are some. From means alone: what a longer draft gains over the next shorter one
         that was measured is spread as if each of its further tokens were accepted at one rate; gains that grow with K,
-        which noise alone can cause, are averaged with their neighbours. Beyond the longest draft measured, the last
-        token's rate given those before it holds on.
+        which noise alone can cause, are averaged with their neighbours. Beyond the longest draft measured,
+        acceptance goes on as that of published drafters does (`costmodel.laws.acceptance.decay`).
 
         Args:
             draft_tokens: K >= 0.
@@ -93,13 +93,11 @@ class PublishedAcceptance:
             raise InputError(f"was published for a {self.shape}, not a chain", key="shape", value=self.data_set)
         if draft_tokens < 0:
             raise InputError("must be >= 0", key="draft_tokens", value=draft_tokens)
+        from costmodel.laws.acceptance import DepthRates
         from costmodel.laws.acceptance.means import rates_of_means
 
         known = list(self.rates) or rates_of_means(self.tokens_per_step)
-        last = known[-1] / known[-2] if len(known) > 1 and known[-2] > 0 else known[-1]
-        while len(known) < draft_tokens:
-            known.append(known[-1] * last)
-        return tuple(known[:draft_tokens])
+        return DepthRates(by_depth=tuple(known), measured=len(known)).at(draft_tokens)
 
     def mean_at(self, draft_tokens: int) -> float:
         """Tokens per step of a chain of K tokens: as published where K was measured, else from `depth_rates`."""

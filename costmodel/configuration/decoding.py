@@ -39,6 +39,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "tokens_per_step": (1, MOST_DRAFT_TOKENS + 1),
     "batch": (1, _MOST_REQUESTS),
     "context": (0, _MOST_REQUESTS),
+    "known_tokens": (1, MOST_DRAFT_TOKENS),
     "canvas_tokens": (1, MOST_CANVAS_TOKENS),
     "max_batch": (1, _MOST_REQUESTS),
     "max_length": (1, _MOST_REQUESTS),
@@ -91,8 +92,9 @@ class DecodingConfiguration:
         trace: recording whose acceptance the configuration was chosen on: shipped name or path.
         match_rate: share of steps with a proposal, 0 to 1, where the recording does not hold it.
         acceptance_by_depth: unconditional probability that the first 1..K draft tokens are all accepted, as stated,
-            counted by an engine or published; a longer draft goes on at the last rate given the tokens before. One
-            entry is the geometric law.
+            counted by an engine or published. One entry is the geometric law, unless `known_tokens` says otherwise.
+        known_tokens: draft tokens up to which `acceptance_by_depth` is known; None: as many as it has entries, of one
+            entry any.
         tokens_per_step: stated tokens per step of the whole shape, where nothing more is known.
         refine: how a method that refines masked blocks commits them, in place of its entry's own rule, block and cache;
             None: the entry's.
@@ -125,6 +127,7 @@ class DecodingConfiguration:
     trace: str | None = None
     match_rate: float | None = None
     acceptance_by_depth: tuple[float, ...] | None = None
+    known_tokens: int | None = None
     tokens_per_step: float | None = None
     refine: RefinePolicy | None = None
     canvas_tokens: int | None = None

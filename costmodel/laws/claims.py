@@ -49,6 +49,13 @@ def rate_claim(method: Method, rates: DepthRates | float, draft_tokens: int) -> 
         raise InputError(rule, key="method", value=method.slug)
     if not method.drafts and draft_tokens:
         raise InputError("drafts nothing: ask for 0 draft tokens", key="method", value=method.slug)
+    point = _rate_claim(method, rates, draft_tokens)
+    emitted = rates.samples(draft_tokens, lambda case: _rate_claim(method, case, draft_tokens).tokens_per_step)
+    return replace(point, samples=emitted)
+
+
+def _rate_claim(method: Method, rates: DepthRates, draft_tokens: int) -> Acceptance:
+    """Acceptance of drafts of K tokens under one way in which it goes on."""
     rates = step_rates(method, rates, draft_tokens)
     serial = rates.chain(draft_tokens)
     b = method.batch

@@ -307,7 +307,7 @@ def _known(written: ScenarioFile) -> Source | None:
         )  # fmt: skip
     method = method or _OTHERWISE
     if s.acceptance is not None:
-        return rates_source(method, s.acceptance, match_rate=s.match_rate)
+        return rates_source(method, s.acceptance, match_rate=s.match_rate, known_tokens=s.known_tokens)
     assert s.tokens_per_step is not None
     return length_source(method, s.tokens_per_step, [s.longest_draft], match_rate=s.match_rate)
 

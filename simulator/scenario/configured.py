@@ -95,7 +95,7 @@ def _known(chosen: DecodingConfiguration) -> dict[str, Any]:
     if chosen.trace is not None:
         return {"trace": chosen.trace}
     if chosen.acceptance_by_depth:
-        return {"acceptance": list(chosen.acceptance_by_depth)}
+        return {"acceptance": list(chosen.acceptance_by_depth), "known_tokens": chosen.known_tokens}
     return {"tokens_per_step": chosen.tokens_per_step}
 
 

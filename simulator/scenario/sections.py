@@ -106,6 +106,7 @@ class SpeculationSection(Section):
         trace: acceptance trace, a file or the name of a shipped one; or a confidence trace of masked blocks.
         acceptance: in its place one rate of a token given those before it (0.72), or the share of steps in which each
             position was accepted (0.78,0.61,0.48).
+        known_tokens: draft tokens up to which `acceptance` is known; None: as many as it has rates, of one rate any.
         tokens_per_step: or the tokens that a step of the longest draft emits, the bonus token counted.
         draft_tokens: K of a chain.
         tree: file of a tree's JSON instead, or the JSON itself.
@@ -134,6 +135,7 @@ class SpeculationSection(Section):
 
     trace: str | None = None
     acceptance: Rates | None = None
+    known_tokens: Whole | None = None
     tokens_per_step: Annotated[float, Field(ge=1, le=4096)] | None = None
     draft_tokens: Annotated[int, Field(ge=0, le=4095)] | None = None
     tree: str | dict[str, list[int] | bool] | None = None

@@ -5,7 +5,7 @@ emits at a draft length (`costmodel.optimizers.drafters.sources`, `app.cli.quest
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from app.cli.option_groups import Accepted
 
 if TYPE_CHECKING:
     from costmodel.configuration import DecodingConfiguration
+    from costmodel.laws.acceptance import Acceptance
     from costmodel.optimizers.drafters.sources import Source
     from traces.kinds.refine_policy import RefinePolicy
 
@@ -278,7 +279,8 @@ def acceptance_values(
     if source.rates.tokens_per_step is not None and draft_tokens in (None, source.rates.measured):
         known = {"tokens_per_step": source.rates.tokens_per_step, "draft_tokens": source.rates.measured}
         return values | {f"speculation.{key}": value for key, value in known.items()}
-    return values | {"speculation.acceptance": list(source.rates.by_depth)}
+    known_to = {"speculation.known_tokens": source.known_tokens}
+    return values | {"speculation.acceptance": list(source.rates.by_depth)} | known_to
 
 
 def _check_masked(trace: str, drafts: Mapping[str, Any]) -> None:
@@ -340,12 +342,18 @@ def draft_lengths(text: str | None, *, least: int) -> list[int] | None:
     return None if text is None else whole_numbers(text, "--draft-tokens", least=least, most=MOST_DRAFT_TOKENS)
 
 
-def numbers_words(source: "Source | None") -> list[str]:
-    """What has to be said of acceptance that was not replayed; nothing where it was."""
+def numbers_words(source: "Source | None", used: "Iterable[Acceptance]" = ()) -> list[str]:
+    """What has to be said of acceptance that was not replayed; nothing where it was.
+
+    Args:
+        source: where it is known from.
+        used: configurations whose acceptance comes from it.
+    """
     if source is None or source.positions is not None:
         return []
     about = source.label if source.kind != "stated" else f"stated: {source.about}"
-    return [f"acceptance {about}; intervals cover the cost model alone"]
+    covers = source.interval_covers(max((each.levels for each in used), default=0))
+    return [f"acceptance {about}; intervals cover the {covers}"]
 
 
 def as_given(text: str | None) -> float | list[float] | None:

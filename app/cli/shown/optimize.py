@@ -234,7 +234,7 @@ def _bounds(pair: Sequence[Any]) -> tuple[float, float]:
 def _caption(answers: "Sequence[Recommendation]") -> str:
     """What the columns mean, once."""
     exact = any(s.positions is None for answer in answers for s in answer.sources)
-    known = ", of the step's time alone where acceptance is no recording" if exact else ""
+    known = ", of the step's time alone where acceptance is known as numbers" if exact else ""
     return (
         "K: draft tokens per request and step; speedup against no speculation (off) at the same batch and context; "
         f"loses: tokens/s of the next best against the first; brackets: 80 % intervals{known}"

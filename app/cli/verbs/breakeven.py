@@ -114,11 +114,11 @@ def breakeven(
         ranges += [names | _batches(setting, a, c, seed) for a in found for c in contexts if known]
     answer: dict[str, Any] = {"inputs": inputs, "points": points}
     if source is not None:
-        answer |= {"acceptance": acceptance(source), "batches": ranges}
+        answer |= {"acceptance": acceptance(source, found), "batches": ranges}
 
     def show() -> None:
         _print(answer)
-        for line in numbers_words(source):
+        for line in (*filter(None, [answer.get("acceptance", {}).get("remark")]), *numbers_words(source, found)):
             say(line)
 
     def draw(folder: Path) -> None:

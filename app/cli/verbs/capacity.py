@@ -137,13 +137,14 @@ def capacity(
         "tree": str(tree) if tree else None, "utilisation": utilisation,
         "dtype": formats.dtype, "set": formats.overrides or [], "seed": seed, "search": search,
     }  # fmt: skip
-    known = {"acceptance": acceptance(source)} if drafted and source is not None else {}
+    known = {"acceptance": acceptance(source, drafted)} if drafted and source is not None else {}
     best = _best(rows, ranked=is_full(search))
     answer = {"inputs": inputs, "plans": rows, "best": best, "assumptions": assumptions(settings), **known}
 
     def show() -> None:
         _print(answer)
-        for line in numbers_words(source if drafted else None):
+        said = [known["acceptance"].get("remark")] if known else []
+        for line in (*filter(None, said), *numbers_words(source if drafted else None, drafted)):
             say(line)
 
     delivered = deliver(answer, name="capacity", json=json, out=out, quiet=quiet, show=show, csv=csv, rows=["plans"])

@@ -156,7 +156,11 @@ def predict(
     inputs = _inputs(running.params, chosen, batches, context, able, source) | {
         name: ",".join(dict.fromkeys(cell[name] for cell in cells)) for name in cells[0]
     }
-    answer = {"inputs": inputs, "acceptance": None if source is None else acceptance(source), "predictions": rows}
+    answer = {
+        "inputs": inputs,
+        "acceptance": None if source is None else acceptance(source, configurations),
+        "predictions": rows,
+    }
 
     def also(folder: Path) -> None:
         if explain:
@@ -164,7 +168,7 @@ def predict(
 
     def show() -> None:
         print_predictions(rows, inputs)
-        for line in numbers_words(source):
+        for line in numbers_words(source, configurations):
             say(line)
 
     found = deliver(

@@ -84,7 +84,7 @@ def answer_hardware(state: State) -> Answer:
                  figure=step_bar_figure(explained)),
         ],
         tables=[("Side by side", beside)],
-        notes=[f"{acceptance_words(drafters(state)[0])} It is taken to be the same on every device.",
+        notes=[f"{acceptance_words(drafters(state)[0], state.draft_tokens)} It is taken to be alike on every device.",
                "Prices and power models are assumptions of the profiles; see rooftree devices."],
         deferred=lambda: _deferred(state, title),
     )  # fmt: skip

@@ -81,7 +81,7 @@ def answer_map(state: State) -> Answer:
             Card(title="Speedup of the best K", note="Blue is faster than no speculation; white is no gain.",
                  figure=_speedup_figure(speedup, words, [*_wall_line(wall), _mine(state)])),
         ],
-        notes=_notes(setting, source),
+        notes=_notes(setting, source, state.draft_tokens),
         deferred=lambda: (
             DeferredAnswer(cards=[_cut_card(setting, cut, state)]) if unmet is None else _instead(state, unmet)
         ),
@@ -303,10 +303,10 @@ def _at(setting: Setting, known: Sequence[Estimate], state: State, unmet: Unmet 
     ]  # fmt: skip
 
 
-def _notes(setting: Setting, source: Source) -> list[str]:
+def _notes(setting: Setting, source: Source, draft_tokens: int) -> list[str]:
     notes = [
         f"Memory counts as {setting.engine.name} divides it; the wall is that of plain decoding.",
-        acceptance_words(source),
+        acceptance_words(source, draft_tokens),
     ]
     if not setting.device.calibrated:
         notes.append(f"Constants of {setting.device.name} are those of {setting.device.constants_from}.")

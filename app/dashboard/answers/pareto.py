@@ -160,7 +160,7 @@ def _commands(state: State, asked: DecodingConfiguration) -> Callable[[LayoutPoi
 
 def _notes(state: State, left_out: dict[Layout, str]) -> list[str]:
     notes = ["A device's tokens are those of the whole batch over the devices of the layout; decode steps alone."]
-    notes.append(acceptance_words(drafters(state)[0]))
+    notes.append(acceptance_words(drafters(state)[0], state.draft_tokens))
     if left_out:
         notes.append(f"Left out: {_names(left_out)}.")
     return notes

@@ -130,7 +130,8 @@ def _speculation(state: State) -> tuple[str, dict[str, Any]]:
         found["speculation.tokens_per_step"] = source.rates.tokens_per_step
     else:
         found["speculation.acceptance"] = list(source.rates.by_depth)
-    return acceptance_words(source), found
+        found["speculation.known_tokens"] = source.known_tokens
+    return acceptance_words(source, state.draft_tokens), found
 
 
 def _command(state: State) -> str:

@@ -61,6 +61,11 @@ class Acceptance:
         return remark(self.rule, self.note, lossy=self.lossy)
 
     @property
+    def levels(self) -> int:
+        """Draft tokens that a step can accept at most: those of a chain, or the depth of a static tree."""
+        return self.draft_tokens if self.tree is None else self.tree.depth - 1
+
+    @property
     def topology(self) -> str:
         """`off`, `chain`, `tree` (static) or `dynamic_tree`."""
         if self.draft_tokens == 0:

@@ -73,13 +73,18 @@ def stated_tree(rates: DepthRates, tree: Tree) -> Acceptance:
         rates: of chains.
         tree: the shape.
     """
+    remark = "; ".join(text for text in (ASSUMED_SIBLINGS, rates.remark_at(tree.depth - 1)) if text)
+    return Acceptance(
+        draft_tokens=tree.draft_tokens, tokens_per_step=_tree_tokens(rates, tree),
+        proposal_ratio=rates.proposal_ratio, proposed_tokens=float(tree.draft_tokens), tree=tree, note=remark,
+        samples=rates.samples(tree.depth - 1, lambda case: _tree_tokens(case, tree)),
+    )  # fmt: skip
+
+
+def _tree_tokens(rates: DepthRates, tree: Tree) -> float:
     vectors = sibling_rates(rates, max(tree.depth - 1, 1), max(tree.ranks) + 1)
     reached, level = [1.0], [0]
     for parent, rank in zip(tree.parents[1:], tree.ranks[1:], strict=True):
         reached.append(reached[parent] * vectors[level[parent]][rank])
         level.append(level[parent] + 1)
-    remark = "; ".join(text for text in (ASSUMED_SIBLINGS, rates.remark_at(tree.depth - 1)) if text)
-    return Acceptance(
-        draft_tokens=tree.draft_tokens, tokens_per_step=1.0 + rates.proposal_ratio * math.fsum(reached[1:]),
-        proposal_ratio=rates.proposal_ratio, proposed_tokens=float(tree.draft_tokens), tree=tree, note=remark,
-    )  # fmt: skip
+    return 1.0 + rates.proposal_ratio * math.fsum(reached[1:])

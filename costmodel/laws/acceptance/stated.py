@@ -6,14 +6,17 @@ a published method (`costmodel.laws.claims`).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 
+from costmodel.laws.acceptance.decay import ratio_cases, usual_ratio
 from costmodel.laws.acceptance.means import rates_of_means
 from costmodel.laws.acceptance.per_step import Acceptance
+from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.kinds.summary import Summary
 from traces.kinds.tree import Tree
@@ -26,13 +29,13 @@ MOST_RATES = 4095
 class DepthRates:
     """Acceptance that is known as numbers, for chains of any length.
 
-    Beyond the last rate the chance that a token is accepted, given those before it, stays what it was there. One rate
-    is therefore the geometric law.
+    One rate that is stated for any length is the geometric law. Beyond the last position that is known, each further
+    token is accepted, given those before it, so many times as often as the one before, as published drafters show.
 
     Example:
-        >>> rates = DepthRates(by_depth=(0.8, 0.6), measured=2)
+        >>> rates = DepthRates(by_depth=(0.8, 0.6), measured=2, drafted_by="head")
         >>> [round(rate, 2) for rate in rates.at(3)]
-        [0.8, 0.6, 0.45]
+        [0.8, 0.6, 0.44]
 
     Args:
         by_depth: P(the first d draft tokens are all accepted) in a step with a proposal, d = 1, 2, ..; at least one
@@ -43,6 +46,8 @@ class DepthRates:
         means: emitted over all steps, by the draft tokens at which that was measured; empty where rates are known.
         proposal_ratio: share of steps with a proposal, 0 to 1.
         remark: what has to be said beside answers that rest on them; empty for nothing.
+        drafted_by: who drafts, as methods' entries say it, for how acceptance goes on; empty: anybody.
+        decay_ratio: by which acceptance goes on per position beyond what is known; None: the median of `drafted_by`.
 
     Raises:
         InputError: no rate, rates outside [0, 1], or rates that increase.
@@ -54,6 +59,8 @@ class DepthRates:
     means: Mapping[int, float] = field(default_factory=dict)
     proposal_ratio: float = 1.0
     remark: str = ""
+    drafted_by: str = ""
+    decay_ratio: float | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.by_depth) <= MOST_RATES or not all(0.0 <= rate <= 1.0 for rate in self.by_depth):
@@ -75,19 +82,48 @@ class DepthRates:
         before = self.by_depth[-2] if len(self.by_depth) > 1 else 1.0
         return self.by_depth[-1] / before if before > 0.0 else 0.0
 
+    @property
+    def known_tokens(self) -> int | None:
+        """Draft tokens up to which acceptance is known; None: it is stated for any length."""
+        if self.measured is None and len(self.by_depth) > 1:
+            return len(self.by_depth)
+        return self.measured
+
+    def goes_beyond(self, draft_tokens: int) -> bool:
+        """Whether a chain of K tokens is longer than what is known."""
+        return self.known_tokens is not None and draft_tokens > self.known_tokens
+
     def at(self, draft_tokens: int) -> tuple[float, ...]:
         """One rate per draft token of a chain of K >= 0 tokens."""
-        more = range(1, draft_tokens - len(self.by_depth) + 1)
-        continued = (self.by_depth[-1] * self.last_conditional**further for further in more)
-        return (*self.by_depth[:draft_tokens], *continued)
+        rates = list(self.by_depth[:draft_tokens])
+        known = draft_tokens if self.known_tokens is None else self.known_tokens
+        decay = self.decay_ratio
+        if decay is None:
+            decay = usual_ratio(self.drafted_by, max(known, 1))
+        accepted = self.last_conditional
+        while len(rates) < draft_tokens:
+            if len(rates) >= known:
+                accepted = min(accepted * decay, 1.0)
+            rates.append(rates[-1] * accepted)
+        return tuple(rates)
+
+    def cases(self, draft_tokens: int) -> tuple[Self, ...]:
+        """Ways in which acceptance may go on beyond what is known, equally likely; none for K within it."""
+        if not self.goes_beyond(draft_tokens) or self.decay_ratio is not None:
+            return ()
+        ratios = ratio_cases(self.drafted_by, self.known_tokens or 1)
+        return tuple(replace(self, decay_ratio=ratio) for ratio in ratios)
 
     def remark_at(self, draft_tokens: int) -> str:
         """What has to be said beside an answer for K draft tokens; empty for nothing."""
         words = [self.remark] if self.remark else []
-        if self.measured is not None and draft_tokens > self.measured:
+        if self.goes_beyond(draft_tokens):
+            known = self.known_tokens or 1
+            low, high = np.quantile(ratio_cases(self.drafted_by, known), [0.1, 0.9])
             words.append(
-                f"acceptance is known to K={self.measured}; beyond it each further token is accepted with "
-                f"{self.last_conditional:.3f}, the last known rate given the tokens before"
+                f"acceptance is known to K={known} and used to K={draft_tokens}; each further token is "
+                f"taken to be accepted {usual_ratio(self.drafted_by, known):.2f} times as often as the one before it, "
+                f"{low:.2f} to {high:.2f} in the interval, as published drafters are"
             )
         elif self.tokens_per_step is not None and 0 < draft_tokens != self.measured:
             words.append(
@@ -122,7 +158,17 @@ class DepthRates:
             proposal_ratio=self.proposal_ratio if draft_tokens else 0.0,
             proposed_tokens=float(draft_tokens),
             note=self.remark_at(draft_tokens) if draft_tokens else "",
+            samples=self.samples(draft_tokens, lambda case: case.chain(draft_tokens).tokens_per_step),
         )
+
+    def samples(self, draft_tokens: int, emitted: Callable[[Self], float]) -> Array:
+        """Tokens per step over the ways in which acceptance may go on; empty where K tokens are known.
+
+        Args:
+            draft_tokens: of the longest draft.
+            emitted: tokens per step at rates.
+        """
+        return np.array([emitted(case) for case in self.cases(draft_tokens)], dtype=np.float64)
 
 
 def longest_of(rates: DepthRates, guesses: int, draft_tokens: int) -> DepthRates:

@@ -5,13 +5,17 @@ by level under the law of siblings. Leaves out the search for the trees (`costmo
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from costmodel.laws.acceptance import ASSUMED_SIBLINGS, Acceptance, geometric, sibling_rates
-from costmodel.laws.prompt_states import recorded_acceptance, state_acceptance
+import numpy as np
+
+from costmodel.laws.acceptance import ASSUMED_SIBLINGS, Acceptance, DepthRates, geometric, sibling_rates
+from costmodel.laws.prompt_states import recorded_acceptance, state_acceptance, state_law
 from costmodel.method import Method
 from costmodel.method_library import load_method
 from costmodel.optimizers.drafters.sources import Source
 from costmodel.optimizers.trees.state_trees import best_state_trees
+from costmodel.passes.ops import Array
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.state_trees import StateTrees
@@ -44,10 +48,23 @@ def state_candidates(source: Source, sizes: Sequence[int], draws: RequestDraws |
             continue
         chosen = best_state_trees(vectors, size, method.shape.depth)
         if source.positions is None:
-            found.append(state_acceptance(chosen.states, chosen.law, method.shape, note=remark))
+            known = state_acceptance(chosen.states, chosen.law, method.shape, note=remark)
+            found.append(replace(known, samples=_samples(source, chosen.states, method.shape.depth)))
         else:
             found.append(recorded_acceptance(source.positions, chosen.states, draws, method.shape, note=remark))
     return found
+
+
+def _samples(source: Source, states: StateTrees, levels: int) -> Array:
+    """Tokens per step of trees over the ways in which stated acceptance may go on; empty where it is known."""
+    counted = source.trace is not None and source.trace.summary is not None and source.trace.summary.sibling_vectors
+    if source.rates is None or counted:
+        return np.zeros(0)
+
+    def emitted(case: DepthRates) -> float:
+        return state_law(states, [np.asarray(row) for row in sibling_rates(case, levels, WIDTH)]).tokens_per_step
+
+    return source.rates.samples(levels, emitted)
 
 
 def known_vectors(source: Source, levels: int) -> tuple[Sequence[Sequence[float]], str]:

@@ -76,8 +76,7 @@ def known_lengths(
         law = 1.0 + rates.proposal_ratio * float(np.sum(rates.at(draft_tokens)))
         kept = drawn[:, : min(draft_tokens, used)].sum(axis=1)
         if draft_tokens > used:
-            last = rates.last_conditional ** np.arange(1, draft_tokens - used + 1)
-            kept = kept + drawn[:, -1] * last.sum()
+            kept = kept + drawn[:, -1] * np.resize(_further(rates, used, draft_tokens), len(drawn))
         least, most, how = _bounds(rates, counts, draft_tokens, used, point)
         found.append(
             KnownLength(
@@ -86,6 +85,13 @@ def known_lengths(
             )
         )  # fmt: skip
     return found
+
+
+def _further(rates: DepthRates, used: int, draft_tokens: int) -> Array:
+    """Tokens accepted beyond those in use, of steps that accepted all of these, in the ways it may go on."""
+    last = rates.at(used)[-1]
+    ways = rates.cases(draft_tokens) or (rates,)
+    return np.array([sum(way.at(draft_tokens)[used:]) / last if last > 0.0 else 0.0 for way in ways])
 
 
 def independent_steps(method: Method, counts: Summary) -> float:

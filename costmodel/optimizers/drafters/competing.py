@@ -54,6 +54,7 @@ def carried(source: Source) -> dict[str, Any]:
         "trace": source.recorded_as,
         "match_rate": source.match_rate,
         "acceptance_by_depth": source.carried_rates,
+        "known_tokens": source.known_tokens,
         "tokens_per_step": source.own_tokens_per_step,
     }
 

@@ -131,6 +131,7 @@ def published_source(method: str, model: str, *, match_rate: float | None = None
         by_depth=entry.depth_rates(entry.draft_tokens), measured=entry.draft_tokens,
         proposal_ratio=proposal_share(method, match_rate) if alone else 1.0,
         remark=assumed_share(method, match_rate) if alone else _every_step(method),
+        drafted_by=load_method(method).drafted_by,
     )  # fmt: skip
     borrowed = match.kinship != "own"
     return Source(

@@ -136,6 +136,24 @@ class Source:
         return self.rates.by_depth if self.rates is not None and self.path is None else None
 
     @property
+    def known_tokens(self) -> int | None:
+        """Draft tokens up to which carried rates are known; None where their number says so."""
+        if self.rates is None or self.path is not None or self.rates.measured == len(self.rates.by_depth) > 1:
+            return None
+        return self.rates.measured
+
+    def remark_at(self, levels: int) -> str:
+        """What has to be said beside an answer whose longest draft has so many levels; empty for nothing."""
+        return self.rates.remark_at(levels) if self.rates is not None and levels else ""
+
+    def interval_covers(self, levels: int) -> str:
+        """What an interval holds beside the error of the cost model, whose longest draft has so many levels."""
+        if self.positions is not None:
+            return "recorded requests and cost model"
+        beyond = self.rates is not None and self.rates.goes_beyond(levels)
+        return "cost model, and how acceptance goes on beyond what is known" if beyond else "cost model alone"
+
+    @property
     def trained_layers(self) -> int | None:
         """Layers that a draft pass ran where it was recorded; None where the recording does not tell."""
         parameters = self.trace.provenance.extra.get("parameters") if self.trace is not None else None
@@ -148,19 +166,27 @@ class Source:
         return self if self.trace is None else replace(self, borrowed=is_borrowed(self.trace, model))
 
 
-def rates_source(method: str, rates: Sequence[float], *, match_rate: float | None = None) -> Source:
+def rates_source(
+    method: str, rates: Sequence[float], *, match_rate: float | None = None, known_tokens: int | None = None
+) -> Source:
     """Stated acceptance: one rate per token given those before it, or unconditional rates by position.
 
     Args:
         method: slug.
         rates: one rate, the geometric law; or the share of steps in which position 1, 2, .. was accepted.
         match_rate: share of steps with a proposal.
+        known_tokens: draft tokens up to which they are known; None: as many as there are, of one rate any.
 
     Raises:
         InputError: rates outside [0, 1], or that increase.
     """
-    measured = len(rates) if len(rates) > 1 else None
-    found = DepthRates(by_depth=tuple(rates), measured=measured, proposal_ratio=proposal_share(method, match_rate))
+    measured = known_tokens or (len(rates) if len(rates) > 1 else None)
+    found = DepthRates(
+        by_depth=tuple(rates),
+        measured=measured,
+        proposal_ratio=proposal_share(method, match_rate),
+        drafted_by=load_method(method).drafted_by,
+    )
     return Source(method=method, kind="stated", rates=found, about=_words(rates))
 
 
@@ -185,7 +211,7 @@ def length_source(
         at = entry.shape.nodes
     if not at or entry.has_own_pace or entry.shape.kind == "state_trees":
         return Source(method=method, kind="stated", own_tokens_per_step=tokens_per_step, about=about)
-    found = length_rates(tokens_per_step, at, match_rate=share)
+    found = replace(length_rates(tokens_per_step, at, match_rate=share), drafted_by=entry.drafted_by)
     return Source(method=method, kind="stated", rates=found, about=f"{about} at K={at}")
 
 
@@ -261,6 +287,7 @@ def means_source(method: str, means: Mapping[int, float], *, match_rate: float |
         InputError: tokens that no chain of that length emits.
     """
     found = means_rates(means, match_rate=proposal_share(method, match_rate))
+    found = replace(found, drafted_by=load_method(method).drafted_by)
     about = ", ".join(f"{mean:g} at K={draft_tokens}" for draft_tokens, mean in sorted(means.items()))
     return Source(method=method, kind="stated", rates=found, about=f"tokens per step {about}")
 
@@ -346,7 +373,7 @@ def counted_source(
         known = "no acceptance" if mean is None else f"a mean of {mean:.3g} tokens per step and no draft length"
         rule = f"holds {known}; give --draft-tokens, or state what is known: {FORMS.replace('eagle-3', slug)}"
         raise InputError(rule, file=file, key="summary")
-    rates = replace(rates, remark=remark)
+    rates = replace(rates, remark=remark, drafted_by=load_method(slug).drafted_by)
     return Source(method=slug, kind="counted", trace=trace, rates=rates, about=about, model=model)
 
 
@@ -373,7 +400,12 @@ def configured_source(chosen: DecodingConfiguration) -> Source | None:
         return policy_source(chosen.method, chosen.refine, chosen.tokens_per_step, canvas_tokens=canvas)
     about = str(chosen.provenance.get("acceptance") or "")
     if chosen.acceptance_by_depth:
-        found = rates_source(chosen.method, chosen.acceptance_by_depth, match_rate=chosen.match_rate)
+        found = rates_source(
+            chosen.method,
+            chosen.acceptance_by_depth,
+            match_rate=chosen.match_rate,
+            known_tokens=chosen.known_tokens,
+        )
         return replace(found, about=about or found.about)
     if chosen.tokens_per_step is not None:
         lengths = () if chosen.shape is not None else (chosen.draft_tokens,)

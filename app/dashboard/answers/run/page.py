@@ -231,7 +231,7 @@ def _rests_on(here: Recommendation, choice: Choice) -> Sequence[str]:
     """Whose acceptance, and whose constants."""
     notes, device = [], choice.contender.setting.device
     if choice.topology != "off":
-        notes.append(acceptance_words(here.source(choice)))
+        notes.append(acceptance_words(here.source(choice), choice.acceptance.levels))
     if not device.calibrated:
         notes.append(f"Constants of {device.name} are those of {device.constants_from}; it was not measured itself.")
     return notes

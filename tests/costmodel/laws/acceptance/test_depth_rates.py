@@ -3,11 +3,13 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.laws.acceptance import DepthRates, counted_rates, geometric, length_rates
+from costmodel.laws.acceptance.decay import usual_ratio
 from costmodel.laws.claims import rate_claim
 from costmodel.method_library import load_method
 from hardware_profiles.errors import InputError
@@ -23,16 +25,36 @@ def test_a_chain_emits_one_token_and_its_rates(by_depth, draft_tokens, share):
     assert found.tokens_per_step == pytest.approx(1 + share * math.fsum(rates.at(draft_tokens)))
     assert 1 <= found.tokens_per_step <= 1 + draft_tokens + 1e-12 and found.draft_tokens == draft_tokens
     assert bool(found.remark) == (draft_tokens > len(by_depth)), "what goes further than is known says so"
-    assert found.samples.size == 0, "numbers have no spread of their own"
+    assert bool(found.samples.size) == (draft_tokens > len(by_depth)), "what is known has no spread of its own"
+    assert np.all((found.samples >= 1.0) & (found.samples <= 1.0 + draft_tokens + 1e-9))
 
 
 @given(falling, st.integers(1, 16))
-def test_the_last_rate_given_those_before_it_goes_on(by_depth, more):
-    rates = DepthRates(by_depth=by_depth).at(len(by_depth) + more)
+def test_beyond_what_is_known_acceptance_goes_on_as_published_drafters_show(by_depth, more):
+    known = DepthRates(by_depth=by_depth, measured=len(by_depth), drafted_by="head")
+    rates = known.at(len(by_depth) + more)
     assert rates[: len(by_depth)] == by_depth
     assert all(after <= before for before, after in itertools.pairwise(rates)), "never more at a depth further"
-    last = DepthRates(by_depth=by_depth).last_conditional
-    assert rates[-1] == pytest.approx(by_depth[-1] * last**more, abs=1e-300)
+    ratio = usual_ratio("head", len(by_depth))
+    kept = [known.last_conditional * ratio**further for further in range(1, more + 1)]
+    assert rates[-1] == pytest.approx(by_depth[-1] * math.prod(kept), rel=1e-9, abs=1e-300)
+
+
+@given(falling, st.integers(1, 8))
+def test_the_interval_beyond_what_is_known_holds_the_point_and_widens(by_depth, more):
+    known = DepthRates(by_depth=by_depth, measured=len(by_depth), drafted_by="head")
+    near, far = (known.chain(len(by_depth) + further) for further in (more, more + 1))
+    for chain in (near, far):
+        assert chain.samples.min() - 1e-9 <= chain.tokens_per_step <= chain.samples.max() + 1e-9
+    assert np.ptp(far.samples) >= np.ptp(near.samples) - 1e-12
+
+
+def test_one_known_position_is_not_taken_for_all():
+    """Multi-token prediction kept at .85 was measured with one draft token; three need what nobody measured."""
+    one, every = DepthRates(by_depth=(0.85,), measured=1, drafted_by="head"), DepthRates(by_depth=(0.85,))
+    assert one.chain(1).tokens_per_step == every.chain(1).tokens_per_step == 1.85
+    assert one.chain(3).tokens_per_step < every.chain(3).tokens_per_step
+    assert "known to K=1 and used to K=3" in one.chain(3).remark and not every.chain(3).remark
 
 
 @given(falling, st.integers(0, 7), st.floats(0, 1), st.integers(0, 12))
@@ -51,7 +73,7 @@ def test_more_acceptance_at_a_depth_never_emits_less(by_depth, place, share, dra
 def test_one_rate_is_the_geometric_law(rate, draft_tokens):
     one = DepthRates(by_depth=(rate,)).chain(draft_tokens)
     assert one.tokens_per_step == geometric(rate, draft_tokens).tokens_per_step
-    written_out = DepthRates(by_depth=tuple(rate**depth for depth in range(1, 6)))
+    written_out = DepthRates(by_depth=tuple(rate**depth for depth in range(1, 17)))
     assert written_out.chain(draft_tokens).tokens_per_step == pytest.approx(one.tokens_per_step, rel=1e-9, abs=1e-9)
 
 
