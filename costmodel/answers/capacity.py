@@ -16,7 +16,8 @@ import numpy as np
 from costmodel.answers.energy import Draw, idle_w, prefill_draw, step_draw, usd_per_million
 from costmodel.answers.estimate import Setting, estimate
 from costmodel.answers.fit import Room, require_room, room
-from costmodel.answers.replicas import Curve, least_replicas, replica_curve
+from costmodel.answers.loads import Curve, least_replicas
+from costmodel.answers.replicas import replica_curve
 from costmodel.answers.uncertainty import DRAWS, draw_steps, interval, paired
 from costmodel.answers.workload import Limits, Load
 from costmodel.laws.acceptance import Acceptance

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from costmodel.answers.estimate import Setting, footprint_of, step_cost
+from costmodel.answers.first_token import unloaded_first_token_s
 from costmodel.answers.fit import fits, require_fit
-from costmodel.answers.replicas import unloaded_first_token_s
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance

@@ -165,9 +165,9 @@ def _confirmed(simulations: Simulations, design: Design, seeds: int) -> Finalist
         tried += [_run(simulations, lower, 1) for lower in _lower_caps(question, design)]
         tried.sort(key=lambda each: each.value)
     if question.slo.limited:
-        found = evaluate(question, design.node)
+        base = evaluate(question, design.node)
         for _ in range(TRIES):
-            following = _following(question, found, tried)
+            following = _following(question, base, tried)
             if following is None:
                 break
             tried.append(_run(simulations, following, 1))
@@ -178,7 +178,7 @@ def _confirmed(simulations: Simulations, design: Design, seeds: int) -> Finalist
     return _run(simulations, min(tried, key=lambda each: each.excess(question.slo)).design, seeds)
 
 
-def _following(question: JointQuestion, found: Evaluation, tried: Sequence[Finalist]) -> Design | None:
+def _following(question: JointQuestion, base: Evaluation, tried: Sequence[Finalist]) -> Design | None:
     """The best design that should meet the limits by the law as simulations correct it, and better than those that do.
 
     Where none of those that were tried meets them, and none should, it is the nearest.
@@ -191,10 +191,10 @@ def _following(question: JointQuestion, found: Evaluation, tried: Sequence[Final
         for name in ("ttft_excess_ratio", "tpot_excess_ratio")
     )
     corrected = replace(question, slo=question.slo.scaled(ttft_ratio=ttft, tpot_ratio=tpot))
-    under = evaluate(corrected, found.node)
+    under = evaluate(corrected, base.node)
     fresh = np.ones(under.fits.shape, dtype=np.bool_)
     for each in tried:
-        place = _place(question, found, each.design)
+        place = _place(question, base, each.design)
         fresh[place] &= under.replicas[place] != each.design.replicas
     met = [each.value for each in tried if each.meets(question.slo)]
     values = np.where(fresh & (under.value > MORE * max(met, default=0.0)), under.value, -np.inf)
@@ -211,11 +211,11 @@ def _highest(values: Array) -> tuple[int, ...]:
     return tuple(int(at) for at in np.unravel_index(int(np.argmax(values)), values.shape))
 
 
-def _place(question: JointQuestion, found: Evaluation, design: Design) -> tuple[int, int, int]:
+def _place(question: JointQuestion, base: Evaluation, design: Design) -> tuple[int, int, int]:
     """Where a design stands among those of its node: its shape, token budget and batch cap."""
-    shape = next(at for at, a in enumerate(found.node.shapes) if a is design.acceptance)
+    shape = next(at for at, a in enumerate(base.node.shapes) if a is design.acceptance)
     budget = question.token_budgets.index(design.token_budget)
-    return shape, budget, int(np.flatnonzero(found.node.batch == design.batch)[0])
+    return shape, budget, int(np.flatnonzero(base.node.batch == design.batch)[0])
 
 
 def _lower_caps(question: JointQuestion, design: Design) -> list[Design]:

@@ -17,9 +17,9 @@ from app.answers.sweep.cells import PLAIN, Cells, Group
 from app.answers.sweep.file import Sweep, recorded_source
 from app.answers.sweep.table import table_of
 from costmodel.answers.estimate import estimate, intervals, needed_bytes, step_cost
+from costmodel.answers.first_token import unloaded_first_token_s
 from costmodel.answers.fit import require_fit
 from costmodel.answers.positions import require_positions
-from costmodel.answers.replicas import unloaded_first_token_s
 from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames

@@ -15,7 +15,7 @@ import numpy as np
 from costmodel.answers.chains import step_seconds
 from costmodel.answers.energy import power_model
 from costmodel.answers.estimate import estimate
-from costmodel.answers.replicas import Loaded
+from costmodel.answers.loads import Loaded
 from costmodel.answers.uncertainty import DRAWS, HALF_WIDTH_SIGMA, draw_steps, interval
 from costmodel.optimizers.joint.evaluation import law, node_watts, served_value
 from costmodel.optimizers.joint.search import Design

@@ -14,12 +14,10 @@ from costmodel.answers.chains import step_seconds
 from costmodel.answers.energy import idle_w, prefill_draw, step_watts
 from costmodel.answers.estimate import Setting, step_cost
 from costmodel.answers.fit import Room, rooms
+from costmodel.answers.loads import Curve, Loaded, least_replicas
 from costmodel.answers.replicas import (
-    Curve,
-    Loaded,
     Speeds,
     curve_of,
-    least_replicas,
     most_sharing,
     replica_prompts,
     replica_speeds,

@@ -11,7 +11,8 @@ from costmodel.answers.capacity import plan
 from costmodel.answers.energy import idle_w
 from costmodel.answers.estimate import estimate, prefill_s
 from costmodel.answers.fit import room
-from costmodel.answers.replicas import least_replicas, replica_curve
+from costmodel.answers.loads import least_replicas
+from costmodel.answers.replicas import replica_curve
 from costmodel.answers.settings import build_setting
 from costmodel.answers.workload import Limits, load_of_means
 from costmodel.configuration import DecodingConfiguration, DeploymentNames

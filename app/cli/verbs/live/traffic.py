@@ -83,7 +83,7 @@ def drawn_workload(
     from hardware_profiles.errors import InputError
     from hardware_profiles.refusals import refusal
     from real_runs.prompt_set import read_prompts
-    from simulator.scenario.build import workload
+    from simulator.scenario.arriving import workload
     from simulator.scenario.file import Requests
     from simulator.scenario.schema import assignments, with_values
     from simulator.scenario.usual_requests import named_by_option, with_usual_requests
