@@ -36,6 +36,7 @@ from app.cli.verbs import (
 from app.cli.verbs.live import load, observe
 from app.cli.verbs.machine import calibrate, campaign, doctor, kernels, record, validate
 
+HELP_OPTIONS = ("-h", "--help")
 cli = typer.Typer(
     name="rooftree",
     help="Which decoding configuration should I run, how fast will it be, and how sure are we?",
@@ -43,7 +44,7 @@ cli = typer.Typer(
     add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": list(HELP_OPTIONS)},
 )
 cli.command("optimize")(optimize.optimize)
 cli.command("predict")(predict.predict)

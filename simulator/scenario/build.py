@@ -47,6 +47,10 @@ _PLAIN = "plain-decoding"
 _OTHERWISE = "speculative-decoding"
 """The method of a trace, or of stated acceptance, that names none."""
 
+# fields of a scenario's deployment that a setting takes as they are
+_OF_DEPLOYMENT = ("device", "engine", "dtype", "kv_dtype", "draft_dtype", "overrides", "fidelity", "split_verify",
+                  "transforms", "shared_prefix_tokens", "host_weights_ratio", "cache_tokens")  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Prepared:
@@ -282,19 +286,8 @@ def _setting(written: ScenarioFile, method: str, engine: EngineSettings | None, 
             draft_bytes=s.draft_bytes if s is not None else None,
             deployment=DeploymentNames(
                 model=d.model or (engine.model if engine is not None else ""),
-                device=d.device,
-                engine=d.engine,
-                dtype=d.dtype,
-                kv_dtype=d.kv_dtype,
-                draft_dtype=d.draft_dtype,
                 tensor_parallel=d.tensor_parallel if engine is None else engine.tensor_parallel,
-                overrides=d.overrides,
-                fidelity=d.fidelity,
-                split_verify=d.split_verify,
-                transforms=d.transforms,
-                shared_prefix_tokens=d.shared_prefix_tokens,
-                host_weights_ratio=d.host_weights_ratio,
-                cache_tokens=d.cache_tokens,
+                **{name: getattr(d, name) for name in _OF_DEPLOYMENT},
             ),
         )
     )

@@ -55,7 +55,7 @@ def asked(verb: str, arguments: Sequence[Option], options: Mapping[str, Option])
         InputError: an option that the verb does not have, or a value that makes no sense.
         InfeasibleError: nothing fits or meets the limits.
     """
-    from app.cli.main import Misuse
+    from app.cli.main import HELP_OPTIONS, Misuse
 
     command = _command(verb)
     given = {name: value for name, value in options.items() if value is not None}
@@ -63,7 +63,8 @@ def asked(verb: str, arguments: Sequence[Option], options: Mapping[str, Option])
     words = [word for name, value in given.items() for word in _words(command, verb, name, value)]
     silent = {"json": False, "quiet": True} | ({} if "out" in given else {"out": None})
     try:
-        context = command.make_context(verb, [*words, "--", *spelled])
+        settings = {"help_option_names": list(HELP_OPTIONS)}  # a parser keeps those that it was first used with
+        context = command.make_context(verb, [*words, "--", *spelled], **settings)
         context.params |= {name: value for name, value in silent.items() if name in context.params}
         found: Answered = command.invoke(context)
     except Misuse as error:

@@ -20,7 +20,7 @@ RECIPES = {
     "q6_k": "q6_k", "q8_0": "q8_0", "mxfp4_moe": "q8_0",
 }  # fmt: skip
 _SUPER_BLOCK, _BLOCK = 256, 32
-_NARROW_ROWS = {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}
+_UNEVEN_ROWS = {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}
 _EIGHT_EXPERTS = ("q2_k", "q3_k_s", "q3_k_m", "q4_k_s", "q4_k_m")
 
 
@@ -112,7 +112,7 @@ def _format(recipe: str, role: str, layer: int, layers: int, model: Architecture
 def _fitting(name: str, inputs: int) -> str:
     """The format of rows that no whole number of blocks fills."""
     if name.endswith("_k") and inputs % _SUPER_BLOCK:
-        name = _NARROW_ROWS[name]
+        name = _UNEVEN_ROWS[name]
     return "fp16" if inputs % _BLOCK else name
 
 
