@@ -101,7 +101,8 @@ def attention(
     b, n, c = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
     own = 0.0 if mask == "source" else n
     read = c + own if window is None else np.minimum(c + own, window + own - 1.0)
-    pairs = attention_context(n, c, window, block_tokens) if mask == "causal" else c if mask == "source" else n + 2.0 * c
+    seen = attention_context(n, c, window, block_tokens)
+    pairs = seen if mask == "causal" else c if mask == "source" else n + 2.0 * c
     flops = 4.0 * b * n * heads * head_dim * pairs
     token_bytes = 2.0 * kv_heads * head_dim * kv_bytes
     moved = b * (read * token_bytes + 2.0 * n * heads * head_dim * activation_bytes)
