@@ -94,7 +94,22 @@ def test_correlated_tokens_count_as_fewer():
 def test_expert_rows_are_padded():
     keywords = {"hidden": 4, "width": 8, "matrices": 3, "experts_per_token": 1, **BF16}
     assert ops.experts(1, 1, **keywords).flops == 2 * 16 * 3 * 4 * 8
-    assert ops.experts(17, 1, **keywords).flops == 2 * 32 * 3 * 4 * 8
+    assert (
+        ops.experts(17, 1, **keywords).flops == 2 * 24.5 * 3 * 4 * 8
+    )  # loads of 1 to 16 beyond whole tiles: half a tile
+
+
+@pytest.mark.parametrize(("tokens", "tile"), [(16, 8.0), (64, 8.0), (100, 8.0), (256, 16.0), (512, 64.0)])
+def test_padded_rows_against_drawing_experts(tokens, tile, generator):
+    experts, per_token = 32, 4
+    drawn, visited = [], float(ops.distinct_experts(tokens, experts, per_token))
+    for _ in range(200):
+        chosen = generator.random((tokens, experts)).argpartition(per_token, axis=1)[:, :per_token]
+        loads = np.bincount(chosen.ravel(), minlength=experts)
+        drawn.append(float((np.ceil(loads / tile) * tile).sum()))
+    keywords = {"hidden": 1, "width": 1, "matrices": 1, "experts_per_token": per_token, "experts": experts, **BF16}
+    rows = float(ops.experts(tokens, visited, few_rows=tile, many_rows=tile, **keywords).flops) / 2.0
+    assert rows == pytest.approx(np.mean(drawn), rel=0.12)
 
 
 def test_arguments_broadcast():

@@ -76,7 +76,7 @@ def test_four_bit_experts_keep_their_rate_beyond_a_token_an_expert(model, expert
         return cost.seconds["moe"]
 
     found = seconds(fast, tokens)
-    assert found[1] / found[0] < 1.1
+    assert found[1] / found[0] < tokens[1] / tokens[0], "tokens per second never fall there"
     many = np.array([1.0, 16.0, 250.0, 260.0, 1024.0, 4096.0])
     assert (seconds(fast, many) <= seconds(slow, many)).all(), "fp4 is never dearer than fp8"
 
