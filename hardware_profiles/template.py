@@ -23,8 +23,8 @@ _SCALAR_COMMENTS: Mapping[str, str] = {
     "host_link": "To the host's memory, per direction.",
     "power": "Limit of the board.",
     "link_devices": "Devices that the link joins, where that is more than one server; leave it out otherwise.",
-    "direct_devices": "Most devices that reach each other without the host, 1 where they meet over PCIe alone; leave it "
-    "out where the link joins all.",
+    "direct_devices": "Most devices that reach each other without the host, 1 where they meet over PCIe "
+    "alone; leave it out where the link joins all.",
     "price": "Rent; leave it out where you own the device. Where and when it was read belongs into the source.",
 }
 

@@ -177,7 +177,7 @@ def _best(
     predict: Predict,
     choices: Sequence[Mapping[str, float]],
 ) -> tuple[dict[str, float], float]:
-    """The parameters, the choice of further constants with which they fit, and the cost; later ones as in `_stepped`."""
+    """The parameters, the further constants with which they fit best, and the cost; later choices as in `_stepped`."""
     best: tuple[dict[str, float], float] | None = None
     for choice in choices:
         values, cost = search(with_constants(device, choice), parameters, seconds, predict)

@@ -40,8 +40,8 @@ ENGINE = Engine(
         reductions=Reductions(
             backend="vllm",
             most_over_host=2,
-            source="vLLM's kernels; custom_all_reduce_utils.py, can_use_custom_all_reduce_with_nvlink: not on more than two "
-            "GPUs over PCIe alone (as quoted in pull request 2 of haohervchb/sglang-V100)",
+            source="vLLM's kernels; custom_all_reduce_utils.py, can_use_custom_all_reduce_with_nvlink: not on more "
+            "than two GPUs over PCIe alone (as quoted in pull request 2 of haohervchb/sglang-V100)",
         ),
         source="fa3 on Hopper (server_args.py, attention_backend); ASSUMED: its kernels split the cache; one kernel "
         "for both norms (qknorm.cuh); inputs are quantised apart (before its pull request 32994); the "

@@ -44,8 +44,9 @@ ENGINE = Engine(
         reductions=Reductions(
             backend="trtllm",
             most_over_host=1,
-            source="cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation: strategy AUTO is NCCL "
-            "without NVLink; its all-reduces on 2 to 8 RTX PRO 6000 take as long as NCCL's in the aiconfigurator tables",
+            source="cpp/tensorrt_llm/plugins/ncclPlugin/allreducePlugin.cpp, selectImplementation: strategy AUTO is "
+            "NCCL without NVLink; its all-reduces on 2 to 8 RTX PRO 6000 take as long as NCCL's in the tables of "
+            "aiconfigurator",
         ),
         fp8_cache=True,
         source=(

@@ -59,8 +59,8 @@ ENGINE = Engine(
         graphs=False,
         reductions=Reductions(
             backend="nccl",
-            source="tensor parallelism reduces through torch.distributed (transformers/integrations/tensor_parallel.py), "
-            "not opened",
+            source="ASSUMED: tensor parallelism reduces through torch.distributed "
+            "(transformers/integrations/tensor_parallel.py, not opened)",
         ),
         source="FlashAttention-2's variable-length kernel, which never splits the cache for more than one query token",
     ),

@@ -57,8 +57,8 @@ ENGINE = Engine(
         reductions=Reductions(
             backend="vllm",
             most_over_host=2,
-            source="vllm/distributed/device_communicators/custom_all_reduce.py, __init__ and should_custom_ar, as quoted in "
-            "its issue 56128: off on more than two GPUs that are not fully connected by NVLink",
+            source="vllm/distributed/device_communicators/custom_all_reduce.py, __init__ and should_custom_ar, as "
+            "quoted in its issue 56128: off on more than two GPUs that are not fully connected by NVLink",
         ),
         source=(
             "FlashAttention-2's variable-length kernel never splits the cache for more than one query token, and runs "

@@ -228,8 +228,8 @@ class _Spread:
         moved = exchange(d.device, plan, feed_forward, precision, tokens=requests * n, hidden=hidden)
         independent = ops.independent_tokens(requests * plan.expert, n, d.expert_correlation)
         work, visited = busiest_work(
-            d.device, plan, feed_forward, precision, group_tokens=requests * n * plan.expert, independent_tokens=independent,
-            hidden=hidden,
+            d.device, plan, feed_forward, precision, group_tokens=requests * n * plan.expert,
+            independent_tokens=independent, hidden=hidden,
         )  # fmt: skip
         if d.fidelity == "calibrated":
             timing = kernels.experts(d.device, work, visited, computed)

@@ -4,7 +4,7 @@ A model, one device of its group, number formats, transforms and the few switche
 Leaves out the drafter and the engine's overhead (`estimate.Setting`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -74,7 +74,7 @@ class Deployment:
     host_pass_s: float = 0.0
     head_norm_kernels: int = 1
     norms_in_reductions: bool = False
-    reductions: Reductions = Reductions()
+    reductions: Reductions = field(default_factory=Reductions)
     one_shot_rows: int = 0
     merges_experts: bool = False
     quantised_inputs: frozenset[str] = frozenset()

@@ -101,7 +101,8 @@ def attention(
     b, n, c = (np.asarray(x, dtype=np.float64) for x in (requests, query_tokens, context))
     own = 0.0 if mask == "source" else n
     read = c + own if window is None else np.minimum(c + own, window + own - 1.0)
-    pairs = attention_context(n, c, window, block_tokens) if mask == "causal" else c if mask == "source" else n + 2.0 * c
+    seen = attention_context(n, c, window, block_tokens)
+    pairs = seen if mask == "causal" else c if mask == "source" else n + 2.0 * c
     flops = 4.0 * b * n * heads * head_dim * pairs
     token_bytes = 2.0 * kv_heads * head_dim * kv_bytes
     moved = b * (read * token_bytes + 2.0 * n * heads * head_dim * activation_bytes)
@@ -171,6 +172,7 @@ def experts(
 ) -> Work:
     """Expert layers: the weights of the visited experts once, rows per expert padded to tiles.
 
+    Loads of experts differ: an expert with r rows on average pads half a tile on average, and no less than to one tile.
     Kernels that choose their tiles by the load of an expert pad as little as their smallest tile. Those that go by the
     number of tokens alone take larger ones once there are more tokens than experts, however few rows each of them has.
 
@@ -186,13 +188,13 @@ def experts(
         experts: experts of the layer E; None keeps small tiles.
         few_rows: rows of a tile.
         many_rows: the same once there are more tokens than experts.
-        padded_rows: rows of all experts after padding, where the load of each is known; None takes equal loads.
+        padded_rows: rows of all experts after padding, where the load of each is known.
     """
     t, d = (np.asarray(x, dtype=np.float64) for x in (rows, visited))
     if padded_rows is None:
         tile = few_rows if experts is None else np.where(t > experts, many_rows, few_rows)
         per_expert = t * experts_per_token / np.maximum(d, 1e-9)
-        padded = np.ceil(per_expert / tile - 1e-9) * tile * d
+        padded = np.maximum(per_expert + (tile - 1.0) / 2.0, tile) * d
     else:
         padded = np.asarray(padded_rows, dtype=np.float64)
     flops = 2.0 * padded * matrices * hidden * width

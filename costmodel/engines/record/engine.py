@@ -6,7 +6,7 @@ schedules, and what its configuration can express. Leaves out what an operator s
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Kernels:
     quantised_inputs: frozenset[str] = frozenset()
     products: Products = "cutlass"
     prompt_attention: PromptAttention = "profile"
-    reductions: Reductions = Reductions()
+    reductions: Reductions = field(default_factory=Reductions)
     fp8_cache: bool = False
     release: tuple[float, float] = (float("inf"), 0.0)
     quantised_cache: tuple[tuple[tuple[int, int], float], ...] = ()

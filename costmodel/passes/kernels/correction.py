@@ -30,8 +30,8 @@ def by_size(
     """A matrix product's time, corrected by its rows, outputs and inputs where the profile has a table.
 
     More rows never take less than fewer: kernels of several sizes were measured, each with an error of its own, and a
-    table that falls by that error from node to node would verify in less time than a plain pass takes. Nor do fewer take
-    more than the sizes that they can be padded to.
+    table that falls by that error from node to node would verify in less time than a plain pass takes. Nor do fewer
+    take more than the sizes that they can be padded to.
 
     Args:
         device: profile.
