@@ -2,8 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from costmodel.laws.acceptance.decay import usual_ratio
 from traces.kinds.acceptance import AcceptanceTrace, Provenance
 from traces.kinds.summary import Summary
 from traces.storage.acceptance_file import write_acceptance
@@ -78,12 +80,18 @@ def test_answers_say_where_acceptance_comes_from(ask, rooftree, counters, verb):
     assert "acceptance stated: rates 0.78, 0.61, 0.48 by position; intervals cover the cost model alone" in said
 
 
+def further(tokens):
+    """Rates beyond the three written ones, each token kept less often than the one before as published heads are."""
+    kept = [RATES[2] / RATES[1] * usual_ratio("head", 3) ** place for place in range(1, tokens + 1)]
+    return (RATES[2] * np.cumprod(kept)).tolist()
+
+
 def test_lengths_stay_within_what_is_known_unless_asked_for(ask):
     words = ("--drafter", f"eagle-3:{WRITTEN}")
     assert [r["draft_tokens"] for r in ask("predict", *words)["predictions"]] == [0, 3]
     asked = ask("predict", *words, "--draft-tokens", "2,3,6")["predictions"]
     assert [bool(r["remark"]) for r in asked] == [False, False, True] and "known to K=3" in asked[2]["remark"]
-    assert asked[2]["tokens_per_step"] == pytest.approx(EMITTED + 0.48 * sum((0.48 / 0.61) ** d for d in (1, 2, 3)))
+    assert asked[2]["tokens_per_step"] == pytest.approx(EMITTED + sum(further(3)))
     assert [p["draft_tokens"] for p in ask("breakeven", *words)["points"]] == [3]
     single = ("--drafter", "eagle-3:0.9,0.8")
     assert [p["draft_tokens"] for p in ask("breakeven", *single)["points"]] == [2], "not the usual 3"
@@ -162,7 +170,7 @@ SYNTHETIC = ("export", "vllm", "--model", "llama-3.1-8b", "--draft-tokens", "4",
 @pytest.mark.parametrize(
     ("words", "rates"),
     [
-        (("--drafter", f"eagle-3:{WRITTEN}"), [*RATES, RATES[2] ** 2 / RATES[1]]),
+        (("--drafter", f"eagle-3:{WRITTEN}"), [*RATES, *further(1)]),
         (("--method", "eagle-3", "--acceptance", "0.5"), [0.5, 0.25, 0.125, 0.0625]),
         (("--method", "eagle-3", "--tokens-per-step", "1.9375"), [0.5, 0.25, 0.125, 0.0625]),
         (("--drafter", "eagle-3:length=1.9375@4"), [0.5, 0.25, 0.125, 0.0625]),

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from app.cli.question.drafts import dynamic_shape, stop_rule
@@ -39,7 +38,7 @@ def test_rules_that_name_nothing_are_refused(text):
 
 
 def test_replay_and_predict_tell_the_law(rooftree):
-    law = dynamic_tree(read_trace(TRACE), dynamic_shape(POLICY), np.ones((1, 48)))
+    law = dynamic_tree(read_trace(TRACE), dynamic_shape(POLICY), None)
     [replayed] = rooftree("replay", TRACE, "--dynamic-tree", POLICY, "--json").answer["varying"]
     rows = rooftree("predict", "--model", "smollm2-135m", "--trace", TRACE, "--dynamic-tree", POLICY, "--batch", "1,16",
                     "--engine", "none", "--json").answer["predictions"]  # fmt: skip
@@ -140,7 +139,7 @@ def test_a_tree_that_engines_build_is_exported_where_it_beats_every_chain(rooftr
 
 def test_the_best_static_tree_stands_beside_a_dynamic_one(rooftree):
     rows = rooftree("tree", "--acceptance", TRACE, "--nodes", "9,40", "--json").answer["trees"]
-    law = dynamic_tree(read_trace(TRACE), Shape(kind="dynamic_tree", nodes=8), np.ones((1, 48)))
+    law = dynamic_tree(read_trace(TRACE), Shape(kind="dynamic_tree", nodes=8), None)
     assert rows[0]["dynamic_tree"]["tokens_per_step"] == law.tokens_per_step
     assert rows[0]["dynamic_tree"]["mean_passes"] == pytest.approx(law.lengths.mean_passes)
     assert "dynamic_tree" not in rows[1]  # more nodes than were recorded
