@@ -1,8 +1,7 @@
 """Which drafters compete, and where is the acceptance of each one known from?
 
 A drafter is a method with a source of acceptance: a recording, an engine's counters, numbers that somebody states, or a
-published figure. Leaves out how a drafter is named (`costmodel.optimizers.drafters.named_drafters`), and what
-acceptance emits per step and costs (`costmodel.laws`, `costmodel.answers`).
+published figure. Leaves out how it is named (`named_drafters`), and what acceptance emits and costs (`costmodel.laws`).
 """
 
 from __future__ import annotations
