@@ -30,7 +30,8 @@ def held_out_rows(
 
     Args:
         file: of the recording.
-        question: target, device and engine; without a target, the recorded one.
+        question: target, device and engine, and the draft model of a recorded method that takes one; without a target,
+            the recorded one.
         batches: requests that decode together.
         context: cached tokens per request.
         match_rate: share of steps with a proposal, where the recording does not tell.
@@ -41,6 +42,7 @@ def held_out_rows(
         InputError: a recording without positions, of one request, names that make no sense, or no split.
     """
     from costmodel.answers.settings import build_setting
+    from costmodel.drafters.checkpoint import loads
     from costmodel.optimizers.drafters.competing import competing
     from costmodel.optimizers.drafters.sources import trace_source
     from costmodel.optimizers.held_out.comparison import SPLITS, compare_policies
@@ -49,6 +51,8 @@ def held_out_rows(
     source = trace_source(file, question.method if question.method != "plain-decoding" else "", match_rate)
     model = question.deployment.model or source.model
     known = replace(question, deployment=replace(question.deployment, model=model))
+    if known.draft_model is not None and not loads(source.method, known.draft_model):
+        known = replace(known, draft_model=None)
     (source,) = competing(known, [source])
     setting = build_setting(drafter_question(known, source))
     times = SPLITS if splits is None else splits

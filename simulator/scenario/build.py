@@ -274,16 +274,14 @@ def _walked(written: ScenarioFile, known: Source, notes: list[str]) -> Acceptanc
 
 def _setting(written: ScenarioFile, method: str, engine: EngineSettings | None, walked: Refined | None) -> Setting:
     d, s = written.deployment, written.speculation
+    drafter: dict[str, Any] = {} if s is None else {"draft_model": s.draft, "exit_layers": s.exit_layer}
+    drafter |= {name: getattr(s, name, None) for name in ("draft_name", "draft_passes", "draft_bytes")}
     return build_setting(
         DecodingConfiguration(
             method=method,
             refine=walked.policy if walked is not None else None,
             canvas_tokens=walked.blocks.canvas_tokens if walked is not None else None,
-            draft_model=s.draft if s is not None else None,
-            exit_layers=s.exit_layer if s is not None else None,
-            draft_name=s.draft_name if s is not None else None,
-            draft_passes=s.draft_passes if s is not None else None,
-            draft_bytes=s.draft_bytes if s is not None else None,
+            **drafter,
             deployment=DeploymentNames(
                 model=d.model or (engine.model if engine is not None else ""),
                 tensor_parallel=d.tensor_parallel if engine is None else engine.tensor_parallel,

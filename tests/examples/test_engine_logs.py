@@ -30,7 +30,7 @@ LOGS = {
     # running requests weigh the lines: (2.16 + 3 * 2.40 + 4 * 2.20) / 8
     "sglang": (SGLANG, "eagle-3", "llama-3.1-8b", 2.27),
     "tensorrt-llm": (TENSORRT_LLM, "eagle-3", "llama-3.1-8b", 1 + 18 / 12),
-    "llama.cpp": (LLAMA_CPP, "mtp", "qwen3-8b", 2.24),
+    "llama.cpp": (LLAMA_CPP, "mtp", "qwen3.5-27b", 2.24),
 }
 
 

@@ -14,7 +14,8 @@ from costmodel.architectures.library import load_model, stands_for_a_model
 from costmodel.configuration import DecodingConfiguration
 from costmodel.drafters.checkpoint import loads
 from costmodel.method_library import load_method
-from costmodel.optimizers.drafters.sources import OwnDrafter, Source
+from costmodel.optimizers.drafters.own_drafter import OwnDrafter
+from costmodel.optimizers.drafters.sources import Source
 from hardware_profiles.errors import InputError
 
 

@@ -1,8 +1,7 @@
 """Which drafters compete, and where is the acceptance of each one known from?
 
 A drafter is a method with a source of acceptance: a recording, an engine's counters, numbers that somebody states, or a
-published figure. Leaves out how a drafter is named (`costmodel.optimizers.drafters.named_drafters`), and what
-acceptance emits per step and costs (`costmodel.laws`, `costmodel.answers`).
+published figure. Leaves out how it is named (`named_drafters`), and what acceptance emits and costs (`costmodel.laws`).
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.laws.refining import refine_of
 from costmodel.method import Method
 from costmodel.method_library import load_method
+from costmodel.optimizers.drafters.own_drafter import OwnDrafter
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.refine_policy import RefinePolicy
@@ -31,21 +31,6 @@ FORMS = (
     "one rate (eagle-3:0.72), rates by position (eagle-3:0.78,0.61,0.48), tokens per step (eagle-3:length=2.4, at K=3 "
     "eagle-3:length=2.4@3, at several eagle-3:length=2.4@3,2.8@5), or a trace (eagle-3:trace.parquet)"
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OwnDrafter:
-    """What is known of a drafter that nobody published.
-
-    Args:
-        name: what it is called.
-        passes: passes per step, at least 1.
-        pass_bytes: bytes that one of them reads.
-    """
-
-    name: str
-    passes: int
-    pass_bytes: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -102,7 +102,10 @@ def test_sglang_reads_what_is_written_for_it(readings, tmp_path):
               "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 512,
               "num_nextn_predict_layers": 1}  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(layers))
-    found = readings("sglang", "sglang", str(tmp_path), str(tmp_path))
+    head = tmp_path / "head"
+    head.mkdir()
+    (head / "config.json").write_text(json.dumps(layers | {"num_hidden_layers": 1, "draft_vocab_size": 512}))
+    found = readings("sglang", "sglang", str(tmp_path), str(head))
     assert len(found) >= 25 and {key[0] for key in found} >= {"eagle-3", "n-gram", "mtp", "dflash"}
     for (method, wish, _, plan), (choice, read) in found.items():
         assert read["speculative_num_draft_tokens"] == choice.draft_tokens + 1
