@@ -35,9 +35,18 @@ def test_refusals_name_the_option(rooftree, words, says):
 
 
 def test_a_draft_model_that_is_named_drafts_in_a_full_search(rooftree):
-    words = ("--method", "pearl", "--draft", "llama-3.2-1b", "--acceptance", "0.8", "--draft-tokens", "4")
+    words = (
+        "--method",
+        "speculative-decoding",
+        "--draft",
+        "llama-3.2-1b",
+        "--acceptance",
+        "0.8",
+        "--draft-tokens",
+        "4",
+    )
     plans = rooftree("capacity", *LOAD, *words, "--search", "full", "--devices", "8").answer["plans"]
-    drafted = [row for row in plans if row["method"] == "pearl"]
+    drafted = [row for row in plans if row["method"] == "speculative-decoding"]
     assert drafted and all(row["memory"]["drafter_bytes"] * row["tp"] > 2e9 for row in drafted if row["feasible"])
 
 
