@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from costmodel.answers.estimate import Setting
-from costmodel.answers.positions import require_positions
 from costmodel.answers.settings import build_setting, method_of
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import MATCHING, drawn_ranks, drawn_recording, law_for
@@ -112,10 +111,7 @@ class Prepared:
         arriving = workload(requests, self.source, np.random.default_rng(seed))
         if written.deployment.shared_prefix_tokens:
             arriving = sharing(arriving, written.deployment.shared_prefix_tokens, self.scheduler.block_tokens)
-        check_lengths(arriving, self.engine)
-        if self.setting is not None and arriving.prompt_tokens.size:
-            longest = float((arriving.prompt_tokens + arriving.output_tokens).max())
-            require_positions(self.setting.target, longest, "requests")
+        check_lengths(arriving, self.engine, self.setting)
         return Scenario(
             workload=arriving,
             scheduler=replace(self.scheduler, **changes),

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from costmodel.answers.estimate import Setting
+from costmodel.answers.positions import require_positions
 from costmodel.parallel.plan import ParallelPlan
 from hardware_profiles.errors import InputError
 from simulator.loop.request import Workload
@@ -73,15 +75,17 @@ def _planned(written: ScenarioFile) -> Copies:
     return Copies(plan.data)
 
 
-def check_lengths(workload: Workload, engine: EngineSettings | None) -> None:
-    """Check that an engine takes all requests.
+def check_lengths(workload: Workload, engine: EngineSettings | None, setting: Setting | None) -> None:
+    """Check that an engine and its model take all requests.
 
     Raises:
-        InputError: a request that is longer than its `max_model_len`.
+        InputError: a request that is longer than the engine's `max_model_len`, or than what the model has learned.
     """
+    tokens = workload.prompt_tokens.astype("int64") + workload.output_tokens
+    if setting is not None and tokens.size:
+        require_positions(setting.target, float(tokens.max()), "requests")
     if engine is None or engine.longest_request is None:
         return
-    tokens = workload.prompt_tokens.astype("int64") + workload.output_tokens
     if int(tokens.max()) > engine.longest_request:
         rule = f"a request has {int(tokens.max())} tokens, more than the engine takes"
         raise InputError(rule, key="max_model_len", value=engine.longest_request)

@@ -90,7 +90,12 @@ class Unplaced:
     """A placement that cannot run, and why."""
 
     placement: Placement
-    reason: str
+    error: InputError | InfeasibleError
+
+    @property
+    def reason(self) -> str:
+        """Why, in words."""
+        return str(self.error)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -169,6 +174,8 @@ def joint_search(
         seen[at] = found = evaluate(question, nodes[at], steps)
         best = sorted([*best, (float(np.max(found.value)), at)], key=lambda pair: (-pair[0], pair[1]))
         _enter(question, front, at, found)
+    if not nodes and all(isinstance(one.error, InputError) for one in unplaced):
+        raise unplaced[0].error
     if not best or best[0][0] == -np.inf:
         raise _no_design(question, unplaced, seen)
     sizes = {
@@ -183,14 +190,9 @@ def joint_search(
 
 
 def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
-    """Every drafter on every placement that holds at least one request, and why other placements do not.
-
-    Raises:
-        InputError: the first reason, where no placement can be at all, however much memory there is.
-    """
+    """Every drafter on every placement that holds at least one request, and why other placements do not."""
     nodes: list[Node] = []
     unplaced = []
-    wrong: list[InputError] = []
     for placement in question.placements():
         try:
             plain = build_setting(placement.asked(question.question))
@@ -205,12 +207,9 @@ def _nodes(question: JointQuestion) -> tuple[list[Node], list[Unplaced]]:
         except UnknownNameError:
             raise
         except (InputError, InfeasibleError) as error:
-            wrong += [error] if isinstance(error, InputError) else []
-            unplaced.append(Unplaced(placement=placement, reason=str(error)))
+            unplaced.append(Unplaced(placement=placement, error=error))
             continue
         nodes += own
-    if wrong and len(wrong) == len(unplaced) and not nodes:
-        raise wrong[0]
     return nodes, unplaced
 
 

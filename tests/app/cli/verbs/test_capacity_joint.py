@@ -35,10 +35,19 @@ def test_refusals_name_the_option(rooftree, words, says):
 
 
 def test_a_draft_model_that_is_named_drafts_in_a_full_search(rooftree):
-    words = ("--method", "pearl", "--draft", "llama-3.2-1b", "--acceptance", "0.8", "--draft-tokens", "4")
+    words = (
+        "--method",
+        "speculative-decoding",
+        "--draft",
+        "llama-3.2-1b",
+        "--acceptance",
+        "0.8",
+        "--draft-tokens",
+        "4",
+    )
     plans = rooftree("capacity", *LOAD, *words, "--search", "full", "--devices", "8").answer["plans"]
-    drafted = [row for row in plans if row["method"] == "pearl"]
-    assert drafted and all(row["memory"]["drafter_bytes"] > 2e9 for row in drafted if row["feasible"])
+    drafted = [row for row in plans if row["method"] == "speculative-decoding"]
+    assert drafted and all(row["memory"]["drafter_bytes"] * row["tp"] > 2e9 for row in drafted if row["feasible"])
 
 
 def test_recorded_requests_are_served_by_the_design_that_optimize_finds(rooftree, tmp_path):
