@@ -63,7 +63,7 @@ def draft_checkpoint(chosen: DecodingConfiguration, notes: list[str]) -> str | N
             notes.append(f"replace {DRAFT_PLACEHOLDER}, or name the draft model or head with --draft")
         return found or DRAFT_PLACEHOLDER
     if chosen.own_drafter is not None:
-        read = f"{chosen.draft_passes} passes a step of {chosen.draft_bytes:,.0f} bytes each"
+        read = f"{chosen.draft_passes} passes a step of {chosen.draft_bytes:,.0f} bytes"
         notes.append(
             f"replace {DRAFT_PLACEHOLDER} by the checkpoint of {chosen.own_drafter} ({read}), or name it with --draft; "
             f"it is started as what {chosen.method} drafts with"

@@ -294,8 +294,8 @@ class Dialect:
             return []
         (*_, last, tokens) = chosen.schedule[-1]
         return [
-            f"no limit of requests at once was stated, so the engine's own holds; batches above {last} were not asked "
-            f"about and keep K={tokens}"
+            f"no limit of requests at once was stated, so the engine's own holds; batches above {last} were not "
+            f"compared and keep K={tokens}"
         ]
 
     def threshold(self, chosen: DecodingConfiguration) -> float:

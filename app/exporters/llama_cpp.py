@@ -88,7 +88,9 @@ def _deployment(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str
     if chosen.token_budget is not None:
         flags += ["--batch-size", str(chosen.token_budget)]
     if slots is not None and chosen.max_batch is None:
-        notes.append(f"--parallel {slots} is the largest batch that was asked about: llama.cpp has few slots unasked")
+        notes.append(
+            f"--parallel {slots} is the largest batch of the configuration: without it llama.cpp has few slots"
+        )
     return flags
 
 

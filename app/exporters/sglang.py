@@ -131,8 +131,10 @@ def captured_batches(chosen: DecodingConfiguration, largest: int) -> list[int]:
 
 def _silent_limit(chosen: DecodingConfiguration) -> str:
     words = f"SGLang runs at most {_SILENT_REQUESTS} requests at once when it speculates and --max-running-requests"
-    asked = chosen.largest_batch or 0
-    return f"{words} is not set" + (f"; batches to {asked} were asked about" if asked > _SILENT_REQUESTS else "")
+    largest = chosen.largest_batch or 0
+    return f"{words} is not set" + (
+        f"; the configuration is for batches to {largest}" if largest > _SILENT_REQUESTS else ""
+    )
 
 
 def _speculation(chosen: DecodingConfiguration, dialect: Dialect, notes: list[str], *, approximate: bool) -> list[str]:

@@ -134,7 +134,7 @@ def draft_len_schedule(chosen: DecodingConfiguration, dialect: Dialect) -> dict[
 
 
 def _requests() -> int:
-    """Requests at once of a server that is told no limit."""
+    """Requests at once of a server that has no stated limit."""
     assert ENGINE.scheduler is not None
     return ENGINE.scheduler.requests
 

@@ -186,7 +186,7 @@ class DecodingConfiguration:
 
     @property
     def largest_batch(self) -> int | None:
-        """Largest batch that was asked about: `max_batch`, else the end of the schedule, else `batch`.
+        """Largest batch that it is for: `max_batch`, else the end of the schedule, else `batch`.
 
         It limits nothing: of these `max_batch` alone is a limit that a server is started with.
         """

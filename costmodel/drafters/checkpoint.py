@@ -1,7 +1,7 @@
 """Which checkpoint can a method draft with, and does the target's own hold what drafts?
 
-By names and configs alone. Leaves out what a drafter costs (`costmodel.drafters.drafter`) and how engines are told
-where it lies (`app.exporters`).
+By names and configs alone. Leaves out what a drafter costs (`costmodel.drafters.drafter`) and how files name
+it (`app.exporters`).
 """
 
 from costmodel.architectures.library import load_model, stands_for_a_model

@@ -253,7 +253,7 @@ def _on_one_model(
 
 
 def drafter_question(question: DecodingConfiguration, source: Source) -> DecodingConfiguration:
-    """What is asked of one drafter, which brings its draft model, or what was described in its place.
+    """The question about one drafter, which brings its draft model, or what was described in its place.
 
     Args:
         question: deployment, and the exit of a target that drafts itself.

@@ -51,7 +51,7 @@ class MaskedDecoding:
 
     @property
     def requests(self) -> int:
-        """Most requests at once that were asked about; one where none are named."""
+        """Most requests at once that the configuration is for; one where it names none."""
         return self.chosen.largest_batch or 1
 
 

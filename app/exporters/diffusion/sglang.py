@@ -41,7 +41,7 @@ def export_sglang(program: Program, decoding: MaskedDecoding) -> Written:
         notes.append("one request at a time, which SGLang takes unasked for diffusion models")
     elif decoding.chosen.max_batch is None:
         words = "SGLang takes one at a time unasked for diffusion models"
-        notes.append(f"{decoding.requests} requests at once are the batch that was asked about: {words}")
+        notes.append(f"{decoding.requests} requests at once are the batch of the configuration: {words}")
     if decoding.policy.stop == "full":
         notes.append("a request ends at its end of text; ask with ignore_eos for a full canvas")
     if decoding.method.refine is not None and decoding.method.refine.full_passes:

@@ -28,7 +28,7 @@ def competing(question: DecodingConfiguration, sources: Sequence[Source]) -> lis
 
     Args:
         question: its target is named.
-        sources: drafters, in the order given.
+        sources: drafters, in their order.
 
     Raises:
         InputError: nothing that competes can load what is named, or no acceptance is known of what is described.
@@ -88,7 +88,7 @@ def _named(checkpoint: str, sources: Sequence[Source]) -> list[Source]:
             raise InputError(f"{rule}: --drafter speculative-decoding:0.7", key="draft", value=checkpoint)
         raise InputError(f"{names} drafts without a model of its own", key="draft", value=checkpoint)
     if not models and len(takers) > 1:
-        rule = f"is one head, and {' and '.join(sorted(takers))} compete, each with a head of its own kind"
+        rule = f"is one head, and {' and '.join(sorted(takers))} compete, whose heads differ"
         raise InputError(rule, key="draft", value=checkpoint)
     return [_drafting_with(source, checkpoint) if source.method in takers else source for source in sources]
 

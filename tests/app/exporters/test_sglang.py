@@ -58,10 +58,10 @@ def test_methods_have_their_sglang_names(build, method, algorithm):
 def test_running_requests_are_those_that_were_stated_and_a_silent_limit_is_said(build):
     assert flags_of(build(max_batch=200))["--max-running-requests"] == "200"
     assert flags_of(build("plain-decoding", max_batch=200))["--max-running-requests"] == "200"
-    for choice, asked in ((build(), ""), (build(batch=64), "to 64"), (build(schedule=SCHEDULE), "to 512")):
+    for choice, largest in ((build(), ""), (build(batch=64), "to 64"), (build(schedule=SCHEDULE), "to 512")):
         result = export(choice, "sglang")
         assert "--max-running-requests" not in flags_of(choice)
-        assert any("at most 48 requests" in note and asked in note for note in result.notes)
+        assert any("at most 48 requests" in note and largest in note for note in result.notes)
     assert "--max-running-requests" not in flags_of(build("plain-decoding", batch=64))
 
 

@@ -29,7 +29,7 @@ NAMES = {
     "mtp": {"mtp", "NEXTN", "MTP", "draft-mtp"},
 }
 KINDS = {
-    # what is asked, the method, and what it drafts with: a checkpoint, the mark for one, or nothing of its own
+    # options, the method, and what it drafts with: a checkpoint, the mark for one, or nothing of its own
     "draft model": (("--drafter", "speculative-decoding:0.9", "--draft", "llama-3.2-3b"), "speculative-decoding",
                     "meta-llama/Llama-3.2-3B-Instruct"),
     "published draft model": (("--drafter", "speculative-decoding"), "speculative-decoding",
@@ -75,17 +75,17 @@ def read_files(folder):
 
 def is_as_asked(engine, method, checkpoint, files):
     """Whether files start a method with a checkpoint and no other one; llama.cpp loads GGUF files made of it."""
-    found = started(engine, files)
-    if found is None:
+    drafted = started(engine, files)
+    if drafted is None:
         return False
-    way, loaded = found
+    way, loaded = drafted
     text = "".join(files.values())
-    assert way in NAMES.get(method, {method}), (engine, found)
+    assert way in NAMES.get(method, {method}), (engine, drafted)
     if engine == "llama.cpp" and checkpoint is not None:
         assert loaded == f"{DRAFT_PLACEHOLDER}.gguf"
         assert checkpoint == DRAFT_PLACEHOLDER or f"makes it from {checkpoint}" in text
     else:
-        assert loaded == checkpoint, (engine, found)
+        assert loaded == checkpoint, (engine, drafted)
     if checkpoint == DRAFT_PLACEHOLDER:
         assert re.search(rf"^# note: replace {DRAFT_PLACEHOLDER}", text, re.MULTILINE)
     return True
@@ -95,8 +95,8 @@ def is_as_asked(engine, method, checkpoint, files):
 def test_files_of_an_answer_start_what_competes_or_say_why_not(rooftree, tmp_path, kind):
     words, method, checkpoint = KINDS[kind]
     words = words if "--model" in words else ("--model", "llama-3.1-8b", *words)
-    asked = ("optimize", *words, "--batch", "1", "--draft-tokens", "3", "--seed", "1", "--out", tmp_path)
-    done = rooftree(*asked)
+    question = ("optimize", *words, "--batch", "1", "--draft-tokens", "3", "--seed", "1", "--out", tmp_path)
+    done = rooftree(*question)
     assert done.code == 0, done.err
     screen, written = " ".join(done.out.split()), 0
     for engine in ENGINES:
@@ -131,8 +131,8 @@ def test_the_identity_travels_with_the_configuration_to_every_door(rooftree, tmp
 
 def test_a_draft_model_is_never_the_head_of_another_drafter(rooftree, tmp_path):
     """EAGLE-3 wins, and its files name its own head, whatever draft model competes beside it."""
-    asked = ("optimize", "--model", "llama-3.1-8b", "--draft", "llama-3.2-1b", "--batch", "1,8", "--out", tmp_path)
-    answer = rooftree(*asked, "--json").answer
+    question = ("optimize", "--model", "llama-3.1-8b", "--draft", "llama-3.2-1b", "--batch", "1,8", "--out", tmp_path)
+    answer = rooftree(*question, "--json").answer
     assert answer["choices"][0]["method"] == "eagle-3" and "llama-3.2-1b" in [d["name"] for d in answer["drafters"]]
     for engine in ("vllm", "sglang", "llama.cpp", "tensorrt-llm"):
         assert is_as_asked(engine, "eagle-3", HEAD, read_files(tmp_path / engine))
@@ -157,9 +157,9 @@ def test_another_draft_model_competes_under_its_name_and_borrows_the_figure():
 
 
 def test_a_described_drafter_has_a_name_and_changes_no_published_one(rooftree, tmp_path):
-    asked = ("optimize", "--model", "llama-3.1-8b", "--batch", "1", "--out", tmp_path, "--json")
-    usual = rooftree(*asked).answer
-    own = (*asked, *OWN, "--acceptance", "0.8", "--method", "eagle-3")
+    question = ("optimize", "--model", "llama-3.1-8b", "--batch", "1", "--out", tmp_path, "--json")
+    usual = rooftree(*question).answer
+    own = (*question, *OWN, "--acceptance", "0.8", "--method", "eagle-3")
     for name, words in (("own-drafter", own), ("ours-v2", (*own, "--draft-name", "ours-v2"))):
         beside = rooftree(*words).answer
         assert [d["name"] for d in beside["drafters"]] == [name, *(d["name"] for d in usual["drafters"])]
@@ -193,13 +193,13 @@ def test_a_published_figure_is_never_that_of_a_described_drafter(rooftree, words
 
 
 def test_simulations_take_a_described_drafter_by_its_own_acceptance_alone(rooftree):
-    asked = ("simulate", "--model", "llama-3.1-8b", "--users", "1", "--count", "2", "--prompt-tokens", "64",
+    question = ("simulate", "--model", "llama-3.1-8b", "--users", "1", "--count", "2", "--prompt-tokens", "64",
              "--output-tokens", "8", "--draft-tokens", "3", "--set", "speculation.draft_passes=1", "--set",
              "speculation.draft_bytes=3.5e8")  # fmt: skip
-    assert "published of another one" in rooftree(*asked, "--drafter", "eagle-3").err
-    named = rooftree(*asked, "--drafter", "eagle-3:0.8", "--set", "speculation.draft_name=ours-v2", "--json")
+    assert "published of another one" in rooftree(*question, "--drafter", "eagle-3").err
+    named = rooftree(*question, "--drafter", "eagle-3:0.8", "--set", "speculation.draft_name=ours-v2", "--json")
     assert named.code == 0 and named.answer["inputs"]["speculation"]["draft_name"] == "ours-v2"
-    assert rooftree(*asked[:-4], "--set", "speculation.draft_name=ours-v2", "--drafter", "eagle-3:0.8").code == 2
+    assert rooftree(*question[:-4], "--set", "speculation.draft_name=ours-v2", "--drafter", "eagle-3:0.8").code == 2
 
 
 def test_prediction_layers_compete_where_a_checkpoint_holds_them():
@@ -214,28 +214,28 @@ def test_prediction_layers_compete_where_a_checkpoint_holds_them():
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "llama.cpp"])
 def test_a_target_without_prediction_layers_gets_no_file_that_drafts_with_them(rooftree, tmp_path, engine):
-    asked = ("export", engine, "--model", "kimi-k2", "--method", "mtp", "--draft-tokens", "1", "--out", tmp_path)
-    refused = rooftree(*asked)
+    question = ("export", engine, "--model", "kimi-k2", "--method", "mtp", "--draft-tokens", "1", "--out", tmp_path)
+    refused = rooftree(*question)
     assert refused.code == 2 and "the checkpoint of kimi-k2 holds no layers" in refused.err
-    brought = rooftree(*asked, "--draft", "org/k2-mtp")
+    brought = rooftree(*question, "--draft", "org/k2-mtp")
     assert brought.code == 0 and is_as_asked(engine, "mtp", "org/k2-mtp", read_files(tmp_path))
 
 
 def test_asked_for_by_name_it_is_a_head_of_the_reader(rooftree, tmp_path):
-    asked = ("optimize", "--model", "kimi-k2", "--dtype", "fp8", "--device", "h200-sxm", "--tp", "16", "--batch", "1",
+    question = ("optimize", "--model", "kimi-k2", "--dtype", "fp8", "--device", "h200-sxm", "--tp", "16", "--batch", "1",
              "--drafter", "mtp", "--out", tmp_path)  # fmt: skip
-    screen = " ".join(rooftree(*asked).out.split())
+    screen = " ".join(rooftree(*question).out.split())
     assert "mtp: a head of yours, as the checkpoint of kimi-k2 holds none" in screen
     assert not list(tmp_path.rglob("*.sh"))
-    named = rooftree(*asked, "--draft", "org/k2-mtp")
+    named = rooftree(*question, "--draft", "org/k2-mtp")
     assert "mtp: org/k2-mtp, as the checkpoint of kimi-k2 holds none" in " ".join(named.out.split())
     assert is_as_asked("vllm", "mtp", "org/k2-mtp", read_files(tmp_path / "vllm"))
 
 
 @pytest.mark.parametrize("batches", ["1,8", "8", "1,4,32"])
-def test_the_largest_batch_asked_about_is_no_limit(rooftree, tmp_path, batches):
-    asked = ("--model", "llama-3.1-8b", "--drafter", "eagle-3", "--batch", batches, "--draft-tokens", "2,4")
-    answer = rooftree("optimize", *asked, "--out", tmp_path, "--json").answer
+def test_the_largest_batch_that_was_compared_is_no_limit(rooftree, tmp_path, batches):
+    question = ("--model", "llama-3.1-8b", "--drafter", "eagle-3", "--batch", batches, "--draft-tokens", "2,4")
+    answer = rooftree("optimize", *question, "--out", tmp_path, "--json").answer
     rows = [*answer["choices"], *answer["schedules"]]
     assert all(row["configuration"]["max_batch"] is None for row in rows)
     for engine, flag in (("vllm", "--max-num-seqs"), ("sglang", "--max-running-requests"),

@@ -109,7 +109,7 @@ def test_requests_at_once_are_limited_where_a_limit_was_stated_and_nowhere_else(
     assert "--max-num-seqs 32 " in export(build(schedule=schedule, max_batch=32), "vllm").command
     open_ended = export(build(schedule=schedule), "vllm")
     assert "--max-num-seqs" not in open_ended.command
-    assert any("above 48 were not asked about and keep K=0" in note for note in open_ended.notes)
+    assert any("above 48 were not compared and keep K=0" in note for note in open_ended.notes)
     assert "--max-num-seqs" not in export(build(batch=8), "vllm").command
 
 

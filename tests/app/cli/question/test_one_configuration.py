@@ -65,7 +65,7 @@ def test_limits_of_the_file_are_simulated_and_what_is_stated_beside_it_wins(roof
     limited.write_text(json.dumps(chosen.to_json() | {"max_batch": 1, "token_budget": 24}))
     most = {name: rooftree("simulate", "--config", file, *TRAFFIC, "--json").answer
             for name, file in (("schedule", path), ("limits", limited))}  # fmt: skip
-    assert chosen.max_batch is None and chosen.largest_batch == 4  # the largest batch asked about is no limit
+    assert chosen.max_batch is None and chosen.largest_batch == 4  # the largest batch is no limit
     assert most["schedule"]["scheduler"]["max_requests"] > 4
     found = most["limits"]
     assert (found["scheduler"]["max_requests"], found["scheduler"]["token_budget"]) == (1, 24)
