@@ -63,10 +63,12 @@ def gemm(
     """
     m = np.asarray(rows, dtype=np.float64)
     timing = _form(device, work, m, dtype, outputs)
-    fills = bool(device.constants.gemm_fill_ratio) and np.size(outputs) == 1
-    if outputs is None or not (fills or "gemm" in device.constants.corrections):
+    if outputs is None:
         return timing
     n = np.asarray(outputs, dtype=np.float64)
+    fills = device.constants.gemm_fill_ratio > 0.0 and n.size == 1
+    if not (fills or "gemm" in device.constants.corrections):
+        return timing
     k = _inputs(work, m, n)
     dimensions = np.ndim(timing.seconds)
 
