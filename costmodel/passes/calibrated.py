@@ -202,10 +202,10 @@ def _gemm(d: Deployment, projection: Projection, rows: Array, name: str = "gemm"
         work = work._replace(bytes=work.bytes - rows * k * (p.residual_bytes - p.activation_bytes))
     if p.arithmetic_ratio < 1.0:
         work = work._replace(flops=work.flops * p.arithmetic_ratio)
-    read_ratio = p.activation_bytes / p.residual_bytes if p.quantises else 1.0
+    read = k * (p.activation_bytes / p.residual_bytes) if p.quantises else k
 
     def calibrated() -> Timing:
-        return kernels.gemm(d.device, work, rows, p.activations, outputs=n, read_ratio=read_ratio)
+        return kernels.gemm(d.device, work, rows, p.activations, outputs=n, read=read)
 
     timing = _timed(d, work, calibrated, p.activations)
     return Operation(name, timing, work, projection[0], sizes={"rows": rows, "outputs": n, "inputs": k})

@@ -40,7 +40,7 @@ def gemm(
     dtype: str,
     *,
     outputs: Number | None = None,
-    read_ratio: float = 1.0,
+    read: Number | None = None,
 ) -> Timing:
     """Matrix product: t0 + ‖tiles, bytes‖ₚ, with the best of the output tiles of 16 to 128 rows.
 
@@ -59,19 +59,22 @@ def gemm(
         rows: tokens M.
         dtype: format that the matrix units compute in.
         outputs: N; None leaves waves and corrections out and writes outputs at the speed of reads.
-        read_ratio: bytes of a value of the input over those of one of the output.
+        read: values of an input vector, in those of an output; None: as many as the FLOPs say.
     """
     m = np.asarray(rows, dtype=np.float64)
     timing = _form(device, work, m, dtype, outputs)
-    fills = bool(device.constants.gemm_fill_ratio) and np.size(outputs) == 1
-    if outputs is None or not (fills or "gemm" in device.constants.corrections):
+    if outputs is None:
         return timing
     n = np.asarray(outputs, dtype=np.float64)
+    fills = device.constants.gemm_fill_ratio > 0.0 and n.size == 1
+    if not (fills or "gemm" in device.constants.corrections):
+        return timing
     k = _inputs(work, m, n)
+    moved = k if read is None else np.asarray(read, dtype=np.float64)
     dimensions = np.ndim(timing.seconds)
 
     def form(rows: Array) -> Timing:
-        return _form(device, _of_other(work, rows, m, n, k * read_ratio), rows, dtype, n)
+        return _form(device, _of_other(work, rows, m, n, moved), rows, dtype, n)
 
     if fills and (fewer := _filling(device, float(np.reshape(n, ())), float(np.max(m, initial=0.0)), dimensions)).size:
         least = np.where(fewer < m, form(fewer).seconds, 0.0).max(axis=0)
