@@ -8,10 +8,12 @@ tried one by one, because tiles and waves make the speedup a little jagged. Leav
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from costmodel.answers.batch_ranges import without_narrow_ranges
 from costmodel.answers.estimate import Setting, estimate, step_cost
 from costmodel.answers.steps.step import StepCost
 from costmodel.answers.uncertainty import DRAWS, draw_steps, interval, paired
@@ -98,7 +100,8 @@ class PayingBatches:
     Args:
         context: cached tokens per request.
         largest: the largest batch that was tried.
-        ranges: inclusive ranges of batches at which the speedup exceeds 1.
+        ranges: inclusive ranges of batches at which the speedup exceeds 1; a narrow range or gap is one only where it
+            does so, or fails to, by more than its interval.
         last: largest batch at which it pays, after which it stops; None: it pays at no batch.
         last_bounds: 80 % interval of `last`; 0 where it may not pay at all, `largest` where it may never stop.
     """
@@ -261,29 +264,58 @@ def paying_batches(
         raise InputError("must be >= 1", key="largest", value=largest)
     most = min(largest, MOST_BATCH)
     batches = np.arange(1, most + 1, dtype=np.float64)
-    pays = estimate(setting, acceptance, batch=batches, context=context).speedup > 1.0
+    speedup = estimate(setting, acceptance, batch=batches, context=context).speedup
+    curve = _drawn_curve(setting, acceptance, context, most, generator)
+    pays = _told_apart(batches, speedup, curve)
     last = int(np.flatnonzero(pays)[-1]) + 1 if pays.any() else 0
     return PayingBatches(
         context=context,
         largest=most,
         ranges=_ranges(pays),
         last=last or None,
-        last_bounds=_last_bounds(setting, acceptance, context, last, most, generator),
+        last_bounds=_last_bounds(curve, last, most),
     )
 
 
-def _last_bounds(
-    setting: Setting, a: Acceptance, context: int, last: int, most: int, generator: np.random.Generator
-) -> tuple[int, int]:
-    """Where the lower and the upper bound of the speedup curve fall to 1 for good, around the point estimate."""
+class _DrawnCurve(NamedTuple):
+    """The interval of the speedup over some batches: all three of shape [points]."""
+
+    batches: Array
+    low: Array
+    high: Array
+
+
+def _drawn_curve(
+    setting: Setting, a: Acceptance, context: int, most: int, generator: np.random.Generator
+) -> _DrawnCurve:
     batches = np.unique(np.geomspace(1, most, _DRAWN_BATCHES).round())
     result = estimate(setting, a, batch=batches, context=context)
     drawn = draw_steps(
         result.plain, result.step, setting.device.constants.residual_ratio, setting.overhead,
         generator=generator,
     )  # fmt: skip
-    curves = interval(_tokens(a, generator)[:, None] * drawn.plain_s / drawn.step_s)
-    low, high = (_last_crossing(batches, curve, most) for curve in curves)
+    low, high = interval(_tokens(a, generator)[:, None] * drawn.plain_s / drawn.step_s)
+    return _DrawnCurve(batches, low, high)
+
+
+def _told_apart(batches: Array, speedup: Array, curve: _DrawnCurve) -> npt.NDArray[np.bool_]:
+    """Where it pays, without narrow ranges and gaps whose speedup the interval does not tell from 1."""
+    gains = np.log(speedup)
+    half = np.interp(np.log(batches), np.log(curve.batches), np.log(curve.high / curve.low) / 2.0)
+
+    def gain(run: slice, pays: int) -> float:
+        return float(np.max(gains[run] * (-1.0 if pays else 1.0)))
+
+    def doubt(run: slice, _: int) -> float:
+        return float(np.mean(half[run]))
+
+    choices = (gains > 0.0).astype(int).tolist()
+    return np.array(without_narrow_ranges(batches.astype(np.int64), choices, gain, doubt), dtype=bool)
+
+
+def _last_bounds(curve: _DrawnCurve, last: int, most: int) -> tuple[int, int]:
+    """Where the lower and the upper bound of the speedup curve fall to 1 for good, around the point estimate."""
+    low, high = (_last_crossing(curve.batches, each, most) for each in (curve.low, curve.high))
     return min(low, last), max(high, last)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.allowed import Contender
 from costmodel.optimizers.schedule import Schedule, batch_schedule
-from costmodel.optimizers.search import Optimum, chains_of
+from costmodel.optimizers.search import Optimum, chains_of, gain_doubt
 from hardware_profiles.errors import InfeasibleError
 
 
@@ -61,7 +61,8 @@ def context_schedules(contenders: Sequence[Contender], optimum: Optimum) -> list
         batches = [batch for batch, ok in zip(optimum.batches, runs.tolist(), strict=True) if ok]
         lengths = [contender.candidates[i].draft_tokens for i in chains]
         try:
-            shared = batch_schedule(batches, lengths, rates[:, runs])
+            doubt = gain_doubt(contender, sorted(own)[len(own) // 2])
+            shared = batch_schedule(batches, lengths, rates[:, runs], doubt=doubt)
         except InfeasibleError:
             continue
         losses = {

@@ -6,12 +6,13 @@ single batch, at one context or over several, and of those the ones that lose le
 and how an engine spells ranges.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from costmodel.answers.batch_ranges import without_narrow_ranges
 from hardware_profiles.errors import InfeasibleError, InputError
 
 MAX_BATCHES = 65_536
@@ -21,6 +22,7 @@ MOST_RANGES = 64
 _EQUAL = 1e-12  # what rounding may add to a loss
 
 Rates = NDArray[np.float64]
+Doubt = Callable[[int, int, int], float]  # of a batch and the draft tokens of two chains
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +63,7 @@ def batch_schedule(
     *,
     max_ranges: int = MOST_RANGES,
     tolerance_ratio: float = 0.005,
+    doubt: Doubt | None = None,
 ) -> Schedule:
     """The fewest ranges that lose at most `tolerance_ratio` at every batch against the best draft length there.
 
@@ -79,6 +82,8 @@ def batch_schedule(
         max_ranges: most ranges, at least 1.
         tolerance_ratio: loss at any one batch that one is ready to bear for fewer ranges, 0..1; over several contexts,
             to add to the least mean loss there.
+        doubt: half width of the interval of the logarithm of the rates' ratio of two draft lengths at a batch: narrow
+            ranges that gain less over a neighbour's draft length are joined to it. None: every range is kept.
 
     Returns:
         The schedule and what it loses, as means over contexts.
@@ -106,12 +111,13 @@ def batch_schedule(
     losses = np.where(shares == 0, np.inf, 1.0 - shares)
     weights = _log_weights(grid) * counted[:, 0]
     crossing = tables[0] if len(tables) == 1 else shares
-    return _fewest_ranges(grid, candidates, crossing, losses, weights / weights.sum(), max_ranges, tolerance_ratio)
+    return _fewest_ranges(grid, candidates, crossing, losses, weights / weights.sum(), max_ranges, tolerance_ratio,
+                          doubt)  # fmt: skip
 
 
 def _fewest_ranges(
     grid: NDArray[np.int64], candidates: NDArray[np.int64], table: Rates, losses: Rates, weights: Rates,
-    max_ranges: int, tolerance_ratio: float,
+    max_ranges: int, tolerance_ratio: float, doubt: Doubt | None,
 ) -> Schedule:  # fmt: skip
     """The fewest ranges that lose little more than the least at every batch, of losses [batches, candidates]."""
     if max_ranges < 1:
@@ -120,6 +126,7 @@ def _fewest_ranges(
         raise InputError("must lie in 0..1", key="tolerance_ratio", value=tolerance_ratio)
     little = losses <= losses.min(axis=1, keepdims=True) + tolerance_ratio + _EQUAL
     fewest = _ranges_needed(little)
+    every = losses
     if fewest <= max_ranges:
         losses = np.where(little, losses, np.inf)
     totals, moves = _least_losses(losses * weights[:, None], min(fewest, max_ranges, len(grid)))
@@ -127,11 +134,31 @@ def _fewest_ranges(
         rule = "so few ranges cannot avoid the draft lengths that do not run"
         raise InfeasibleError(rule, key="max_ranges", value=max_ranges)
     columns = _columns(totals, moves, len(totals) - 1)
-    lost = losses[np.arange(grid.size), columns]
+    if doubt is not None:
+        columns = _told_apart(grid, candidates, every, columns, doubt)
+    lost = every[np.arange(grid.size), columns]
     return Schedule(
         ranges=_ranges(grid, candidates, table, columns), loss_ratio=max(0.0, float(weights @ lost)),
         worst_loss_ratio=max(0.0, float(lost.max())),
     )  # fmt: skip
+
+
+def _told_apart(
+    grid: NDArray[np.int64], candidates: NDArray[np.int64], losses: Rates, columns: list[int], doubt: Doubt
+) -> list[int]:
+    """The columns without narrow ranges whose gain over a neighbour's is within its doubt."""
+    kept = np.where(np.isfinite(losses), 1.0 - losses, np.nan)
+    own = kept[np.arange(grid.size), columns]
+
+    def gain(run: slice, other: int) -> float:
+        gained = float(np.max(np.log(own[run] / kept[run, other])))
+        return gained if np.isfinite(gained) else np.inf
+
+    def unsure(run: slice, other: int) -> float:
+        middle = (run.start + run.stop - 1) // 2
+        return doubt(int(grid[middle]), int(candidates[columns[middle]]), int(candidates[other]))
+
+    return without_narrow_ranges(grid, columns, gain, unsure)
 
 
 def _checked_tables(shape: tuple[int, int], rates: ArrayLike) -> Rates:

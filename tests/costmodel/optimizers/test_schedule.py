@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.answers.batch_ranges import NARROW_RATIO
+from costmodel.answers.settings import build_setting
+from costmodel.configuration import DecodingConfiguration, DeploymentNames
+from costmodel.laws.claims import rate_claim
+from costmodel.optimizers.allowed import Contender, Limits
 from costmodel.optimizers.schedule import batch_schedule
+from costmodel.optimizers.search import gain_doubt, rates_at, scheduled_batches
 from hardware_profiles.errors import InfeasibleError, InputError
 
 BATCHES = [1, 2, 4, 8, 16]
@@ -196,3 +202,32 @@ def test_says_which_batch_cannot_run():
     for batch in (0, 5):
         with pytest.raises(InputError, match=r"covers batches 1\.\.4"):
             schedule.draft_tokens_at(batch)
+
+
+JAGGED = [
+    ("llama-3.1-8b", "h100-sxm", "eagle-3", 0.7), ("llama-3.1-8b", "h100-sxm", "n-gram", 0.7),
+    ("llama-3.1-8b", "a100-sxm-80", "eagle-3", 0.6), ("qwen3-30b-a3b", "h100-sxm", "eagle-3", 0.7),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "device", "method", "rate"), JAGGED)
+def test_no_narrow_range_gains_less_than_its_interval(model, device, method, rate):
+    chosen = DecodingConfiguration(method=method, deployment=DeploymentNames(model=model, device=device))
+    setting = build_setting(chosen)
+    chains = [rate_claim(setting.drafter.method, rate, k) for k in range(9)]
+    contender = Contender(configuration=chosen, setting=setting, candidates=chains)
+    grid, doubt = scheduled_batches(256), gain_doubt(contender, 1024)
+    rates = rates_at(contender, grid.astype(float), np.array(1024.0), Limits()).T
+    runs = np.isfinite(rates).any(axis=1)
+    grid, rates = grid[runs], np.where(np.isfinite(rates), rates, np.nan)[runs]
+    exact, joined = (
+        batch_schedule(grid.tolist(), range(9), rates, doubt=each).ranges for each in (None, doubt)
+    )  # fmt: skip
+    assert len(joined) < len(exact)
+    for place, (low, high, k) in enumerate(joined):
+        if len(joined) == 1 or high + 1 >= NARROW_RATIO * low:
+            continue
+        inside = (grid >= low) & (grid <= high)
+        for *_, other in joined[max(place - 1, 0) : place] + joined[place + 1 : place + 2]:
+            gained = np.log(np.nanmax(rates[inside], axis=1) / rates[inside, other])
+            assert not gained.max() < 0.9 * doubt((low + high) // 2, k, other)

@@ -11,7 +11,7 @@ from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from costmodel.optimizers.allowed import Contender, meets
 from costmodel.optimizers.context_schedules import context_schedules
-from costmodel.optimizers.search import rates_at, search
+from costmodel.optimizers.search import gain_doubt, rates_at, search
 from hardware_profiles.errors import InfeasibleError
 
 pytestmark = pytest.mark.heavy
@@ -53,7 +53,7 @@ def test_a_useless_drafter_is_off_everywhere():
 def test_schedules_agree_with_the_winners_they_compress():
     answer = found(contender())
     for s in answer.schedules:
-        assert 0.0 <= s.schedule.loss_ratio <= s.schedule.worst_loss_ratio <= 0.005
+        assert 0.0 <= s.schedule.loss_ratio <= s.schedule.worst_loss_ratio <= 0.03
         lengths = [k for _, _, k in s.schedule.ranges]
         assert lengths[0] == max(lengths) and lengths[-1] == min(lengths), "longer drafts at smaller batches"
 
@@ -72,7 +72,9 @@ def test_a_schedule_loses_little_at_every_batch_whichever_were_asked_about(model
         (found,) = search([runner], batches=grid, contexts=[1024]).schedules
         lengths = np.array([found.schedule.draft_tokens_at(batch) for batch in batches.tolist()])
         lost = 1.0 - rates[lengths, np.arange(256)] / rates.max(axis=0)
-        assert lost.max() <= 0.005 + 1e-12
+        doubt, best = gain_doubt(runner, 1024), rates.argmax(axis=0)
+        for batch in np.flatnonzero(lost > 0.005 + 1e-12).tolist():  # where a narrow range would gain less than that
+            assert -np.log1p(-lost[batch]) <= 1.2 * doubt(batch + 1, int(best[batch]), int(lengths[batch]))
         assert found.schedule.worst_loss_ratio == pytest.approx(lost.max(), abs=1e-12)
 
 
