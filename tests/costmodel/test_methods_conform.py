@@ -12,6 +12,7 @@ from costmodel.answers.settings import build_setting
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.engine_library import engine_names
 from costmodel.laws.acceptance import geometric
+from costmodel.laws.claims import tokens_claim
 from costmodel.laws.own_pace import own_pace
 from costmodel.method import Method
 from costmodel.method_library import load_method, method_names, priced_names
@@ -100,3 +101,13 @@ def test_names_are_forgiving_and_unknown_ones_answered():
     assert load_method("EAGLE_3") is load_method("eagle-3")
     with pytest.raises(UnknownNameError, match="eagle-3"):
         load_method("eagle3x")
+
+
+@pytest.mark.parametrize("slug", ["eagle-2", "hass", "msd", "rasd", "scylla"])
+def test_trees_of_eagle_2_have_six_levels(slug):
+    """arXiv:2406.16858, appendix A; EAGLE-3's have eight of as many nodes (arXiv:2503.01840, appendix A)."""
+    shape, longer = load_method(slug).shape, load_method("eagle-3").shape
+    assert (shape.nodes, shape.depth, shape.width, shape.beam) == (59, 6, 10, 10)
+    assert (longer.nodes, longer.depth) == (59, 8)
+    with pytest.raises(InputError, match=r"\[1, 7\]"):
+        tokens_claim(load_method(slug), 7.5)

@@ -14,7 +14,7 @@ METHOD = Method(
     group="tree drafters",
     read="abstract",
     draft=(Draft(by="head", layers=2, inputs=2, serial_depths=2, rereads=True),),
-    shape=Shape(kind="dynamic_tree", nodes=59, depth=7, width=10, beam=10),
+    shape=Shape(kind="dynamic_tree", nodes=63, depth=7, width=14, beam=14),
     verify=Verify(rule="fixed_candidates"),
     systems=("Gumiho",),
     reported=(
@@ -25,6 +25,6 @@ METHOD = Method(
     ),
     assumed=(
         "draft: the one parallel pass for the last five levels is priced as a pass of the two layers",
-        "shape: EAGLE-2's",
+        "shape: scripts/eval_vicuna.sh of its code: 64 tokens with the root, depth 6 behind the first level, top-k 14",
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ METHOD = Method(
     group="tree drafters",
     read="abstract",
     draft=(Draft(by="head", layers=2, inputs=2, rereads=True),),
-    shape=Shape(kind="dynamic_tree", nodes=59, depth=7, width=10, beam=10),
+    shape=Shape(kind="dynamic_tree", nodes=59, depth=6, width=10, beam=10),
     verify=Verify(rule="fixed_candidates"),
     systems=("Scylla (Scaling Laws for Spec Decoding)",),
     reported=(
