@@ -113,7 +113,7 @@ def plan(
         generator: source of randomness for the interval.
         utilisation: share of the requests that a busy replica finishes which one is sent at most, in (0, 1).
         most_batch: most requests in flight of a replica; None: 1,024 of every scheduler.
-        token_budget: most query tokens of an iteration, into which prompts are split; None: prompts stay whole.
+        token_budget: most query tokens of an iteration, into which prompts are split; None: the engine's default.
 
     Raises:
         InputError: a utilisation outside (0, 1).
@@ -124,6 +124,7 @@ def plan(
     if slo.share_ratio is not None:
         raise InputError("is known of simulations alone; limits hold for means here", key="good_share")
     most = most_batch or _most_batch(setting)
+    token_budget = token_budget or _token_budget(setting)
     refused: list[InfeasibleError] = []
     served: list[_Served] = []
     for acceptance in acceptances:
@@ -233,6 +234,12 @@ def _plan(
 def _most_batch(setting: Setting) -> int:
     """Most requests in flight of a replica: every data copy has a scheduler of its own."""
     return MOST_BATCH * (1 if setting.plan is None else setting.plan.data)
+
+
+def _token_budget(setting: Setting) -> int | None:
+    """Most query tokens of an iteration of the engine's scheduler; None where it never splits a prompt."""
+    scheduler = setting.engine.scheduler
+    return scheduler.batch_tokens if scheduler is not None and scheduler.chunks else None
 
 
 def _at(curve: Curve, values: Array, batch: float) -> float:

@@ -168,6 +168,35 @@ def prefill_s(setting: Setting, *, prompt_tokens: Number, batch: Number = 1.0, d
     return np.asarray(cost + setting.plain_overhead.step_s)
 
 
+def chunked_prefill_s(setting: Setting, *, prompt_tokens: float, chunk_tokens: Number, drafts: bool = True) -> Array:
+    """Seconds to process one prompt that nobody decodes beside, in passes of at most `chunk_tokens` tokens.
+
+    Every pass reads the weights anew, and the cache that the passes before it wrote.
+
+    Args:
+        setting: target, device, drafter and engine.
+        prompt_tokens: tokens of the prompt, > 0.
+        chunk_tokens: most tokens of a pass, >= 1; infinite: the prompt stays whole, as encoders' prompts always do.
+        drafts: the drafter processes the prompt too (where it keeps a cache of its own).
+    """
+    whole = prefill_s(setting, prompt_tokens=prompt_tokens, drafts=drafts)
+    chunk = np.minimum(np.asarray(chunk_tokens, dtype=np.float64), prompt_tokens)
+    full = np.floor(prompt_tokens / chunk + 1e-9)
+    if setting.target.encoder is not None or (np.all(full * chunk >= prompt_tokens) and np.all(full == 1.0)):
+        return whole
+
+    def pass_s(tokens: Array, context: Array) -> Array:
+        seconds = _pass_seconds(setting, 1.0, tokens, context=context, logits="last", prefill=True)
+        return sum(seconds.values(), start=np.zeros(())) + setting.plain_overhead.step_s
+
+    rest = prompt_tokens - full * chunk
+    passes = full * pass_s(chunk, (full - 1.0) * chunk / 2.0)
+    passes = passes + np.where(rest > 0.5, pass_s(np.maximum(rest, 1.0), full * chunk), 0.0)
+    if drafts:
+        passes = passes + prompt_draft_s(setting.deployment, setting.drafter, batch=1.0, prompt_tokens=prompt_tokens)
+    return np.asarray(np.where((full == 1.0) & (rest <= 0.5), whole, passes))
+
+
 def mixed_prefill_s(
     setting: Setting,
     *,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.answers.estimate import Setting, estimate, mixed_prefill_s, prefill_s
+from costmodel.answers.estimate import Setting, chunked_prefill_s, estimate, mixed_prefill_s
 from costmodel.answers.first_token import Prompts, composed_iterations, first_token_s
 from costmodel.answers.loads import Curve
 from costmodel.answers.workload import Load
@@ -152,9 +152,9 @@ def replica_speeds(
 
 def _alone_s(setting: Setting, length: float, drafts: bool, room: Array) -> Array:
     """Seconds of one prompt that nobody decodes beside."""
-    chunks = np.maximum(length / room, 1.0)
-    alone = prefill_s(setting, prompt_tokens=length, drafts=drafts)
-    return np.asarray(np.maximum(alone + (chunks - 1.0) * setting.plain_overhead.step_s, 0.0))
+    scheduler = setting.engine.scheduler
+    pass_tokens = scheduler.pass_tokens if scheduler is not None and scheduler.pass_tokens else np.inf
+    return chunked_prefill_s(setting, prompt_tokens=length, chunk_tokens=np.minimum(room, pass_tokens), drafts=drafts)
 
 
 def _beside_s(setting: Setting, length: float, b: Array, rows: Number, drafts: bool, room: Array) -> Array:
