@@ -231,5 +231,5 @@ def _student(normal: Floats, freedom: float) -> Floats:
     Reference: Abramowitz & Stegun, Handbook of Mathematical Functions (1964), 26.7.5.
     """
     x, v = normal, freedom
-    found = x + (x**3 + x) / (4 * v) + (5 * x**5 + 16 * x**3 + 3 * x) / (96 * v**2)
-    return np.asarray(found + (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / (384 * v**3))
+    near = x + (x**3 + x) / (4 * v) + (5 * x**5 + 16 * x**3 + 3 * x) / (96 * v**2)
+    return np.asarray(near + (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / (384 * v**3))
