@@ -11,23 +11,21 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-NARROW_RATIO = 1.125
+SHORT_RATIO = 1.125
 """First batch behind a range over its own first one, below which the range is narrow. ASSUMED: the running batch of an
 engine moves by more than an eighth within seconds."""
 
 Measure = Callable[[slice, int], float]  # of a range of places, and another choice for it
 
 
-def without_narrow_ranges(
-    batches: NDArray[np.int64], choices: Sequence[int], gain: Measure, doubt: Measure
-) -> list[int]:
+def joined_ranges(batches: NDArray[np.int64], choices: Sequence[int], gain: Measure, doubt: Measure) -> list[int]:
     """The choices by batch, narrow ranges of little gain joined to a neighbour, that of the least gain first.
 
     Example:
         >>> rates = np.array([[1.0, 0.9], [1.0, 1.01], [1.0, 0.9]])
         >>> def gain(run, other):
         ...     return float(np.max(np.log(rates[run].max(axis=1) / rates[run, other])))
-        >>> without_narrow_ranges(np.array([88, 89, 90]), [0, 1, 0], gain, lambda run, other: 0.05)
+        >>> joined_ranges(np.array([88, 89, 90]), [0, 1, 0], gain, lambda run, other: 0.05)
         [0, 0, 0]
 
     Args:
@@ -43,7 +41,7 @@ def without_narrow_ranges(
         joins = []
         for place, run in enumerate(runs):
             behind = batches[run.stop] if run.stop < len(batches) else batches[-1] + 1
-            if len(runs) == 1 or behind >= NARROW_RATIO * batches[run.start]:
+            if len(runs) == 1 or behind >= SHORT_RATIO * batches[run.start]:
                 continue
             near = runs[max(place - 1, 0) : place] + runs[place + 1 : place + 2]
             others = {chosen[each.start] for each in near}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from costmodel.answers.batch_ranges import without_narrow_ranges
+from costmodel.answers.batch_ranges import joined_ranges
 from costmodel.answers.estimate import Setting, estimate, step_cost
 from costmodel.answers.steps.step import StepCost
 from costmodel.answers.uncertainty import DRAWS, draw_steps, interval, paired
@@ -266,7 +266,7 @@ def paying_batches(
     batches = np.arange(1, most + 1, dtype=np.float64)
     speedup = estimate(setting, acceptance, batch=batches, context=context).speedup
     curve = _drawn_curve(setting, acceptance, context, most, generator)
-    pays = _told_apart(batches, speedup, curve)
+    pays = _joined(batches, speedup, curve)
     last = int(np.flatnonzero(pays)[-1]) + 1 if pays.any() else 0
     return PayingBatches(
         context=context,
@@ -298,7 +298,7 @@ def _drawn_curve(
     return _DrawnCurve(batches, low, high)
 
 
-def _told_apart(batches: Array, speedup: Array, curve: _DrawnCurve) -> npt.NDArray[np.bool_]:
+def _joined(batches: Array, speedup: Array, curve: _DrawnCurve) -> npt.NDArray[np.bool_]:
     """Where it pays, without narrow ranges and gaps whose speedup the interval does not tell from 1."""
     gains = np.log(speedup)
     half = np.interp(np.log(batches), np.log(curve.batches), np.log(curve.high / curve.low) / 2.0)
@@ -310,7 +310,7 @@ def _told_apart(batches: Array, speedup: Array, curve: _DrawnCurve) -> npt.NDArr
         return float(np.mean(half[run]))
 
     choices = (gains > 0.0).astype(int).tolist()
-    return np.array(without_narrow_ranges(batches.astype(np.int64), choices, gain, doubt), dtype=bool)
+    return np.array(joined_ranges(batches.astype(np.int64), choices, gain, doubt), dtype=bool)
 
 
 def _last_bounds(curve: _DrawnCurve, last: int, most: int) -> tuple[int, int]:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from costmodel.configuration import DecodingConfiguration
 from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.chain_gains import chains_of, gain_doubt
 from costmodel.optimizers.schedule import Schedule, batch_schedule
-from costmodel.optimizers.search import Optimum, chains_of, gain_doubt
+from costmodel.optimizers.search import Optimum
 from hardware_profiles.errors import InfeasibleError
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from costmodel.answers.batch_ranges import without_narrow_ranges
+from costmodel.answers.batch_ranges import joined_ranges
 from hardware_profiles.errors import InfeasibleError, InputError
 
 MAX_BATCHES = 65_536
@@ -135,7 +135,7 @@ def _fewest_ranges(
         raise InfeasibleError(rule, key="max_ranges", value=max_ranges)
     columns = _columns(totals, moves, len(totals) - 1)
     if doubt is not None:
-        columns = _told_apart(grid, candidates, every, columns, doubt)
+        columns = _joined(grid, candidates, every, columns, doubt)
     lost = every[np.arange(grid.size), columns]
     return Schedule(
         ranges=_ranges(grid, candidates, table, columns), loss_ratio=max(0.0, float(weights @ lost)),
@@ -143,7 +143,7 @@ def _fewest_ranges(
     )  # fmt: skip
 
 
-def _told_apart(
+def _joined(
     grid: NDArray[np.int64], candidates: NDArray[np.int64], losses: Rates, columns: list[int], doubt: Doubt
 ) -> list[int]:
     """The columns without narrow ranges whose gain over a neighbour's is within its doubt."""
@@ -158,7 +158,7 @@ def _told_apart(
         middle = (run.start + run.stop - 1) // 2
         return doubt(int(grid[middle]), int(candidates[columns[middle]]), int(candidates[other]))
 
-    return without_narrow_ranges(grid, columns, gain, unsure)
+    return joined_ranges(grid, columns, gain, unsure)
 
 
 def _checked_tables(shape: tuple[int, int], rates: ArrayLike) -> Rates:

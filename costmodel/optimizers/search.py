@@ -7,22 +7,21 @@ simulator).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.answers.chains import step_seconds
-from costmodel.answers.estimate import Estimate, Intervals, estimate, intervals, step_cost
+from costmodel.answers.estimate import Estimate, Intervals, estimate, intervals
 from costmodel.answers.fit import fits
 from costmodel.answers.steps.step import StepCost
-from costmodel.answers.uncertainty import draw_steps, interval, paired
 from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import Acceptance
 from costmodel.method import Stop
 from costmodel.optimizers.allowed import Contender, NothingAllowedError, Unmet, allowed, unmet_at
-from costmodel.optimizers.schedule import Doubt, Schedule, batch_schedule
+from costmodel.optimizers.chain_gains import chains_of, gain_doubt
+from costmodel.optimizers.schedule import Schedule, batch_schedule
 from costmodel.passes.ops import Array
 
 _EVERY = 256  # batches up to which a schedule looks at each one
@@ -353,11 +352,6 @@ def _scheduled(contender: Contender, schedule: Schedule, context: int) -> Decodi
     return replace(contender.configuration, draft_tokens=most, schedule=tuple(schedule.ranges), context=context)
 
 
-def chains_of(contender: Contender) -> list[int]:
-    """Places of the candidates that a schedule by batch can name: nothing drafted, and chains of one length."""
-    return [i for i, a in enumerate(contender.candidates) if a.topology in ("off", "chain") and a.lengths is None]
-
-
 def _schedule(
     contender: Contender, table: Array, batches: Sequence[int], context: int, limits: Limits
 ) -> Schedule | None:
@@ -377,37 +371,6 @@ def _schedule(
     rates = np.where(np.isfinite(rates), rates, np.nan)[runs]
     lengths = [each.draft_tokens for each in chains]
     return batch_schedule(grid[runs].tolist(), lengths, rates, doubt=gain_doubt(contender, context))
-
-
-def gain_doubt(contender: Contender, context: int) -> Doubt:
-    """How sure the gain of one chain of a drafter over another is: half width of its 80 % interval, in logarithms.
-
-    Args:
-        contender: with its candidates.
-        context: cached tokens per request.
-    """
-    chains = {contender.candidates[i].draft_tokens: contender.candidates[i] for i in chains_of(contender)}
-    setting = contender.setting
-
-    @cache
-    def doubt(batch: int, draft_tokens: int, other: int) -> float:
-        one, two = chains[draft_tokens], chains[other]
-        costs = [step_cost(setting, each, batch=batch, context=context) for each in (one, two)]
-        drawn = draw_steps(
-            *costs,
-            setting.device.constants.residual_ratio,
-            setting.overhead,
-            generator=np.random.default_rng(0),
-        )
-        gains = np.log(drawn.plain_s[:, 0] / drawn.step_s[:, 0])
-        emitted = [each.samples for each in (one, two)]
-        if emitted[0].size and emitted[0].size == emitted[1].size:
-            tokens = np.log(emitted[1] / emitted[0])
-            gains = gains + paired(tokens, len(gains), np.random.default_rng(0))
-        low, high = interval(gains)
-        return float(high - low) / 2.0
-
-    return doubt
 
 
 def scheduled_batches(most: int) -> NDArray[np.int64]:

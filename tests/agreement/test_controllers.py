@@ -17,7 +17,6 @@ from simulator.timing.cost_timer import CostModelDraft, CostModelTimer
 from traces.kinds.acceptance import AcceptanceTrace
 
 USERS, OUTPUT, K = 8, 6000, 6
-ONE = np.ones((1, 1))
 
 
 @cache
@@ -63,7 +62,7 @@ def simulated(timer=step_s, draft=None, **options):
 def test_drafts_end_early_as_in_the_simulator(rule, at, least):
     stop = Stop(rule=rule, at=at, least_tokens=least)
     tokens, drafted = simulated(stop=stop)
-    law = stopped_chain(text(), K, stop, ONE)
+    law = stopped_chain(text(), K, stop, None)
     assert tokens == pytest.approx(law.tokens_per_step, rel=0.03)
     assert drafted == pytest.approx(law.lengths.mean_tokens, rel=0.04)
 
@@ -71,7 +70,7 @@ def test_drafts_end_early_as_in_the_simulator(rule, at, least):
 @pytest.mark.parametrize("weight", [0.1, 0.5, 1.0])
 def test_the_moving_average_is_that_of_the_simulator(weight):
     tokens, drafted = simulated(stop=Stop(rule="ema"), ema_weight=weight)
-    law = ema_chain(text(), K, Stop(rule="ema", at=weight), ONE)
+    law = ema_chain(text(), K, Stop(rule="ema", at=weight), None)
     assert tokens == pytest.approx(law.tokens_per_step, rel=0.03)
     assert drafted == pytest.approx(law.lengths.mean_tokens, rel=0.03)
 
@@ -84,7 +83,7 @@ def test_goodput_is_that_of_the_simulator(method, device):
     tokens, drafted = simulated(timer, draft, stop=Stop(rule="goodput"))
     context = USERS * OUTPUT / 2.0  # on average over the run
     seconds = np.array([timer(USERS, 1.0 + k, context, []) + draft(USERS, k, context, 0) for k in range(K + 1)])
-    law = goodput_chain(text(), K, Stop(rule="goodput", least_tokens=0), ONE, seconds=seconds, batch=USERS)
+    law = goodput_chain(text(), K, Stop(rule="goodput", least_tokens=0), None, seconds=seconds, batch=USERS)
     assert tokens == pytest.approx(law.tokens_per_step, rel=0.03)
     assert drafted == pytest.approx(law.lengths.mean_tokens, rel=0.05)
     assert law.lengths.shared and law.draft_tokens == K

@@ -54,7 +54,7 @@ def simulated(recording, shape, timer, draft=None, users=6):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["beam and rerank", "best first"])
 def test_simulated_dynamic_trees_emit_draft_and_take_what_their_law_says(recording, setting, shape):
-    law = dynamic_tree(recording, shape, np.ones((1, recording.requests)))
+    law = dynamic_tree(recording, shape, None)
     result = simulated(recording, shape, CostModelTimer(setting), CostModelDraft(setting))
     c = result.counters
     assert result.tokens_per_step == pytest.approx(float(law.tokens_per_step), rel=0.04)

@@ -135,7 +135,7 @@ def test_a_simulated_step_costs_what_the_estimate_says(slug, accepts):
 def test_a_simulated_draft_that_ends_early_costs_what_the_estimate_says(slug, stop):
     trace = recorded(False)
     options = SpeculationOptions(topology=K, trace=trace, stop=stop)
-    assert_alike(timers_of(slug), options, stopped_chain(trace, K, stop, np.ones((1, 1))))
+    assert_alike(timers_of(slug), options, stopped_chain(trace, K, stop, None))
 
 
 @pytest.mark.parametrize("slug", [slug for slug in TREES if load_method(slug).batch == Batch()])
@@ -149,7 +149,7 @@ def test_a_simulated_dynamic_tree_costs_what_the_estimate_says(slug):
     own = load_method(slug)
     trace = replace(recorded(False), expansions=candidates(2000))
     shape = replace(own.shape, nodes=9, depth=3, width=3, beam=min(own.shape.beam, 3))
-    claim = dynamic_tree(trace, shape, np.ones((1, 1)), stop=own.stop)
+    claim = dynamic_tree(trace, shape, None, stop=own.stop)
     options = SpeculationOptions(topology=tree_policy(shape, own.stop), trace=trace)
     assert claim.lengths.mean_tokens > 3.0
     assert_alike(timers_of(slug), options, claim)

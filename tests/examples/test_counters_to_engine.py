@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from costmodel.laws.acceptance.decay import usual_ratio
+
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 BEFORE = {"drafts": 1_000, "draft_tokens": 3_000, "accepted_tokens": 1_500, "accepted_tokens_per_pos": (700, 500, 300)}
 AFTER = {"drafts": 3_000, "draft_tokens": 9_000, "accepted_tokens": 4_740,
@@ -40,7 +42,7 @@ def test_the_import_says_what_was_counted(counted, user):
     rows = user("rooftree replay counted.parquet --draft-tokens 1,2,3,4 --json").answer["chains"]
     emitted = [1 + sum(RATES[:k]) for k in (1, 2, 3)]
     assert [row["tokens_per_step"] for row in rows[:3]] == pytest.approx(emitted)
-    assert rows[3]["tokens_per_step"] == pytest.approx(emitted[2] + RATES[2] ** 2 / RATES[1])
+    assert rows[3]["tokens_per_step"] == pytest.approx(emitted[2] + usual_ratio("head", 3) * RATES[2] ** 2 / RATES[1])
     assert [("known to K=3" in row["remark"]) for row in rows] == [False, False, False, True]
 
 

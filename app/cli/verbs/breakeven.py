@@ -67,7 +67,7 @@ def breakeven(
     from app.reports.page import plots_available
     from costmodel.answers.settings import build_setting
     from costmodel.optimizers.drafters.competing import carried, competing
-    from costmodel.optimizers.drafters.sources import proposal_share
+    from costmodel.optimizers.drafters.origin import proposal_share
 
     deliver_as: dict[str, Any] = {"json": json, "out": out, "csv": csv, "quiet": quiet}
     asked_lengths, cells = draft_lengths(draft_tokens, least=1), cells_of({**asdict(placed), "model": model})

@@ -131,8 +131,8 @@ class DepthRates:
                 "geometric law that emits as many there"
             )
         elif 0 < draft_tokens < max(self.means, default=0) and draft_tokens not in self.means:
-            known = ", ".join(f"{mean:g} at K={k}" for k, mean in sorted(self.means.items()))
-            words.append(f"tokens per step are known to be {known}; lengths between follow the nearest rates")
+            listed = ", ".join(f"{mean:g} at K={k}" for k, mean in sorted(self.means.items()))
+            words.append(f"tokens per step are known to be {listed}; lengths between follow the nearest rates")
         return "; ".join(words)
 
     def chain(self, draft_tokens: int) -> Acceptance:

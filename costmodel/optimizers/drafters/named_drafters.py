@@ -13,16 +13,8 @@ from costmodel.answers.settings import method_of
 from costmodel.architectures.library import load_model
 from costmodel.laws.acceptance import DepthRates
 from costmodel.method_library import load_method, method_names, require_priced
-from costmodel.optimizers.drafters.sources import (
-    FORMS,
-    Source,
-    assumed_share,
-    length_source,
-    means_source,
-    proposal_share,
-    rates_source,
-    trace_source,
-)
+from costmodel.optimizers.drafters.origin import assumed_share, proposal_share
+from costmodel.optimizers.drafters.sources import FORMS, Source, length_source, means_source, rates_source, trace_source
 from hardware_profiles.errors import InputError, UnknownNameError
 from traces.library import trace_file
 

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Literal
 
 from costmodel.answers.settings import method_of, with_match_rate
-from costmodel.architectures.library import load_model
 from costmodel.configuration import DecodingConfiguration
 from costmodel.laws.acceptance import DepthRates, counted_rates, length_rates, means_rates
 from costmodel.laws.refined_method import method_policy, refined_method
 from costmodel.laws.refining import refine_of
 from costmodel.method import Method
 from costmodel.method_library import load_method
+from costmodel.optimizers.drafters.origin import assumed_share, drafts_alike, is_borrowed, proposal_share
 from costmodel.optimizers.drafters.own_drafter import OwnDrafter
-from hardware_profiles.errors import InputError, UnknownNameError
+from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.refine_policy import RefinePolicy
 from traces.library import is_confidence, read_trace, trace_file, trace_name
@@ -396,35 +396,6 @@ def configured_source(chosen: DecodingConfiguration) -> Source | None:
         lengths = () if chosen.shape is not None else (chosen.draft_tokens,)
         return length_source(chosen.method, chosen.tokens_per_step, lengths, match_rate=chosen.match_rate)
     return None
-
-
-def drafts_alike(one: str, other: str) -> bool:
-    """Whether two methods have the same kind of drafter, so that a recording of one tells of the other."""
-    kinds = [tuple(stage.by for stage in load_method(slug).draft) for slug in (one, other)]
-    return kinds[0] == kinds[1]
-
-
-def is_borrowed(trace: AcceptanceTrace, model: str) -> bool:
-    """Whether a trace was recorded on another model than the one named (or on an unnamed one)."""
-    recorded = trace.provenance.model
-    if not recorded:
-        return True
-    try:
-        return load_model(recorded).name != load_model(model).name
-    except UnknownNameError:
-        return recorded != model
-
-
-def proposal_share(method: str, match_rate: float | None) -> float:
-    """Share of steps with a proposal: 1 for drafters that always have one."""
-    return match_rate if match_rate is not None and load_method(method).may_propose_nothing else 1.0
-
-
-def assumed_share(method: str, match_rate: float | None) -> str:
-    """What is assumed of counts that leave out steps without a proposal."""
-    if match_rate is not None or not load_method(method).may_propose_nothing:
-        return ""
-    return "counts hold for steps with a proposal, and every step is taken to have one; --match-rate states the share"
 
 
 def _words(rates: Sequence[float]) -> str:

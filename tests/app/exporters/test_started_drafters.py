@@ -222,8 +222,8 @@ def test_a_target_without_prediction_layers_gets_no_file_that_drafts_with_them(r
 
 
 def test_asked_for_by_name_it_is_a_head_of_the_reader(rooftree, tmp_path):
-    question = ("optimize", "--model", "kimi-k2", "--dtype", "fp8", "--device", "h200-sxm", "--tp", "16", "--batch", "1",
-             "--drafter", "mtp", "--out", tmp_path)  # fmt: skip
+    target = ("--model", "kimi-k2", "--dtype", "fp8", "--device", "h200-sxm", "--tp", "16")
+    question = ("optimize", *target, "--batch", "1", "--drafter", "mtp", "--out", tmp_path)
     screen = " ".join(rooftree(*question).out.split())
     assert "mtp: a head of yours, as the checkpoint of kimi-k2 holds none" in screen
     assert not list(tmp_path.rglob("*.sh"))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.answers.batch_ranges import NARROW_RATIO, without_narrow_ranges
+from costmodel.answers.batch_ranges import SHORT_RATIO, joined_ranges
 
 
 def by_rates(rates):
@@ -21,7 +21,7 @@ def by_rates(rates):
 def joined(rates, doubt):
     batches = np.arange(1, len(rates) + 1)
     choices = rates.argmax(axis=1).tolist()
-    return without_narrow_ranges(batches, choices, by_rates(rates), lambda run, other: doubt)
+    return joined_ranges(batches, choices, by_rates(rates), lambda run, other: doubt)
 
 
 def runs_of(choices):
@@ -35,7 +35,7 @@ def test_what_is_narrow_and_gains_little_is_joined(size, seed, doubt):
     own, after = by_rates(rates), joined(rates, doubt)
     runs = runs_of(after)
     for place, (start, stop) in enumerate(runs):
-        if len(runs) == 1 or stop + 1 >= NARROW_RATIO * (start + 1):
+        if len(runs) == 1 or stop + 1 >= SHORT_RATIO * (start + 1):
             continue
         near = {after[a] for a, _ in runs[max(place - 1, 0) : place] + runs[place + 1 : place + 2]}
         assert min(own(slice(start, stop), other) for other in near) >= doubt
@@ -63,5 +63,5 @@ def test_where_a_choice_does_not_run_it_joins_nothing():
     def gain(run, other):
         return np.inf if other == 0 and run.start == 60 else by_rates(rates)(run, other)
 
-    found = without_narrow_ranges(batches, rates.argmax(axis=1).tolist(), gain, lambda run, other: 0.05)
+    found = joined_ranges(batches, rates.argmax(axis=1).tolist(), gain, lambda run, other: 0.05)
     assert found[60:62] == [1, 1]

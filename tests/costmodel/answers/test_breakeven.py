@@ -19,7 +19,8 @@ from costmodel.laws.own_pace import own_pace
 from costmodel.method_library import load_method, method_names
 from costmodel.optimizers.candidates.acceptance_law import acceptance_law
 from costmodel.optimizers.candidates.state_candidates import state_candidates
-from costmodel.optimizers.drafters.sources import proposal_share, rates_source
+from costmodel.optimizers.drafters.origin import proposal_share
+from costmodel.optimizers.drafters.sources import rates_source
 from hardware_profiles.errors import InputError
 from traces.kinds.tree import Tree, chain_tree
 

@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.optimizers.candidates.static_candidates import chain_candidates, split_requests, tree_candidates
-from costmodel.optimizers.drafters.sources import is_borrowed
+from costmodel.optimizers.drafters.origin import is_borrowed
 from costmodel.optimizers.recommend import recommend
 from hardware_profiles.errors import InputError
 from traces.kinds.acceptance import AcceptanceTrace, Provenance

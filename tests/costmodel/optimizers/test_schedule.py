@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.answers.batch_ranges import NARROW_RATIO
+from costmodel.answers.batch_ranges import SHORT_RATIO
 from costmodel.answers.settings import build_setting
+from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.claims import rate_claim
-from costmodel.optimizers.allowed import Contender, Limits
+from costmodel.optimizers.allowed import Contender
+from costmodel.optimizers.chain_gains import gain_doubt
 from costmodel.optimizers.schedule import batch_schedule
-from costmodel.optimizers.search import gain_doubt, rates_at, scheduled_batches
+from costmodel.optimizers.search import rates_at, scheduled_batches
 from hardware_profiles.errors import InfeasibleError, InputError
 
 BATCHES = [1, 2, 4, 8, 16]
@@ -225,7 +227,7 @@ def test_no_narrow_range_gains_less_than_its_interval(model, device, method, rat
     )  # fmt: skip
     assert len(joined) < len(exact)
     for place, (low, high, k) in enumerate(joined):
-        if len(joined) == 1 or high + 1 >= NARROW_RATIO * low:
+        if len(joined) == 1 or high + 1 >= SHORT_RATIO * low:
             continue
         inside = (grid >= low) & (grid <= high)
         for *_, other in joined[max(place - 1, 0) : place] + joined[place + 1 : place + 2]:

@@ -10,8 +10,9 @@ from costmodel.answers.workload import Limits
 from costmodel.configuration import DecodingConfiguration, DeploymentNames
 from costmodel.laws.acceptance import geometric
 from costmodel.optimizers.allowed import Contender, meets
+from costmodel.optimizers.chain_gains import gain_doubt
 from costmodel.optimizers.context_schedules import context_schedules
-from costmodel.optimizers.search import gain_doubt, rates_at, search
+from costmodel.optimizers.search import rates_at, search
 from hardware_profiles.errors import InfeasibleError
 
 pytestmark = pytest.mark.heavy

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from app.cli.main import cli
 from costmodel.answers.settings import method_of
 from costmodel.method_library import load_method, method_names
-from costmodel.optimizers.drafters.sources import drafts_alike
+from costmodel.optimizers.drafters.origin import drafts_alike
 from hardware_profiles.errors import InputError
 from real_runs.prompt_set import read_prompts
 from traces.kinds.tree import Tree

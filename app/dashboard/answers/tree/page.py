@@ -210,7 +210,7 @@ def _curves(
 
 
 def _notes(trace: AcceptanceTrace, model: str) -> list[str]:
-    from costmodel.optimizers.drafters.sources import is_borrowed
+    from costmodel.optimizers.drafters.origin import is_borrowed
 
     notes = ["Trees are scored on the texts that chose them, which flatters; rooftree optimize splits the texts."]
     widest = trace.rank_width
