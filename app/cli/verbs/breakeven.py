@@ -84,11 +84,12 @@ def breakeven(
         base = replace(base, **carried(source))
     settings = runnable(cells, lambda cell: build_setting(with_options(base, cell)))
     lengths = lengths_for(source, asked_lengths, [3])
-    if source is None:
-        share = proposal_share(slug, ratio(accepted.match_rate, "--match-rate"))
-        found = unknown(lengths, tree, share)
-    else:
-        found = compared(source, lengths, tree, seed)
+    share = ratio(accepted.match_rate, "--match-rate")
+    found = (
+        unknown(lengths, tree, proposal_share(slug, share))
+        if source is None
+        else compared(source, lengths, tree, seed)
+    )
     found, known = [each for each in found if each.draft_tokens], source is not None
     contexts = whole_numbers(context, "--context", least=0)
     places = [(b, c) for c in contexts for b in whole_numbers(batch, "--batch", least=1)]
