@@ -28,9 +28,9 @@ def _share(name: str, start: float) -> Parameter:
     return Parameter(name=name, low=0.05, high=1.5, start=start)
 
 
-# Tables of experts end at 1,024 tokens, where arithmetic hardly shows; a fit to them alone may promise prompts more than
-# any kernel reaches. Upper quartile of 16-bit arithmetic over 4-bit experts at 16,384 tokens on an H100 (52 shapes of at
-# least 512 columns a device; median 0.32), aiconfigurator's performance database, commit 095f58a (Apache-2.0).
+# Tables of experts end at 1,024 tokens, where arithmetic hardly shows, so that a fit to them alone may promise prompts
+# more than any kernel reaches. Upper quartile of 16-bit arithmetic over 4-bit experts at 16,384 tokens on an H100 (52
+# shapes of at least 512 columns a device, median 0.32; aiconfigurator's performance database, commit 095f58a).
 MOST_EXPERT_SHARE = 0.42
 
 

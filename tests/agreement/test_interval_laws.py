@@ -72,7 +72,10 @@ def test_intervals_of_a_recording_nest_hold_their_point_and_narrow_with_more_req
     assert usual[0] <= replay.tokens_per_step <= usual[1]
     more = repeated(trace, 4)
     low, high = bootstrap_tokens_per_step(
-        replay_chain(more, draft_tokens), more.prompt_kinds, generator=generator, coverage=0.8,
+        replay_chain(more, draft_tokens),
+        more.prompt_kinds,
+        generator=generator,
+        coverage=0.8,
         draws=request_draws(more.prompt_kinds, generator=generator, draws=2000),
     )
     # half as wide; less where a kind of one request, which is drawn with others, has become one of four

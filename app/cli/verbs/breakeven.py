@@ -86,9 +86,7 @@ def breakeven(
     lengths = lengths_for(source, asked_lengths, [3])
     share = ratio(accepted.match_rate, "--match-rate")
     found = (
-        unknown(lengths, tree, proposal_share(slug, share))
-        if source is None
-        else compared(source, lengths, tree, seed)
+        unknown(lengths, tree, proposal_share(slug, share)) if source is None else compared(source, lengths, tree, seed)
     )
     found, known = [each for each in found if each.draft_tokens], source is not None
     contexts = whole_numbers(context, "--context", least=0)

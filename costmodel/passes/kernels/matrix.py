@@ -76,7 +76,9 @@ def gemm(
     def form(rows: Array) -> Timing:
         return _form(device, _of_other(work, rows, m, n, moved), rows, dtype, n)
 
-    if fills and (fewer := _filling(device, float(np.reshape(n, ())), float(np.max(m, initial=0.0)), dimensions)).size:
+    most_rows = float(np.max(m, initial=0.0))
+    fewer = _partly_idle_rows(device, float(np.reshape(n, ())), most_rows, dimensions) if fills else None
+    if fewer is not None and fewer.size:
         least = np.where(fewer < m, form(fewer).seconds, 0.0).max(axis=0)
         longer = np.maximum(least / timing.seconds, 1.0)
         timing = Timing(*(longer * part for part in timing))
@@ -84,7 +86,7 @@ def gemm(
     return by_size(device, timing, m, n, k, form, np.ceil(m / tiles - 1e-9) * tiles)
 
 
-def _filling(device: Device, outputs: float, most: float, dimensions: int) -> Array:
+def _partly_idle_rows(device: Device, outputs: float, most: float, dimensions: int) -> Array:
     """Rows of whole tiles, up to the most rows, beyond which idle processors take part; [sizes, 1, ...].
 
     The form was fitted to few rows of tiles. That more of them were faster is not in the tables: on B200 the step past

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from costmodel.laws.acceptance.decay import usual_ratio
 from traces.kinds.tree import Tree, read_tree
 
 STATED = ("--model", "llama-3.1-8b", "--method", "eagle-3")
@@ -75,7 +76,7 @@ def test_ngram_lengths_and_other_implementations_are_options(written, refused):
     [
         (("--acceptance", "0.8"), [0.8, 0.64, 0.512]),
         (("--acceptance", "0.8,0.6,0.5"), [0.8, 0.6, 0.5]),
-        (("--acceptance", "0.8,0.6"), [0.8, 0.6, 0.45]),
+        (("--acceptance", "0.8,0.6"), [0.8, 0.6, 0.45 * usual_ratio("head", 2)]),
         (("--tokens-per-step", "2.75"), None),
     ],
 )
