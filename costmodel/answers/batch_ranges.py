@@ -1,7 +1,8 @@
 """Which ranges of batches are worth telling apart?
 
 A kernel's tiles and waves make rates jagged, so that a choice made batch by batch changes back and forth. A range that
-is narrow is kept only where what it gains over its neighbour's choice is more than the prediction can tell. Leaves out
+is narrow, or stands between two ranges of one choice, is kept only where what it gains over its neighbour's choice is
+more than the prediction can tell. Leaves out
 what is chosen, and how sure a gain is (`costmodel.answers.uncertainty`).
 """
 
@@ -41,10 +42,11 @@ def joined_ranges(batches: NDArray[np.int64], choices: Sequence[int], gain: Meas
         joins = []
         for place, run in enumerate(runs):
             behind = batches[run.stop] if run.stop < len(batches) else batches[-1] + 1
-            if len(runs) == 1 or behind >= SHORT_RATIO * batches[run.start]:
-                continue
             near = runs[max(place - 1, 0) : place] + runs[place + 1 : place + 2]
-            others = {chosen[each.start] for each in near}
+            others = {chosen[beside.start] for beside in near}
+            is_island = len(near) == 2 and len(others) == 1
+            if not near or not (is_island or behind < SHORT_RATIO * batches[run.start]):
+                continue
             gained, other = min((gain(run, other), other) for other in others)
             if np.isfinite(gained) and gained < doubt(run, other):
                 joins.append((gained, run.start, run, other))

@@ -65,3 +65,17 @@ def test_where_a_choice_does_not_run_it_joins_nothing():
 
     found = joined_ranges(batches, rates.argmax(axis=1).tolist(), gain, lambda run, other: 0.05)
     assert found[60:62] == [1, 1]
+
+
+def test_a_range_between_two_of_one_choice_is_joined_however_small_its_batches():
+    """At batches 1 to 8 a single one is more than an eighth wide, and would still be a step back and forth."""
+    rates = np.array([[1.0, 0.99]] * 4 + [[1.0, 1.001]] + [[1.0, 0.99]] * 3)
+    chosen = rates.argmax(axis=1).tolist()
+
+    def gain(run, other):
+        return float(np.max(np.log(rates[run].max(axis=1) / rates[run, other])))
+
+    batches = np.arange(1, 9)
+    assert chosen == [0, 0, 0, 0, 1, 0, 0, 0]
+    assert joined_ranges(batches, chosen, gain, lambda run, other: 0.01) == [0] * 8
+    assert joined_ranges(batches, chosen, gain, lambda run, other: 0.0001) == chosen
