@@ -182,8 +182,9 @@ def chunked_prefill_s(setting: Setting, *, prompt_tokens: float, chunk_tokens: N
     whole = prefill_s(setting, prompt_tokens=prompt_tokens, drafts=drafts)
     chunk = np.minimum(np.asarray(chunk_tokens, dtype=np.float64), prompt_tokens)
     full = np.floor(prompt_tokens / chunk + 1e-9)
-    if setting.target.encoder is not None or (np.all(full * chunk >= prompt_tokens) and np.all(full == 1.0)):
-        return whole
+    is_whole = (full == 1.0) & (prompt_tokens - full * chunk <= 0.5)
+    if setting.target.encoder is not None or np.all(is_whole):
+        return np.broadcast_to(whole, chunk.shape)
 
     def pass_s(tokens: Array, context: Array) -> Array:
         seconds = _pass_seconds(setting, 1.0, tokens, context=context, logits="last", prefill=True)
@@ -194,7 +195,7 @@ def chunked_prefill_s(setting: Setting, *, prompt_tokens: float, chunk_tokens: N
     passes = passes + np.where(rest > 0.5, pass_s(np.maximum(rest, 1.0), full * chunk), 0.0)
     if drafts:
         passes = passes + prompt_draft_s(setting.deployment, setting.drafter, batch=1.0, prompt_tokens=prompt_tokens)
-    return np.asarray(np.where((full == 1.0) & (rest <= 0.5), whole, passes))
+    return np.asarray(np.where(is_whole, whole, passes))
 
 
 def mixed_prefill_s(

@@ -25,6 +25,8 @@ from traces.kinds.acceptance import AcceptanceTrace
 from traces.kinds.refine_policy import RefinePolicy
 from traces.library import is_confidence, read_trace, trace_file, trace_name
 
+PLAIN_DRAFTING = "speculative-decoding"
+"""The method whose drafters are told apart by their draft models alone."""
 Kind = Literal["recorded", "counted", "stated", "published"]
 
 FORMS = (
@@ -82,11 +84,11 @@ class Source:
 
     @property
     def called(self) -> str:
-        """What it is called in a table: the name of its own, its draft model, or the method."""
+        """What it is called in a table: the name of its own, the method, or of the plain method its draft model."""
         if self.own is not None:
             return self.own.name
-        needs = self.draft_model is not None and load_method(self.method).needs_draft_model
-        return str(self.draft_model) if needs else self.method
+        is_plain = self.method == PLAIN_DRAFTING and self.draft_model is not None
+        return str(self.draft_model) if is_plain else self.method
 
     @property
     def reference(self) -> str:

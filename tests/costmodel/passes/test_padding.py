@@ -10,7 +10,7 @@ from costmodel.passes.forward import Deployment, pass_cost
 from costmodel.passes.precision import Precision
 from hardware_profiles.loader import load_device
 
-TOLERANCE = 5e-3  # what corrections of products leave between the sizes of tiles
+TOLERANCE = 7e-3  # what corrections leave between the sizes of tiles (products 0.5 %, experts on H100 0.6 %)
 DEVICES = ("h100-sxm", "h200-sxm", "a100-sxm-80", "a100-pcie-80", "b200-sxm", "rtx-pro-6000", "mi300x", "l40s", "l4")
 MODELS = ("llama-3.1-8b", "deepseek-v3", "qwen3-30b-a3b", "gpt-oss-120b", "gemma-3-27b", "qwen3-next-80b-a3b")
 NARROW = ("fp4", "fp8", "bf16")
