@@ -92,7 +92,7 @@ def test_a_first_visitor_reads_scrolls_on_and_is_handed_the_page(asked, tabs, se
     page.goto(server)
     page.wait_for_function(f"document.querySelector('{LIVE}').inert", polling=POLL_MS)
     page.evaluate("document.fonts.ready")
-    page.evaluate(f"document.querySelector('{FIRST} main').scrollTop = 40")
+    page.evaluate(f"document.querySelector('{FIRST} main').scrollTop = 10")
     first, places = page.evaluate(SAYS, FIRST), page.evaluate(PLACES, FIRST)
     while not held:
         page.wait_for_timeout(POLL_MS)
@@ -101,7 +101,7 @@ def test_a_first_visitor_reads_scrolls_on_and_is_handed_the_page(asked, tabs, se
     assert page.locator(FIRST).count() == 0
     assert not page.evaluate(f"document.querySelector('{LIVE}').inert")
     assert page.evaluate(SAYS, LIVE)[:3] == first[:3]
-    assert page.evaluate("document.querySelector('.stMain').scrollTop") == 40
+    assert page.evaluate("document.querySelector('.stMain').scrollTop") == 10
     for mine, other in zip(places, page.evaluate(PLACES, LIVE), strict=True):
         assert mine == pytest.approx(other, abs=1.0)
     page.close()
