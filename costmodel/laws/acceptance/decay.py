@@ -1,7 +1,7 @@
 """How does acceptance go on at positions that nobody measured, and how far may that be off?
 
 The ratios that published drafters with rates by position show, as quantiles: their median is the point, their spread
-the doubt. Leaves out how they were fitted (`costmodel.acceptance_library.decay`, whose test compares).
+the doubt. Leaves out how they were fitted (`tests/costmodel/acceptance_library`, where a test compares).
 """
 
 from functools import cache

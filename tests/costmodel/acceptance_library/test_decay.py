@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from costmodel.acceptance_library import published
-from costmodel.acceptance_library.decay import fitted_decay, published_decays
 from costmodel.laws.acceptance import DepthRates
 from costmodel.laws.acceptance.decay import ratio_cases, usual_ratio
 from costmodel.method_library import load_method, method_names
+from tests.costmodel.acceptance_library.fitted_decay import fitted_decay, published_decays
 
 TAILS = [0.1, 0.9]
 
